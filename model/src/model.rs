@@ -1,0 +1,3 @@
+//! The model.
+
+pub mod reading;

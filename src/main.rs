@@ -1,0 +1,3 @@
+//! The `loopwatch` command.
+
+fn main() {}
