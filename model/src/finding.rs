@@ -1,0 +1,368 @@
+//! A finding is what every detector ends in, and [`FINDINGS`] is the one table of them.
+//!
+//! Metrics, alerts, the page, `check`, runbooks and `docs/findings.md` read this table; none of them decides anything.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::table::{FINDINGS, FindingCode};
+
+use crate::time::{Span, Timestamp};
+
+/// Something that is wrong, on whom, since when, and how we know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// A hash of code and subject: the same trouble has the same id after a restart and on every replica.
+    pub id: FindingId,
+    /// What is wrong.
+    pub code: FindingCode,
+    /// On whom.
+    pub subject: Subject,
+    /// Since when it holds, by the best evidence there is (not since when it was noticed).
+    pub since: Timestamp,
+    /// When it was first concluded.
+    pub found: Timestamp,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Names and numbers that show it.
+    pub evidence: Evidence,
+    /// A deeper finding that accounts for this one: only roots alert.
+    pub explained_by: Option<FindingId>,
+}
+
+/// Identifies a finding: 64 bits, written as hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FindingId(pub u64);
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// It looks so; shown, never alerted on.
+    Suspected,
+    /// It is so.
+    Confirmed,
+}
+
+/// How urgent a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Wake someone.
+    Critical,
+    /// Look within the hour.
+    Warning,
+    /// Know it.
+    Info,
+}
+
+/// On whom a finding is. The order of the variants is the order of listings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// One object.
+    Object {
+        /// API group.
+        group: String,
+        /// Kind.
+        kind: String,
+        /// Empty for cluster-scoped objects.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
+    /// All objects of a kind.
+    Kind {
+        /// API group.
+        group: String,
+        /// Kind.
+        kind: String,
+    },
+    /// A custom resource definition, by `plural.group`.
+    Definition {
+        /// Its name.
+        name: String,
+    },
+    /// A source of observations, as in the `source` label.
+    Source {
+        /// Its name.
+        name: String,
+    },
+    /// A right, as `verb resource.group`.
+    Permission {
+        /// Empty for the whole cluster.
+        namespace: String,
+        /// The right.
+        right: String,
+    },
+    /// A bound, as in the `limit` label.
+    Limit {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Typed names and numbers, in a fixed order; each key is listed with its code in [`FINDINGS`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence(pub BTreeMap<&'static str, Value>);
+
+/// One piece of evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A name or a word.
+    Text(String),
+    /// Several names.
+    Names(Vec<String>),
+    /// A number of things.
+    Count(i64),
+    /// A span of time.
+    Span(Span),
+    /// An instant.
+    Time(Timestamp),
+}
+
+/// One row of [`FINDINGS`].
+#[derive(Debug)]
+pub struct FindingInfo {
+    /// The code.
+    pub code: FindingCode,
+    /// Its name, as in labels, alerts and runbooks.
+    pub name: &'static str,
+    /// The area it belongs to.
+    pub area: &'static str,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// One sentence: what holds when this is found.
+    pub meaning: &'static str,
+    /// What looks like it and is not.
+    pub near_miss: &'static str,
+    /// The keys of its evidence.
+    pub evidence: &'static [&'static str],
+    /// What to do about it.
+    pub advice: &'static str,
+    /// The next, harmless command; `{namespace}`, `{kind}`, `{name}`, `{group}` stand for the subject's.
+    pub command: &'static str,
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// The row of this finding's code.
+    #[must_use]
+    pub fn info(&self) -> &'static FindingInfo {
+        self.code.info()
+    }
+
+    /// One line for people: what is wrong and the evidence, without the subject.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut line = self.info().meaning.trim_end_matches('.').to_owned();
+        for (index, (key, value)) in self.evidence.0.iter().enumerate() {
+            line.push_str(if index == 0 { " (" } else { ", " });
+            line.push_str(&key.replace('_', " "));
+            line.push(' ');
+            line.push_str(&value.to_string());
+        }
+        if !self.evidence.0.is_empty() {
+            line.push(')');
+        }
+        line
+    }
+
+    /// The next command with the subject filled in.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.subject.fill(self.info().command)
+    }
+}
+
+// === impl FindingId ===
+
+impl FindingId {
+    /// The id of `code` on `subject`: FNV-1a over both, so that it is the same everywhere.
+    #[must_use]
+    pub fn of(code: FindingCode, subject: &Subject) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut feed = |text: &str| {
+            for byte in text.bytes().chain([0xff]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        feed(code.name());
+        for part in subject.parts() {
+            feed(part);
+        }
+        Self(hash)
+    }
+}
+
+impl fmt::Display for FindingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+// === impl Severity ===
+
+impl Severity {
+    /// As the `severity` label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+// === impl Confidence ===
+
+impl Confidence {
+    /// `suspected` or `confirmed`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspected => "suspected",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}
+
+// === impl Subject ===
+
+impl Subject {
+    /// The namespace the subject lives in, empty when it has none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Object { namespace, .. } | Self::Permission { namespace, .. } => namespace,
+            Self::Kind { .. } | Self::Definition { .. } | Self::Source { .. } | Self::Limit { .. } => "",
+        }
+    }
+
+    /// The API group, empty when it has none.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        match self {
+            Self::Object { group, .. } | Self::Kind { group, .. } => group,
+            Self::Definition { .. } => "apiextensions.k8s.io",
+            Self::Source { .. } | Self::Permission { .. } | Self::Limit { .. } => "",
+        }
+    }
+
+    /// The kind of thing the subject is.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Object { kind, .. } | Self::Kind { kind, .. } => kind,
+            Self::Definition { .. } => "CustomResourceDefinition",
+            Self::Source { .. } => "Source",
+            Self::Permission { .. } => "Permission",
+            Self::Limit { .. } => "Limit",
+        }
+    }
+
+    /// Its name; empty for a whole kind.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Object { name, .. }
+            | Self::Definition { name }
+            | Self::Source { name }
+            | Self::Limit { name }
+            | Self::Permission { right: name, .. } => name,
+            Self::Kind { .. } => "",
+        }
+    }
+
+    fn parts(&self) -> [&str; 4] {
+        [self.group(), self.kind(), self.namespace(), self.name()]
+    }
+
+    fn fill(&self, template: &str) -> String {
+        let resource = if self.group().is_empty() {
+            self.kind().to_lowercase()
+        } else {
+            format!("{}.{}", self.kind().to_lowercase(), self.group())
+        };
+        let in_namespace =
+            if self.namespace().is_empty() { String::new() } else { format!(" -n {}", self.namespace()) };
+        template
+            .replace("{resource}", &resource)
+            .replace("{in_namespace}", &in_namespace)
+            .replace("{kind}", self.kind())
+            .replace("{group}", self.group())
+            .replace("{name}", self.name())
+    }
+}
+
+impl fmt::Display for Subject {
+    /// `Widget team-a/web`, `Widget (all)`, `source watch/widgets.example.io`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object { kind, namespace, name, .. } if namespace.is_empty() => write!(f, "{kind} {name}"),
+            Self::Object { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
+            Self::Kind { kind, .. } => write!(f, "{kind} (all)"),
+            Self::Definition { name } => write!(f, "definition {name}"),
+            Self::Source { name } => write!(f, "source {name}"),
+            Self::Permission { namespace, right } if namespace.is_empty() => write!(f, "right to {right}"),
+            Self::Permission { namespace, right } => write!(f, "right to {right} in {namespace}"),
+            Self::Limit { name } => write!(f, "limit {name}"),
+        }
+    }
+}
+
+// === impl Evidence ===
+
+impl Evidence {
+    /// No evidence yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a text unless it is empty.
+    #[must_use]
+    pub fn text(mut self, key: &'static str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if !text.is_empty() {
+            self.0.insert(key, Value::Text(text));
+        }
+        self
+    }
+
+    /// Adds any value.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.0.insert(key, value);
+        self
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Names(names) => f.write_str(&names.join(", ")),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Span(span) => write!(f, "{span}"),
+            Self::Time(time) => write!(f, "{time}"),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Names(names) => names.serialize(serializer),
+            Self::Count(count) => serializer.serialize_i64(*count),
+            Self::Span(span) => serializer.serialize_f64(span.seconds()),
+            Self::Time(time) => time.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Classic histograms with fixed bounds.
+
+/// Upper bounds in seconds for convergence, acknowledgement and removal: from what a quick controller needs to a day.
+pub const LATENCY_BOUNDS: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0, 86_400.0];
+
+/// Upper bounds in seconds for the delivery lag of watches: half a second is what is asked for.
+pub const LAG_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// Counts of values per bucket, and their sum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
+    sum_ms: u64,
+}
+
+impl Histogram {
+    /// An empty histogram with these upper bounds, in seconds, ascending, without infinity.
+    #[must_use]
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: vec![0; bounds.len() + 1], sum_ms: 0 }
+    }
+
+    /// Counts one value; a negative one counts as zero.
+    pub fn observe(&mut self, value: crate::time::Span) {
+        let seconds = value.seconds();
+        let bucket = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
+        self.counts[bucket] += 1;
+        self.sum_ms = self.sum_ms.saturating_add(u64::try_from(value.0).unwrap_or(0));
+    }
+
+    /// Upper bound and cumulative count of each bucket, the infinite one last.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
+        bounds.zip(self.counts.iter().scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        }))
+    }
+
+    /// How many values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum in seconds.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.sum_ms as f64 / 1000.0
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(LATENCY_BOUNDS)
+    }
+}
