@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+const (
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "widget-operator"
+
+	// configAnnotation on the pod template rolls the pods when what they were configured with changes.
+	configAnnotation = apiGroup + "/config"
+
+	// digestKey is all that the cache keeps of a Secret or ConfigMap of somebody else.
+	digestKey = "digest"
+)
+
+// children are the objects that one object owns.
+type children struct {
+	name     types.NamespacedName
+	labels   map[string]string
+	selector map[string]string
+}
+
+func childrenOf(k kind, o *unstructured.Unstructured) children {
+	selector := map[string]string{"app.kubernetes.io/name": k.lower(), "app.kubernetes.io/instance": o.GetName()}
+	labels := map[string]string{managedByLabel: managedBy}
+	for key, value := range selector {
+		labels[key] = value
+	}
+	return children{
+		name:     types.NamespacedName{Namespace: o.GetNamespace(), Name: k.lower() + "-" + o.GetName()},
+		labels:   labels,
+		selector: selector,
+	}
+}
+
+func (c children) meta(suffix string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: c.name.Namespace, Name: c.name.Name + suffix}
+}
+
+// own marks a child as belonging to the object.
+func (r *reconciler) own(o *unstructured.Unstructured, child client.Object, labels map[string]string) error {
+	merged := child.GetLabels()
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for key, value := range labels {
+		merged[key] = value
+	}
+	child.SetLabels(merged)
+	return controllerutil.SetControllerReference(o, child, r.Scheme())
+}
+
+// applyChildren makes the children what the spec says, and returns the Deployment where the kind has one.
+func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstructured, s spec, references string) (*appsv1.Deployment, error) {
+	c := childrenOf(r.kind, o)
+	configMap := &corev1.ConfigMap{ObjectMeta: c.meta("-config")}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, configMap, func() error {
+		configMap.Data = map[string]string{"size": strconv.FormatInt(s.Size, 10), "image": s.Image}
+		return r.own(o, configMap, c.labels)
+	}); err != nil {
+		return nil, fmt.Errorf("failed to apply the ConfigMap: %w", err)
+	}
+	if !r.kind.workload {
+		return nil, nil
+	}
+	secret := &corev1.Secret{ObjectMeta: c.meta("-token")}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, secret, func() error {
+		if len(secret.Data["token"]) == 0 {
+			secret.Data = map[string][]byte{"token": []byte(rand.Text())}
+		}
+		return r.own(o, secret, c.labels)
+	}); err != nil {
+		return nil, fmt.Errorf("failed to apply the Secret: %w", err)
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: c.meta("")}
+	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
+		shape(deployment, c, s, digest(configMap.Data, secret.Data, references))
+		return r.own(o, deployment, c.labels)
+	}); err != nil {
+		return nil, fmt.Errorf("failed to apply the Deployment: %w", err)
+	}
+	return deployment, nil
+}
+
+// shape sets what this operator cares about and leaves alone what the API server has filled in.
+func shape(d *appsv1.Deployment, c children, s spec, configuration string) {
+	replicas := int32(s.Replicas)
+	d.Spec.Replicas = &replicas
+	if d.Spec.Selector == nil {
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: c.selector}
+	}
+	template := &d.Spec.Template
+	template.Labels = c.labels
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[configAnnotation] = configuration
+	if len(template.Spec.Containers) != 1 {
+		template.Spec.Containers = make([]corev1.Container, 1)
+	}
+	container := &template.Spec.Containers[0]
+	container.Name = "app"
+	container.Image = s.Image
+	container.EnvFrom = []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.name.Name + "-config"}}},
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.name.Name + "-token"}}},
+	}
+}
+
+// rolledOut says that all the pods that the Deployment should have are there and are of its newest template.
+func rolledOut(d *appsv1.Deployment) bool {
+	want := *d.Spec.Replicas
+	return d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas == want && d.Status.AvailableReplicas == want && d.Status.Replicas == want
+}
+
+// resolve reads what the spec refers to. It returns a digest of it, or the reason why it cannot.
+func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, s spec) (found, missing string, err error) {
+	for _, wanted := range []struct {
+		to     *reference
+		object client.Object
+		kind   string
+	}{
+		{s.SecretRef, &corev1.Secret{}, "Secret"},
+		{s.ConfigMapRef, &corev1.ConfigMap{}, "ConfigMap"},
+	} {
+		if wanted.to == nil {
+			continue
+		}
+		key := wanted.to.key(o.GetNamespace())
+		switch err := r.Get(ctx, key, wanted.object); {
+		case apierrors.IsNotFound(err):
+			return "", wanted.kind + "NotFound", nil
+		case err != nil:
+			return "", "", fmt.Errorf("failed to read %s %s: %w", wanted.kind, key, err)
+		}
+		switch object := wanted.object.(type) {
+		case *corev1.Secret:
+			found += digest(object.Data)
+		case *corev1.ConfigMap:
+			found += digest(object.Data)
+		}
+	}
+	return found, "", nil
+}
+
+// digestForeign keeps the cache small and other people's secrets out of it.
+func digestForeign(object any) (any, error) {
+	o, ok := object.(client.Object)
+	if !ok {
+		return object, nil
+	}
+	o.SetManagedFields(nil)
+	if o.GetLabels()[managedByLabel] == managedBy {
+		return object, nil
+	}
+	switch o := o.(type) {
+	case *corev1.Secret:
+		if _, done := o.Data[digestKey]; !done || len(o.Data) != 1 {
+			o.Data = map[string][]byte{digestKey: []byte(digest(o.Data))}
+		}
+	case *corev1.ConfigMap:
+		if _, done := o.Data[digestKey]; !done || len(o.Data) != 1 {
+			o.Data = map[string]string{digestKey: digest(o.Data, o.BinaryData)}
+			o.BinaryData = nil
+		}
+	}
+	return object, nil
+}
+
+// digest is a short name for any JSON values.
+func digest(values ...any) string {
+	encoded, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // Maps of strings and bytes always encode.
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8])
+}

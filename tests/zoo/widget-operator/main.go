@@ -1,0 +1,183 @@
+// The widget-operator is an operator that a user could have written, with one addition: it misbehaves when it is asked to.
+//
+//	main.go        flags and wiring
+//	kinds.go       the kinds it serves, and how each one reports
+//	reconciler.go  what it does with one object
+//	verdict.go     what it has to say about one object
+//	styles.go      how each kind writes that down in its status
+//	children.go    the Deployment, ConfigMap and Secret of an object
+//	faults.go      the faults that can be switched on, and which are on
+//	faulthttp.go   the switch
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+
+	corev1 "k8s.io/api/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// leaderElectionID names the Lease of which the holder reconciles.
+const leaderElectionID = "widget-operator.zoo.loopwatch.dev"
+
+type config struct {
+	metricsAddress, healthAddress, pprofAddress, faultAddress string
+
+	namespaces              string
+	leaderElect             bool
+	leaderElectionNamespace string
+	leaseDuration           time.Duration
+
+	fieldManager   string
+	revision       string
+	readyAfter     time.Duration
+	cleanupAfter   time.Duration
+	autoscaleEvery time.Duration
+	waitForPods    bool
+	concurrency    int
+
+	log zap.Options
+}
+
+func parse() config {
+	c := config{log: zap.Options{Development: false}}
+	flag.StringVar(&c.metricsAddress, "metrics-bind-address", ":8080", "Where /metrics is served over plain HTTP, \"0\" for nowhere.")
+	flag.StringVar(&c.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
+	flag.StringVar(&c.pprofAddress, "pprof-bind-address", "", "Where /debug/pprof is served, empty for nowhere.")
+	flag.StringVar(&c.faultAddress, "fault-listen", "", "Loopback address where faults are switched on and off, empty for nowhere.")
+	flag.StringVar(&c.namespaces, "namespace", "", "Namespaces to stay within, separated by commas, empty for all.")
+	flag.BoolVar(&c.leaderElect, "leader-elect", false, "Reconcile only while holding the Lease.")
+	flag.StringVar(&c.leaderElectionNamespace, "leader-election-namespace", "", "Namespace of the Lease; by default $POD_NAMESPACE, else the first of --namespace, else zoo-system.")
+	flag.DurationVar(&c.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long a Lease is good for; it is renewed in two thirds of that, and retried every seventh.")
+	flag.StringVar(&c.fieldManager, "field-manager", "widget-operator", "Name under which this operator writes.")
+	flag.StringVar(&c.revision, "revision", "dev", "Revision of this operator, for its first log line.")
+	flag.DurationVar(&c.readyAfter, "ready-after", time.Second, "How long it takes at least to act on a change.")
+	flag.DurationVar(&c.cleanupAfter, "cleanup-after", 0, "How long it takes to clean up after a deleted object.")
+	flag.DurationVar(&c.autoscaleEvery, "autoscale-every", 30*time.Second, "How often the scale of each Autoscaled changes, 0 for never.")
+	flag.BoolVar(&c.waitForPods, "wait-for-pods", true, "Ready means that the Deployment's pods are; switch off where no kubelet runs.")
+	flag.IntVar(&c.concurrency, "concurrency", 2, "Objects of one kind reconciled at once.")
+	c.log.BindFlags(flag.CommandLine)
+	flag.Parse()
+	return c
+}
+
+// leaseNamespace is where the Lease lives.
+func (c config) leaseNamespace() string {
+	first, _, _ := strings.Cut(c.namespaces, ",")
+	for _, candidate := range []string{c.leaderElectionNamespace, os.Getenv("POD_NAMESPACE"), first} {
+		if candidate != "" {
+			return candidate
+		}
+	}
+	return "zoo-system"
+}
+
+func main() {
+	c := parse()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&c.log)))
+	if err := run(c); err != nil {
+		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+":", err)
+		os.Exit(1)
+	}
+}
+
+func run(c config) error {
+	log := ctrl.Log.WithName("setup")
+	log.Info("starting", "operator", "widget-operator", "revision", c.revision, "pid", os.Getpid())
+
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("failed to find a cluster: %w", err)
+	}
+	renew, retry := c.leaseDuration*2/3, c.leaseDuration/7
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                        clientgoscheme.Scheme,
+		Metrics:                       metricsserver.Options{BindAddress: c.metricsAddress},
+		HealthProbeBindAddress:        c.healthAddress,
+		PprofBindAddress:              c.pprofAddress,
+		LeaderElection:                c.leaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       c.leaseNamespace(),
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &c.leaseDuration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Cache: cache.Options{
+			DefaultNamespaces: namespaces(c.namespaces),
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}:    {Transform: digestForeign},
+				&corev1.ConfigMap{}: {Transform: digestForeign},
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("failed to set up the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+		return err
+	}
+
+	ctx := ctrl.SetupSignalHandler()
+	faults := newRegistry()
+	writer := client.WithFieldOwner(mgr.GetClient(), c.fieldManager)
+	var reconcilers []*reconciler
+	for _, k := range kinds {
+		r := &reconciler{
+			Client:   writer,
+			kind:     k,
+			config:   c,
+			faults:   faults,
+			progress: newProgress(),
+			events:   mgr.GetEventRecorder("widget-operator"),
+		}
+		if err := r.setUp(ctx, mgr); err != nil {
+			return fmt.Errorf("failed to set up the controller of %s: %w", k.name, err)
+		}
+		reconcilers = append(reconcilers, r)
+	}
+	if c.autoscaleEvery > 0 {
+		if err := mgr.Add(&autoscaler{Client: mgr.GetClient(), every: c.autoscaleEvery}); err != nil {
+			return err
+		}
+	}
+	if c.faultAddress != "" {
+		if err := mgr.Add(&faultServer{address: c.faultAddress, faults: faults, reconcilers: reconcilers, elected: mgr.Elected()}); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("failed to run: %w", err)
+	}
+	log.Info("stopped", "operator", "widget-operator", "revision", c.revision)
+	return nil
+}
+
+// namespaces restricts the cache to those named, or to nothing.
+func namespaces(list string) map[string]cache.Config {
+	if list == "" {
+		return nil
+	}
+	within := map[string]cache.Config{}
+	for _, name := range strings.Split(list, ",") {
+		within[strings.TrimSpace(name)] = cache.Config{}
+	}
+	return within
+}

@@ -1,0 +1,501 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// conflictPause lets the cache catch up after a write that was made from an old read.
+	conflictPause = 100 * time.Millisecond
+
+	// retryFirst and retryLast bound the pause between attempts at an object that fails.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 30 * time.Second
+
+	secretIndex    = "spec.secretRef"
+	configMapIndex = "spec.configMapRef"
+)
+
+// spec is what a user may ask for, the same for every kind.
+type spec struct {
+	Size         int64      `json:"size,omitempty"`
+	Image        string     `json:"image,omitempty"`
+	Suspend      bool       `json:"suspend,omitempty"`
+	Replicas     int64      `json:"replicas"`
+	SecretRef    *reference `json:"secretRef,omitempty"`
+	ConfigMapRef *reference `json:"configMapRef,omitempty"`
+}
+
+type reference struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+func (r reference) key(home string) types.NamespacedName {
+	if r.Namespace != "" {
+		home = r.Namespace
+	}
+	return types.NamespacedName{Namespace: home, Name: r.Name}
+}
+
+// readSpec reads the spec, and says what is wrong with it.
+func readSpec(o *unstructured.Unstructured) (s spec, wrong string) {
+	s.Replicas = 1
+	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &s); err != nil {
+		return s, "spec cannot be read: " + err.Error()
+	}
+	switch {
+	case s.Image == "":
+		return s, "spec.image must be set"
+	case strings.Contains(s.Image, "invalid"):
+		return s, fmt.Sprintf("spec.image %q is not the name of an image", s.Image)
+	}
+	return s, ""
+}
+
+// reconciler looks after the objects of one kind.
+type reconciler struct {
+	client.Client
+
+	kind     kind
+	config   config
+	faults   *registry
+	progress *progress
+	events   events.EventRecorder
+
+	// queue is where a switched fault asks for another look at objects; nil until this replica leads.
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ready chan struct{}
+}
+
+func (r *reconciler) setUp(ctx context.Context, mgr ctrl.Manager) error {
+	r.ready = make(chan struct{})
+	for _, index := range []string{secretIndex, configMapIndex} {
+		field := strings.TrimPrefix(index, "spec.")
+		if err := mgr.GetFieldIndexer().IndexField(ctx, r.kind.object(), index, func(o client.Object) []string {
+			return referenced(o.(*unstructured.Unstructured), field)
+		}); err != nil {
+			return err
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(r.kind.lower()).
+		For(r.kind.object(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.Secret{}).
+		Watches(&corev1.Secret{}, r.referrers(secretIndex)).
+		Watches(&corev1.ConfigMap{}, r.referrers(configMapIndex)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.queue = queue
+			close(r.ready)
+			return nil
+		})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.config.concurrency,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
+		}).
+		Complete(r)
+}
+
+func referenced(o *unstructured.Unstructured, field string) []string {
+	var to reference
+	fields, found, err := unstructured.NestedMap(o.Object, "spec", field)
+	if !found || err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &to) != nil {
+		return nil
+	}
+	return []string{to.key(o.GetNamespace()).String()}
+}
+
+// referrers maps a Secret or ConfigMap to the objects whose spec names it.
+func (r *reconciler) referrers(index string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		list := r.kind.list()
+		if err := r.List(ctx, list, client.MatchingFields{index: client.ObjectKeyFromObject(o).String()}); err != nil {
+			log.FromContext(ctx).Error(err, "failed to list referrers", "kind", r.kind.name)
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+		return requests
+	})
+}
+
+// Reconcile brings one object to what its spec says, or to where a fault lets it.
+func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if !r.faults.waitWhile(ctx, func() bool { return r.faults.stopped() }, 0) {
+		return ctrl.Result{}, nil
+	}
+	o := r.kind.object()
+	if err := r.Get(ctx, request.NamespacedName, o); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.progress.forget(request.NamespacedName)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if f, on := r.fault("SlowReconcile", o); on {
+		if !r.faults.waitWhile(ctx, func() bool { _, on := r.fault("SlowReconcile", o); return on }, f.delay()) {
+			return ctrl.Result{}, nil
+		}
+	}
+	result, err := r.attend(ctx, o)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	if f, on := r.fault("SilentHotLoop", o); on && err == nil {
+		result = sooner(result, f.period())
+	}
+	return result, err
+}
+
+func (r *reconciler) fault(name string, o *unstructured.Unstructured) (fault, bool) {
+	return r.faults.on(name, r.kind.name, o.GetNamespace(), o.GetName())
+}
+
+func (r *reconciler) attend(ctx context.Context, o *unstructured.Unstructured) (ctrl.Result, error) {
+	if !o.GetDeletionTimestamp().IsZero() {
+		return r.finalize(ctx, o)
+	}
+	if _, on := r.fault("Unacknowledged", o); on {
+		return ctrl.Result{}, nil
+	}
+	if _, on := r.fault("ReconcilePanicking", o); on {
+		panic("cannot cope with " + o.GetNamespace() + "/" + o.GetName())
+	}
+	s, wrong := readSpec(o)
+	if s.Suspend {
+		return ctrl.Result{}, nil
+	}
+	if !controllerutil.ContainsFinalizer(o, finalizer) {
+		before := client.MergeFromWithOptions(o.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		controllerutil.AddFinalizer(o, finalizer)
+		if err := r.Patch(ctx, o, before); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	was, _, _ := unstructured.NestedMap(o.Object, "status")
+	if r.kind.finishes && (was["phase"] == phaseSucceeded || was["phase"] == phaseFailed) {
+		return ctrl.Result{}, nil
+	}
+	v, result, failure := r.judge(ctx, o, s, wrong, was)
+	if apierrors.IsConflict(failure) || apierrors.IsAlreadyExists(failure) {
+		return ctrl.Result{}, failure
+	}
+	if err := r.report(ctx, o, was, v, &result); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, failure
+}
+
+// finalize cleans up after a deleted object. Its children are left to the garbage collector.
+func (r *reconciler) finalize(ctx context.Context, o *unstructured.Unstructured) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(o, finalizer) {
+		return ctrl.Result{}, nil
+	}
+	was, _, _ := unstructured.NestedMap(o.Object, "status")
+	v := verdict{generation: o.GetGeneration()}
+	if _, on := r.fault("FinalizerStuck", o); on {
+		v.working(phaseDeleting, "CleanupFailed", "the backend refuses to let go")
+		var result ctrl.Result
+		if err := r.report(ctx, o, was, v, &result); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, fmt.Errorf("failed to clean up after %s/%s: the backend refuses to let go", o.GetNamespace(), o.GetName())
+	}
+	takes := r.config.cleanupAfter
+	if f, on := r.fault("CleanupSlow", o); on {
+		takes = f.delay()
+	}
+	if left := time.Until(o.GetDeletionTimestamp().Add(takes)); takes > 0 && left > 0 {
+		v.working(phaseDeleting, "CleaningUp", "cleaning up")
+		result := ctrl.Result{RequeueAfter: left}
+		return result, r.report(ctx, o, was, v, &result)
+	}
+	before := client.MergeFromWithOptions(o.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	controllerutil.RemoveFinalizer(o, finalizer)
+	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, o, before))
+}
+
+// judge does the work and says how it went.
+func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s spec, wrong string, was status) (verdict, ctrl.Result, error) {
+	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+	a := r.progress.on(o, digest(fields), func() bool { return saysReady(was, o.GetGeneration()) })
+	v := verdict{generation: o.GetGeneration(), selector: labelSelector(childrenOf(r.kind, o).selector)}
+
+	if wrong != "" {
+		a.rejected, a.settled = true, false
+		v.rejected(wrong)
+		return v, ctrl.Result{}, nil
+	}
+	if _, on := r.fault("NeverRecovered", o); on && !a.settled && (a.rejected || saysRejected(was)) {
+		v.rejected("spec.image was not the name of an image")
+		return v, ctrl.Result{}, nil
+	}
+	if _, on := r.fault("Failing", o); on {
+		v.degraded("DependencyUnavailable", "the backend does not answer")
+		return v, ctrl.Result{}, fmt.Errorf("failed to reach the backend: connection refused")
+	}
+	if r.kind.finishes {
+		return r.judgeRun(ctx, o, s, was, a, v)
+	}
+	references, missing, err := r.resolve(ctx, o, s)
+	if err != nil {
+		return v, ctrl.Result{}, err
+	}
+	if missing != "" {
+		v.working(phasePending, missing, "waiting for what the spec refers to")
+		return v, ctrl.Result{}, nil
+	}
+	deployment, err := r.applyChildren(ctx, o, s, references)
+	if err != nil {
+		v.working(phaseProvisioning, "ApplyFailed", err.Error())
+		return v, ctrl.Result{}, err
+	}
+	available := true
+	if deployment != nil {
+		v.replicas, v.readyReplicas = int64(deployment.Status.Replicas), int64(deployment.Status.ReadyReplicas)
+		if r.config.waitForPods {
+			available = rolledOut(deployment)
+		} else {
+			v.replicas, v.readyReplicas = s.Replicas, s.Replicas
+		}
+	}
+	result := r.conclude(o, a, &v, available)
+	return v, result, nil
+}
+
+// conclude decides between ready and not yet, or lies about it.
+func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdict, available bool) ctrl.Result {
+	if !a.settled {
+		if _, on := r.fault("Overdue", o); on {
+			v.working(phaseProvisioning, "Waiting", "waiting for the backend")
+			return ctrl.Result{}
+		}
+		if _, on := r.fault("PhaseStuck", o); on {
+			v.working(phaseProvisioning, "Provisioning", "provisioning")
+			v.ready = "Unknown"
+			return ctrl.Result{}
+		}
+	}
+	if f, on := r.fault("PhaseCycling", o); on {
+		phases := []string{phasePending, phaseProvisioning, phaseValidating}
+		turn, left := beat(f.period())
+		v.working(phases[turn%int64(len(phases))], "Working", "working")
+		v.ready = "Unknown"
+		return ctrl.Result{RequeueAfter: left}
+	}
+	if left := time.Until(a.since.Add(r.config.readyAfter)); !a.settled && left > 0 {
+		v.working(phaseProvisioning, "Provisioning", "provisioning")
+		return ctrl.Result{RequeueAfter: left}
+	}
+	switch {
+	case !available && a.settled:
+		v.degraded("DeploymentUnavailable", "the Deployment lost pods")
+		return ctrl.Result{}
+	case !available:
+		v.working(phaseProvisioning, "DeploymentRollingOut", "waiting for the Deployment")
+		return ctrl.Result{}
+	}
+	_, regressed := r.fault("Regressed", o)
+	if regressed && a.settled {
+		v.degraded("BackendLost", "the backend went away")
+		return ctrl.Result{}
+	}
+	a.settled, a.rejected = true, false
+	v.succeeded()
+	if regressed {
+		return ctrl.Result{RequeueAfter: r.config.readyAfter + time.Second}
+	}
+	if f, on := r.fault("ConditionFlapping", o); on {
+		turn, left := beat(f.period())
+		if turn%2 == 1 {
+			v.ready, v.reason, v.message = "False", "ProbeFailed", "the last probe failed"
+		}
+		return ctrl.Result{RequeueAfter: left}
+	}
+	return ctrl.Result{}
+}
+
+// judgeRun takes an object that runs once from Pending through Running to Succeeded.
+func (r *reconciler) judgeRun(ctx context.Context, o *unstructured.Unstructured, s spec, was status, a *attempt, v verdict) (verdict, ctrl.Result, error) {
+	if _, err := r.applyChildren(ctx, o, s, ""); err != nil {
+		v.working(phasePending, "ApplyFailed", err.Error())
+		return v, ctrl.Result{}, err
+	}
+	_, stuck := r.fault("PhaseStuck", o)
+	_, overdue := r.fault("Overdue", o)
+	starts, ends := a.since.Add(r.config.readyAfter), a.since.Add(3*r.config.readyAfter)
+	switch {
+	case time.Now().Before(starts) && was["phase"] != phaseRunning:
+		v.working(phasePending, "Pending", "waiting to run")
+		return v, ctrl.Result{RequeueAfter: time.Until(starts)}, nil
+	case stuck || overdue:
+		v.working(phaseRunning, "Running", "running")
+		return v, ctrl.Result{}, nil
+	case time.Now().Before(ends):
+		v.working(phaseRunning, "Running", "running")
+		return v, ctrl.Result{RequeueAfter: time.Until(ends)}, nil
+	}
+	a.settled = true
+	v.succeeded()
+	v.phase = phaseSucceeded
+	return v, ctrl.Result{}, nil
+}
+
+// report writes the verdict into the status, if that changes anything.
+func (r *reconciler) report(ctx context.Context, o *unstructured.Unstructured, was status, v verdict, result *ctrl.Result) error {
+	if r.kind.style == nil {
+		return nil
+	}
+	now := time.Now().UTC()
+	is := r.kind.style(was, v, now.Format(time.RFC3339))
+	r.spoil(o, was, is, now, result)
+	if equality.Semantic.DeepEqual(was, is) {
+		return nil
+	}
+	o = o.DeepCopy()
+	o.Object["status"] = is
+	write := r.Status().Update
+	if r.kind.plainStatus {
+		write = func(ctx context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+			return r.Update(ctx, o)
+		}
+	}
+	if err := write(ctx, o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.tell(o, was, v)
+	return nil
+}
+
+// spoil applies the faults that are in the status itself.
+func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status, now time.Time, result *ctrl.Result) {
+	if _, on := r.fault("StatusLag", o); on {
+		leaveBehind(was, is)
+	}
+	if f, on := r.fault("ConditionMalformed", o); on {
+		malform(is, f.Params["what"])
+	}
+	if f, on := r.fault("HotLoop", o); on {
+		is["lastSyncTime"] = now.Format(time.RFC3339Nano)
+		*result = sooner(*result, f.period())
+	}
+}
+
+// leaveBehind puts the generation of the former status into the new one.
+func leaveBehind(was, is status) {
+	observed, found := was["observedGeneration"]
+	if !found {
+		delete(is, "observedGeneration")
+	} else if _, has := is["observedGeneration"]; has {
+		is["observedGeneration"] = observed
+	}
+	conditions, _ := is["conditions"].([]any)
+	for _, item := range conditions {
+		if c, ok := item.(map[string]any); ok {
+			if _, has := c["observedGeneration"]; has && found {
+				c["observedGeneration"] = observed
+			} else {
+				delete(c, "observedGeneration")
+			}
+		}
+	}
+}
+
+// malform writes conditions as no convention has them: what is one of status, type, duplicate, number, or all of these.
+func malform(is status, what string) {
+	conditions, listed := is["conditions"].([]any)
+	if !listed {
+		return
+	}
+	add := func(aspect string, c ...any) {
+		if what == aspect || what == "" || what == "all" {
+			conditions = append(conditions, c...)
+		}
+	}
+	add("status", map[string]any{"type": "Probed", "status": "maybe", "reason": "Undecided"})
+	add("type", map[string]any{"status": "True", "reason": "Nameless"})
+	add("duplicate",
+		map[string]any{"type": "Synced", "status": "True", "reason": "Once"},
+		map[string]any{"type": "Synced", "status": "False", "reason": "Twice"})
+	add("number",
+		map[string]any{"type": "Counted", "status": int64(1), "lastTransitionTime": int64(0)},
+		"Degraded")
+	is["conditions"] = conditions
+}
+
+// tell emits an Event when the object becomes ready or stops being so.
+func (r *reconciler) tell(o *unstructured.Unstructured, was status, v verdict) {
+	before, _ := conditionOf(was, "Ready")
+	switch {
+	case v.ready == "True" && before != "True":
+		r.events.Eventf(o, nil, corev1.EventTypeNormal, v.reason, "Reconcile", "%s", v.message)
+	case v.stalled, v.phase == phaseDegraded:
+		r.events.Eventf(o, nil, corev1.EventTypeWarning, v.reason, "Reconcile", "%s", v.message)
+	case v.phase == phaseDeleting && v.reason == "CleanupFailed":
+		r.events.Eventf(o, nil, corev1.EventTypeWarning, v.reason, "Cleanup", "%s", v.message)
+	}
+}
+
+// requeue asks for another look at every object that a fault matches, and says how many there are.
+func (r *reconciler) requeue(ctx context.Context, f fault) (int, error) {
+	list := r.kind.list()
+	if err := r.List(ctx, list, client.InNamespace(f.Namespace)); err != nil {
+		return 0, fmt.Errorf("failed to list %s: %w", r.kind.name, err)
+	}
+	<-r.ready
+	matched := 0
+	for i := range list.Items {
+		o := &list.Items[i]
+		if f.matches(r.kind.name, o.GetNamespace(), o.GetName()) {
+			r.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+			matched++
+		}
+	}
+	return matched, nil
+}
+
+// beat counts periods since the epoch, and says how much is left of this one.
+func beat(period time.Duration) (turn int64, left time.Duration) {
+	now := time.Now().UnixNano()
+	return now / int64(period), time.Duration(int64(period) - now%int64(period))
+}
+
+func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
+	if result.RequeueAfter == 0 || after < result.RequeueAfter {
+		result.RequeueAfter = after
+	}
+	return result
+}
+
+// labelSelector prints labels as the scale subresource wants them, in a fixed order.
+func labelSelector(labels map[string]string) string {
+	return fmt.Sprintf("app.kubernetes.io/name=%s,app.kubernetes.io/instance=%s",
+		labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"])
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// status is the status of an object as JSON: this operator has written so many forms of it that no type fits.
+type status = map[string]any
+
+// style writes down a verdict. It keeps what has not changed, transition times above all, so that an unchanged verdict gives an
+// unchanged status and no write.
+type style func(was status, v verdict, now string) status
+
+// widgetStyle follows the conventions: observedGeneration, phase, and conditions that carry observedGeneration too.
+func widgetStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now, generation: v.generation}
+	conditions := []any{
+		w.listed("Ready", v.ready, v.reason, v.message),
+		w.listed("Progressing", truth(v.progressing), v.reason, v.message),
+	}
+	if v.stalled {
+		conditions = append(conditions, w.listed("Stalled", "True", v.reason, v.message))
+	}
+	return status{
+		"observedGeneration": v.generation,
+		"phase":              v.phase,
+		"conditions":         conditions,
+		"replicas":           v.replicas,
+		"readyReplicas":      v.readyReplicas,
+	}
+}
+
+// phaseOnlyStyle has a phase and nothing else.
+func phaseOnlyStyle(_ status, v verdict, _ string) status {
+	return status{"phase": v.phase}
+}
+
+// noObservedStyle never says which generation it speaks of.
+func noObservedStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now}
+	return status{"conditions": []any{w.listed("Ready", v.ready, v.reason, v.message)}}
+}
+
+// foreverProgressingStyle reports as a Deployment does: Progressing stays True after the work is done.
+func foreverProgressingStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now}
+	progressing, reason := "True", "NewReplicaSetAvailable"
+	switch {
+	case v.stalled:
+		progressing, reason = "False", v.reason
+	case v.progressing:
+		reason = "ReplicaSetUpdated"
+	}
+	return status{
+		"observedGeneration": v.generation,
+		"conditions": []any{
+			w.listed("Available", v.ready, v.reason, v.message),
+			w.listed("Progressing", progressing, reason, v.message),
+		},
+		"replicas":      v.replicas,
+		"readyReplicas": v.readyReplicas,
+	}
+}
+
+// numericStringStyle quotes its numbers and does not quote its truths.
+func numericStringStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now}
+	isReady := v.ready == "True"
+	ready := w.listed("Ready", truth(isReady), v.reason, v.message)
+	ready["status"] = isReady
+	return status{
+		"observedGeneration": strconv.FormatInt(v.generation, 10),
+		"conditions":         []any{ready},
+	}
+}
+
+// mapConditionsStyle keys conditions by their type.
+func mapConditionsStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now}
+	return status{
+		"observedGeneration": v.generation,
+		"conditions": map[string]any{
+			"Ready":       w.unnamed("Ready", v.ready, v.reason, v.message),
+			"Reconciling": w.unnamed("Reconciling", truth(v.progressing), v.reason, v.message),
+		},
+	}
+}
+
+// noSubresourceStyle cannot say which generation it speaks of: without a status subresource each of its own writes makes a new one.
+func noSubresourceStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now}
+	return status{"phase": v.phase, "conditions": []any{w.listed("Ready", v.ready, v.reason, v.message)}}
+}
+
+// jobLikeStyle has a phase that ends, and the times of its start and end.
+func jobLikeStyle(was status, v verdict, now string) status {
+	s := status{"phase": v.phase}
+	keep := func(field string, due bool) {
+		if at, found := was[field]; found {
+			s[field] = at
+		} else if due {
+			s[field] = now
+		}
+	}
+	keep("startTime", v.phase != phasePending)
+	keep("completionTime", v.phase == phaseSucceeded || v.phase == phaseFailed)
+	if v.phase == phaseFailed {
+		s["message"] = v.message
+	}
+	return s
+}
+
+// autoscaledStyle has what the scale subresource reads beside one condition.
+func autoscaledStyle(was status, v verdict, now string) status {
+	w := conditionWriter{was: was, now: now, generation: v.generation}
+	return status{
+		"observedGeneration": v.generation,
+		"replicas":           v.replicas,
+		"selector":           v.selector,
+		"conditions":         []any{w.listed("Ready", v.ready, v.reason, v.message)},
+	}
+}
+
+// conditionWriter builds conditions whose transition time moves only with their status.
+type conditionWriter struct {
+	was status
+	now string
+
+	// generation is repeated in each condition unless it is 0.
+	generation int64
+}
+
+func (w conditionWriter) unnamed(name, value, reason, message string) map[string]any {
+	since := w.now
+	if old, at := conditionOf(w.was, name); old == value && at != "" {
+		since = at
+	}
+	c := map[string]any{"status": value, "reason": reason, "message": message, "lastTransitionTime": since}
+	if w.generation != 0 {
+		c["observedGeneration"] = w.generation
+	}
+	return c
+}
+
+func (w conditionWriter) listed(name, value, reason, message string) map[string]any {
+	c := w.unnamed(name, value, reason, message)
+	c["type"] = name
+	return c
+}
+
+// conditionOf reads one condition back, in whichever form it was written. What cannot be read is "".
+func conditionOf(s status, name string) (value, since string) {
+	switch conditions := s["conditions"].(type) {
+	case []any:
+		for _, item := range conditions {
+			if c, ok := item.(map[string]any); ok && c["type"] == name {
+				return readCondition(c)
+			}
+		}
+	case map[string]any:
+		if c, ok := conditions[name].(map[string]any); ok {
+			return readCondition(c)
+		}
+	}
+	return "", ""
+}
+
+func readCondition(c map[string]any) (value, since string) {
+	switch v := c["status"].(type) {
+	case string:
+		value = v
+	case bool:
+		value = truth(v)
+	}
+	since, _ = c["lastTransitionTime"].(string)
+	return value, since
+}
+
+// saysReady reads back whether the object was last reported as ready, for the given generation where the style tells.
+func saysReady(s status, generation int64) bool {
+	switch observed := s["observedGeneration"].(type) {
+	case int64:
+		if observed != generation {
+			return false
+		}
+	case string:
+		if observed != strconv.FormatInt(generation, 10) {
+			return false
+		}
+	}
+	if s["phase"] == phaseReady {
+		return true
+	}
+	for _, name := range []string{"Ready", "Available"} {
+		if value, _ := conditionOf(s, name); value == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// saysRejected reads back whether the object was last reported as invalid.
+func saysRejected(s status) bool {
+	if s["phase"] == phaseFailed {
+		return true
+	}
+	conditions, _ := s["conditions"].([]any)
+	for _, item := range conditions {
+		if c, ok := item.(map[string]any); ok && c["reason"] == reasonInvalid {
+			return true
+		}
+	}
+	return false
+}
+
+func truth(b bool) string {
+	s := strconv.FormatBool(b)
+	return strings.ToUpper(s[:1]) + s[1:]
+}
