@@ -1,0 +1,293 @@
+//! Conditions in every form that operators write them: a list of maps, a map keyed by type, flags.
+
+use loopwatch_model::observation::{Condition, ConditionStatus};
+use loopwatch_model::time::Timestamp;
+use serde::de::{MapAccess, SeqAccess};
+
+use super::body::Walk;
+use super::hash::{Hasher, Pair, Sum};
+use super::leaf::{Leaf, Scalar};
+use super::lint::{Lint, Lints};
+use super::shape::{Key, Shape, Take};
+use super::words::{self, cut};
+use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
+
+/// Conditions below the top level of the status may not take the room of those at the top.
+const MAX_NESTED: usize = 48;
+
+/// The value of a key that ends in `conditions`; the walk's path ends with that key.
+pub(super) struct Conditions<'a, 'w> {
+    pub(super) walk: &'a mut Walk<'w>,
+    /// Length of the path before the key.
+    pub(super) parent: usize,
+}
+
+/// One condition: an item of a list, or the value of a map keyed by type.
+struct Entry<'h> {
+    hasher: &'h Hasher,
+    lints: &'h mut Lints,
+    /// The type, where the key of a map gives it.
+    keyed: Option<String>,
+}
+
+/// The fields of a condition that matter.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Name {
+    Changed,
+    Generation,
+    Message,
+    #[default]
+    Other,
+    Reason,
+    Severity,
+    Status,
+    Type,
+    Updated,
+}
+
+// === impl Conditions ===
+
+impl Conditions<'_, '_> {
+    /// Where the conditions stand, as [`Condition::at`] says it: nothing for `.status.conditions`.
+    fn place(&self) -> String {
+        let path = self.walk.path.as_str();
+        let key = path.get(self.parent + 1..).unwrap_or_default();
+        let place = if key == "conditions" { path.get(..self.parent).unwrap_or_default() } else { path };
+        let place = place.strip_prefix("status").unwrap_or(place);
+        cut(place.strip_prefix('.').unwrap_or(place), MAX_NAME).to_owned()
+    }
+
+    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+        if !matches!(scalar, Scalar::Null) {
+            self.walk.lints.add(Lint::Conditions);
+        }
+        scalar.hash(&self.walk.hasher, false)
+    }
+}
+
+fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
+    let Some(condition) = condition else { return };
+    let kept = &mut walk.view.conditions;
+    let nested = || kept.iter().filter(|condition| !condition.at.is_empty()).count();
+    if kept.len() >= MAX_ITEMS || (!place.is_empty() && nested() >= MAX_NESTED) {
+        walk.lints.add(Lint::ManyConditions);
+        return;
+    }
+    walk.view.conditions.push(Condition { at: place.to_owned(), ..condition });
+}
+
+impl<'de> Shape<'de> for Conditions<'_, '_> {
+    type Out = Pair;
+
+    fn other(self) -> Pair {
+        self.scalar(Scalar::Tree)
+    }
+
+    fn null(self) -> Pair {
+        self.scalar(Scalar::Null)
+    }
+
+    fn flag(self, value: bool) -> Pair {
+        self.scalar(Scalar::Flag(value))
+    }
+
+    fn whole(self, value: i64) -> Pair {
+        self.scalar(Scalar::Whole(value))
+    }
+
+    fn float(self, value: f64) -> Pair {
+        self.scalar(Scalar::Float(value))
+    }
+
+    fn text(self, value: &str) -> Pair {
+        self.scalar(Scalar::Text(value))
+    }
+
+    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
+        let (place, walk) = (self.place(), self.walk);
+        let (hasher, mut sum) = (walk.hasher, Sum::default());
+        loop {
+            let entry = Entry { hasher: &hasher, lints: &mut *walk.lints, keyed: None };
+            let Some((pair, condition)) = items.next_element_seed(Take(entry))? else { break };
+            // In which order conditions stand has no meaning.
+            sum.item(&hasher, pair, false);
+            keep(walk, &place, condition);
+        }
+        Ok(sum.list(&hasher))
+    }
+
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Pair, A::Error> {
+        let (place, walk) = (self.place(), self.walk);
+        let (hasher, mut sum) = (walk.hasher, Sum::default());
+        // Some write a single condition where others write a list.
+        let mut single = Condition::default();
+        let seed = |key: &str| (hasher.text(key), cut(key, MAX_NAME).to_owned());
+        while let Some((hash, key)) = entries.next_key_seed(Key(seed))? {
+            let pair = match key.as_str() {
+                "type" => entries.next_value_seed(Leaf::new(&hasher, 3, false, |value| {
+                    single.r#type = name(value);
+                }))?,
+                "status" => entries.next_value_seed(Leaf::new(&hasher, 3, false, |value| {
+                    single.status = status(value).unwrap_or_default();
+                }))?,
+                _ => {
+                    let entry = Entry { hasher: &hasher, lints: &mut *walk.lints, keyed: Some(key) };
+                    let (pair, condition) = entries.next_value_seed(Take(entry))?;
+                    keep(walk, &place, condition);
+                    pair
+                }
+            };
+            sum.entry(&hasher, hash, pair);
+        }
+        if !single.r#type.is_empty() {
+            keep(walk, &place, Some(single));
+        }
+        Ok(sum.map(&hasher))
+    }
+}
+
+// === impl Name ===
+
+impl Name {
+    fn of(key: &str) -> Self {
+        match key {
+            "type" => Self::Type,
+            "status" => Self::Status,
+            "reason" => Self::Reason,
+            "message" => Self::Message,
+            "severity" => Self::Severity,
+            "observedGeneration" => Self::Generation,
+            "lastTransitionTime" => Self::Changed,
+            "lastUpdateTime" => Self::Updated,
+            _ => Self::Other,
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry<'_> {
+    /// A scalar in a map keyed by type is the status; in a list it is nothing.
+    fn scalar(self, scalar: Scalar<'_>) -> (Pair, Option<Condition>) {
+        let pair = scalar.hash(self.hasher, false);
+        let condition = match (self.keyed, status(scalar)) {
+            (Some(r#type), Some(status)) => Some(Condition { r#type, status, ..Condition::default() }),
+            _ => {
+                self.lints.add(Lint::Condition);
+                None
+            }
+        };
+        (pair, condition)
+    }
+}
+
+impl<'de> Shape<'de> for Entry<'_> {
+    type Out = (Pair, Option<Condition>);
+
+    fn other(self) -> Self::Out {
+        self.scalar(Scalar::Tree)
+    }
+
+    fn null(self) -> Self::Out {
+        self.scalar(Scalar::Null)
+    }
+
+    fn flag(self, value: bool) -> Self::Out {
+        self.scalar(Scalar::Flag(value))
+    }
+
+    fn whole(self, value: i64) -> Self::Out {
+        self.scalar(Scalar::Whole(value))
+    }
+
+    fn text(self, value: &str) -> Self::Out {
+        self.scalar(Scalar::Text(value))
+    }
+
+    fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error> {
+        self.lints.add(Lint::Condition);
+        Ok((Leaf::unseen(self.hasher, 3, false).0.list(items)?, None))
+    }
+
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
+        let Self { hasher, lints, keyed } = self;
+        let (mut sum, mut condition) = (Sum::default(), Condition::default());
+        let seed = |key: &str| (hasher.text(key), Name::of(key), words::passes(key));
+        while let Some((hash, name, passes)) = entries.next_key_seed(Key(seed))? {
+            let see = |value: Scalar<'_>| fill(&mut condition, lints, name, value);
+            let pair = entries.next_value_seed(Leaf::new(hasher, 4, passes, see))?;
+            sum.entry(hasher, hash, pair);
+        }
+        if let Some(keyed) = keyed.filter(|_| condition.r#type.is_empty()) {
+            condition.r#type = keyed;
+        }
+        if condition.r#type.is_empty() {
+            lints.add(Lint::ConditionType);
+            return Ok((sum.map(hasher), None));
+        }
+        Ok((sum.map(hasher), Some(condition)))
+    }
+}
+
+/// Puts one field where it belongs; what it cannot be is absent and a lint.
+fn fill(condition: &mut Condition, lints: &mut Lints, field: Name, value: Scalar<'_>) {
+    if matches!(value, Scalar::Null) {
+        return;
+    }
+    match field {
+        Name::Type => condition.r#type = name(value),
+        Name::Status => match status(value) {
+            Some(status) => condition.status = status,
+            None => lints.add(Lint::ConditionStatus),
+        },
+        Name::Reason => condition.reason = text(value, MAX_REASON, lints),
+        Name::Message => condition.message = text(value, MAX_MESSAGE, lints),
+        Name::Severity => condition.severity = text(value, MAX_REASON, lints),
+        Name::Generation => {
+            let number = match value {
+                Scalar::Whole(number) => Some(number),
+                Scalar::Text(text) => text.trim().parse().ok(),
+                _ => None,
+            };
+            if number.is_none() {
+                lints.add(Lint::Condition);
+            }
+            condition.observed_generation = number.filter(|number| *number > 0);
+        }
+        Name::Changed | Name::Updated => match value {
+            Scalar::Text("") => {}
+            Scalar::Text(text) => match Timestamp::parse(text) {
+                Some(time) if field == Name::Changed || condition.changed.is_none() => condition.changed = Some(time),
+                Some(_) => {}
+                None => lints.add(Lint::ConditionTime),
+            },
+            _ => lints.add(Lint::ConditionTime),
+        },
+        Name::Other => {}
+    }
+}
+
+fn name(value: Scalar<'_>) -> String {
+    if let Scalar::Text(text) = value { cut(text, MAX_NAME).to_owned() } else { String::new() }
+}
+
+fn text(value: Scalar<'_>, max: usize, lints: &mut Lints) -> String {
+    match value {
+        Scalar::Text(text) => cut(text, max).to_owned(),
+        _ => {
+            lints.add(Lint::Condition);
+            String::new()
+        }
+    }
+}
+
+fn status(value: Scalar<'_>) -> Option<ConditionStatus> {
+    match value {
+        Scalar::Flag(true) => Some(ConditionStatus::True),
+        Scalar::Flag(false) => Some(ConditionStatus::False),
+        Scalar::Text(text) if text.eq_ignore_ascii_case("true") => Some(ConditionStatus::True),
+        Scalar::Text(text) if text.eq_ignore_ascii_case("false") => Some(ConditionStatus::False),
+        Scalar::Text(text) if text.eq_ignore_ascii_case("unknown") => Some(ConditionStatus::Unknown),
+        _ => None,
+    }
+}

@@ -1,0 +1,213 @@
+//! By which switch a person paused an object: fields of the spec, annotations, labels.
+//!
+//! There is no convention, but few words are used for it, and they are enough.
+
+use super::words::split;
+
+/// Words that pause when true.
+const PAUSES: [&str; 12] = [
+    "suspend",
+    "suspended",
+    "pause",
+    "paused",
+    "stop",
+    "stopped",
+    "halt",
+    "halted",
+    "shutdown",
+    "hibernate",
+    "hibernated",
+    "unmanaged",
+];
+
+/// States of rest that a person asks for.
+const RESTS: [&str; 8] = ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
+
+/// What the work of an operator is called.
+const WORK: [&str; 6] = ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
+
+/// Annotations that tell a tool which applies objects to leave this one alone; its operator works on.
+const OF_OTHERS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
+
+/// A scalar, as the rules need it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Flag(bool),
+    Text(&'a str),
+    Empty,
+}
+
+/// Whether `spec.key`, or `spec.parent.key`, pauses the object.
+pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> bool {
+    if parent.is_some_and(|parent| parent.to_ascii_lowercase().ends_with("template")) {
+        return false; // about the objects to be made, not about this one
+    }
+    let words = split(key);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let switch = match value {
+        Value::Flag(on) => on,
+        Value::Text(text) if text.eq_ignore_ascii_case("true") => true,
+        Value::Text(text) if text.eq_ignore_ascii_case("false") => false,
+        Value::Text(text) => return by_wish(parent, &words, text),
+        Value::Empty => return parent.is_none() && words == ["management", "policies"],
+    };
+    match (words.as_slice(), switch) {
+        ([word], true) if PAUSES.contains(word) => true,
+        (["active" | "managed" | "running"], false) => parent.is_none(),
+        (["enabled"], true) => parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause")),
+        (["suspend" | "pause" | "skip" | "stop", work], true) => WORK.contains(work),
+        ([first, .., last], true) => {
+            // A participle says how it is; after such a first word it says how it might be.
+            !matches!(*first, "if" | "when" | "on" | "allow" | "can" | "auto" | "keep" | "not" | "delete")
+                && matches!(*last, "paused" | "suspended" | "stopped" | "halted" | "hibernated")
+        }
+        _ => false,
+    }
+}
+
+/// A wanted state given as a word: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
+fn by_wish(parent: Option<&str>, words: &[&str], text: &str) -> bool {
+    let wish = split(text);
+    let last = wish.last().map_or("", String::as_str);
+    match words {
+        ["stop", "policy"] => !matches!(last, "" | "none"),
+        [.., "status"] if parent.is_none() && last == "pending" => true,
+        [.., "state" | "status" | "mode"] | ["run", "strategy"] => wish.len() == 1 && RESTS.contains(&last),
+        _ => false,
+    }
+}
+
+/// Whether an annotation or a label pauses the object.
+pub(super) fn by_mark(name: &str, value: &str) -> bool {
+    if OF_OTHERS.iter().any(|other| name.starts_with(other)) {
+        return false;
+    }
+    let words = split(name.rsplit_once('/').map_or(name, |(_, name)| name));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let value = value.trim().to_ascii_lowercase();
+    let on = matches!(value.as_str(), "" | "true" | "on" | "yes" | "1" | "enabled");
+    let off = matches!(value.as_str(), "false" | "off" | "no" | "0" | "disabled" | "none" | "never");
+    match words.as_slice() {
+        [.., "managed"] | [.., "reconcile" | "reconciliation" | "loop"] if !negated(&words) => {
+            matches!(value.as_str(), "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused")
+        }
+        [.., "reconcile", "policy"] => value == "skip",
+        // `paused-replicas: "0"`: that it is there is what counts.
+        ["paused", .., "replicas"] => true,
+        // The value may be a reason or a name.
+        [.., "paused" | "detached" | "unmanaged"] => !off,
+        [.., "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend" | "suspended"]
+        | [.., "hibernation" | "hibernate" | "stopped" | "shutdown"]
+        | ["reconcile" | "reconciliation" | "syncset" | "paused" | "pause", ..] => on && pauses(&words),
+        _ => false,
+    }
+}
+
+/// A cheap look before names are taken apart: almost no annotation is a switch.
+pub(super) fn may_pause(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    (0..bytes.len()).any(|i| {
+        let stems: &[&[u8]] = match bytes[i] | 0x20 {
+            b'p' => &[b"paus"],
+            b's' => &[b"suspen", b"stop", b"skip", b"shutdown"],
+            b'r' => &[b"reconcil"],
+            b'm' => &[b"manage"],
+            b'h' => &[b"hibern"],
+            b'd' => &[b"detach"],
+            _ => &[],
+        };
+        stems.iter().any(|stem| bytes.get(i..i + stem.len()).is_some_and(|part| part.eq_ignore_ascii_case(stem)))
+    })
+}
+
+fn negated(words: &[&str]) -> bool {
+    words
+        .iter()
+        .any(|word| matches!(*word, "skip" | "not" | "pause" | "paused" | "suspend" | "disable" | "stop" | "no"))
+}
+
+fn pauses(words: &[&str]) -> bool {
+    negated(words) || words.iter().any(|word| PAUSES.contains(word) || matches!(*word, "skipped" | "hibernation"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_spec_pause() {
+        for (parent, key, value) in [
+            (None, "suspend", Value::Flag(true)),
+            (None, "paused", Value::Text("true")),
+            (None, "reconciliationPaused", Value::Flag(true)),
+            (Some("clusterOperation"), "stopped", Value::Flag(true)),
+            (Some("updateStrategy"), "paused", Value::Flag(true)),
+            (Some("hibernation"), "enabled", Value::Flag(true)),
+            (Some("job"), "state", Value::Text("suspended")),
+            (None, "status", Value::Text("PipelineRunPending")),
+            (None, "stopPolicy", Value::Text("HoldAndDrain")),
+            (None, "active", Value::Flag(false)),
+            (None, "running", Value::Flag(false)),
+            (None, "runStrategy", Value::Text("Halted")),
+            (None, "managementPolicies", Value::Empty),
+        ] {
+            assert!(by_field(parent, key, value), "{parent:?} {key} {value:?}");
+        }
+        for (parent, key, value) in [
+            (None, "suspend", Value::Flag(false)),
+            (None, "pauseOnFailure", Value::Flag(true)),
+            (None, "autoSuspended", Value::Flag(true)),
+            (Some("jobTemplate"), "suspend", Value::Flag(true)),
+            (Some("monitoring"), "enabled", Value::Flag(true)),
+            (Some("monitoring"), "active", Value::Flag(false)),
+            (None, "status", Value::Text("Cancelled")),
+            (None, "state", Value::Text("running")),
+            (None, "stopPolicy", Value::Text("None")),
+            (None, "finalizers", Value::Empty),
+        ] {
+            assert!(!by_field(parent, key, value), "{parent:?} {key} {value:?}");
+        }
+    }
+
+    #[test]
+    fn annotations_and_labels_pause() {
+        for (name, value) in [
+            ("crossplane.io/paused", "true"),
+            ("strimzi.io/pause-reconciliation", "true"),
+            ("strimzi.io/managed", "false"),
+            ("cnpg.io/reconciliationLoop", "disabled"),
+            ("cnpg.io/hibernation", "on"),
+            ("argocd.argoproj.io/skip-reconcile", "true"),
+            ("eck.k8s.elastic.co/pause-orchestration", "true"),
+            ("rabbitmq.com/pauseReconciliation", "true"),
+            ("autoscaling.keda.sh/paused-replicas", "0"),
+            ("autoscaling.keda.sh/paused", "true"),
+            ("autoscaling.keda.sh/paused-scale-in", "true"),
+            ("do_not_reconcile", "true"),
+            ("ceph.rook.io/do-not-reconcile", ""),
+            ("baremetalhost.metal3.io/paused", ""),
+            ("baremetalhost.metal3.io/detached", ""),
+            ("cluster.x-k8s.io/paused", "because"),
+            ("hive.openshift.io/reconcile-pause", "true"),
+            ("hive.openshift.io/syncset-pause", "true"),
+            ("experiment.chaos-mesh.org/pause", "true"),
+            ("serviceoperator.azure.com/reconcile-policy", "skip"),
+            ("example.org/reconcile.skipped", "true"),
+        ] {
+            assert!(by_mark(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("crossplane.io/paused", "false"),
+            ("app.kubernetes.io/managed-by", "Helm"),
+            ("strimzi.io/managed", "true"),
+            ("cnpg.io/hibernation", "off"),
+            ("eck.k8s.elastic.co/suspend", "pod-0,pod-1"),
+            ("kustomize.toolkit.fluxcd.io/reconcile", "disabled"),
+            ("serviceoperator.azure.com/reconcile-policy", "manage"),
+            ("reconcile.fluxcd.io/requestedAt", "2026-01-01T00:00:00Z"),
+            ("pausepoint", "true"),
+        ] {
+            assert!(!by_mark(name, value), "{name}={value}");
+        }
+    }
+}

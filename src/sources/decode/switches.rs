@@ -1,0 +1,39 @@
+//! The switches found on an object, of which the most telling one is kept.
+
+use loopwatch_model::observation::Pause;
+
+/// Where a switch is, the most telling place first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// A field of the spec, by its path.
+    Field,
+    /// An annotation.
+    Annotation,
+    /// A label.
+    Label,
+}
+
+/// The best switch so far; which one does not depend on the order in which they are found.
+#[derive(Default)]
+pub(super) struct Switches(Option<(Place, String)>);
+
+// === impl Switches ===
+
+impl Switches {
+    pub(super) fn add(&mut self, place: Place, name: &str) {
+        let better = self.0.as_ref().is_none_or(|(best, kept)| (place, name) < (*best, kept.as_str()));
+        if better {
+            self.0 = Some((place, name.to_owned()));
+        }
+    }
+
+    pub(super) fn into_pause(self) -> Option<Pause> {
+        self.0.map(|(place, name)| Pause {
+            by: match place {
+                Place::Field => name,
+                Place::Annotation => format!("annotation {name}"),
+                Place::Label => format!("label {name}"),
+            },
+        })
+    }
+}

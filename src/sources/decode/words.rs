@@ -1,0 +1,198 @@
+//! What a key says about the value beneath it, by the words that it is made of.
+//!
+//! Keys are written in CamelCase, snake_case or kebab-case by people who mean the same things by them.
+
+/// A word in lower case, without an allocation; longer ones are cut, since no table holds them.
+struct Lower {
+    bytes: [u8; 24],
+    length: usize,
+}
+
+/// Whether a leaf of the status with this key says how far the object is: a phase, a count, a verdict, an error.
+pub(super) fn tells(key: &str) -> bool {
+    tells_by_last(Lower::new(last_word(key)).as_str()) || counts_by_first(Lower::new(first_word(key)).as_str())
+}
+
+/// Whether a number under this key of the spec says how many there should be.
+pub(super) fn sizes(key: &str) -> bool {
+    matches!(
+        Lower::new(last_word(key)).as_str(),
+        "replicas"
+            | "replica"
+            | "size"
+            | "instances"
+            | "nodes"
+            | "members"
+            | "shards"
+            | "servers"
+            | "count"
+            | "parallelism"
+    )
+}
+
+/// Whether a text or a flag under this key of the spec says which state is wanted.
+pub(super) fn wishes(key: &str) -> bool {
+    matches!(
+        Lower::new(last_word(key)).as_str(),
+        "state" | "status" | "phase" | "mode" | "strategy" | "policy" | "active" | "running" | "enabled" | "disabled"
+    )
+}
+
+/// Whether the value under this key changes without meaning anything: a time, a heartbeat.
+pub(super) fn passes(key: &str) -> bool {
+    let last = Lower::new(last_word(key));
+    match last.as_str() {
+        "time" | "timestamp" | "heartbeat" | "at" => true,
+        "checked" | "updated" | "seen" | "synced" | "probed" | "resync" | "refreshed" | "evaluated" => {
+            first_word(key).eq_ignore_ascii_case("last")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a text is a point in time: RFC 3339, or Go's way of printing one.
+pub(super) fn is_time(text: &str) -> bool {
+    let b = text.as_bytes();
+    b.len() >= 19
+        && b[4] == b'-'
+        && b[7] == b'-'
+        && (b[10] == b'T' || b[10] == b' ')
+        && b[13] == b':'
+        && b[16] == b':'
+        && b[..4].iter().all(u8::is_ascii_digit)
+}
+
+/// The longest beginning of `text` of at most `max` bytes that does not cut a character.
+pub(super) fn cut(text: &str, max: usize) -> &str {
+    if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
+}
+
+/// All words, in lower case; only for the few keys that deserve it.
+pub(super) fn split(key: &str) -> Vec<String> {
+    let (mut words, mut rest) = (Vec::new(), key);
+    while !rest.is_empty() {
+        let word = first_word(rest);
+        let end = word.len().max(1).min(rest.len());
+        if !word.is_empty() {
+            words.push(word.to_ascii_lowercase());
+        }
+        // A separator, or the next word; `first_word` ends on a character boundary, separators are ASCII.
+        rest = if word.is_empty() { &rest[end..] } else { &rest[word.len()..] };
+    }
+    words
+}
+
+fn tells_by_last(word: &str) -> bool {
+    matches!(
+        word,
+        "phase" | "state" | "status" | "health" | "stage" | "result" | "outcome" | "verdict" | "lifecycle"
+            | "robustness" | "availability" | "compliant" | "compliance" | "conclusion" | "progress" | "condition"
+            // errors
+            | "message" | "reason" | "error" | "errors" | "failure" | "failures"
+            // verdicts
+            | "ready" | "healthy" | "unhealthy" | "synced" | "sync" | "applied" | "valid" | "ok" | "success"
+            | "succeeded" | "successful" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
+            | "done" | "finished" | "initialized" | "operational" | "installed" | "deployed" | "bound" | "connected"
+            | "accepted" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
+            | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
+            // counts
+            | "replicas" | "instances" | "nodes" | "members" | "pods" | "shards" | "brokers" | "machines" | "servers"
+            | "workers" | "available" | "unavailable" | "desired" | "expected" | "current" | "updated" | "scheduled"
+            | "misscheduled" | "total" | "size" | "count" | "allowed"
+    )
+}
+
+fn counts_by_first(word: &str) -> bool {
+    matches!(
+        word,
+        "ready" | "available" | "unavailable" | "updated" | "desired" | "expected" | "number" | "healthy" | "unhealthy"
+    )
+}
+
+/// From the last boundary between words to the end.
+fn last_word(key: &str) -> &str {
+    let bytes = key.as_bytes();
+    for i in (1..bytes.len()).rev() {
+        if is_separator(bytes[i - 1]) || (bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase()) {
+            return key.get(i..).unwrap_or(key);
+        }
+    }
+    key
+}
+
+/// Up to the first boundary between words.
+fn first_word(key: &str) -> &str {
+    let bytes = key.as_bytes();
+    for i in 0..bytes.len() {
+        if is_separator(bytes[i]) || (i > 0 && bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase()) {
+            return key.get(..i).unwrap_or(key);
+        }
+    }
+    key
+}
+
+const fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'-' | b'_' | b'.' | b'/' | b' ')
+}
+
+// === impl Lower ===
+
+impl Lower {
+    fn new(word: &str) -> Self {
+        let mut lower = Self { bytes: [0; 24], length: word.len().min(24) };
+        lower.bytes[..lower.length].copy_from_slice(&word.as_bytes()[..lower.length]);
+        lower.bytes[..lower.length].make_ascii_lowercase();
+        lower
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // cut inside a character: in no table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_in_every_spelling() {
+        for (key, words) in [
+            ("readyReplicas", vec!["ready", "replicas"]),
+            ("do-not_reconcile", vec!["do", "not", "reconcile"]),
+            ("pause", vec!["pause"]),
+            ("", vec![]),
+            ("--a.b/", vec!["a", "b"]),
+            ("zürichReady", vec!["zürich", "ready"]),
+        ] {
+            assert_eq!(split(key), words, "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_tell_by_their_words() {
+        for key in ["phase", "updateStatus", "PostgresClusterStatus", "readyReplicas", "numberReady", "failureReason"] {
+            assert!(tells(key), "{key}");
+        }
+        for key in ["name", "url", "statusText", "certificate", "podIP", "readerEndpoint"] {
+            assert!(!tells(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn heartbeats_pass() {
+        for key in ["lastTransitionTime", "lastChecked", "observedAt", "reconciledAt", "lastHeartBeatTime"] {
+            assert!(passes(key), "{key}");
+        }
+        for key in ["updated", "format", "lastOperation", "checked", "time_zone"] {
+            assert!(!passes(key), "{key}");
+        }
+        assert!(is_time("2026-01-01T00:00:00Z") && is_time("2025-07-24 19:54:15 +0000 UTC"));
+        assert!(!is_time("2026-01-01") && !is_time("v1.2.3-4-gabcdef0123456"));
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(cut("äöü", 3), "ä");
+        assert_eq!(cut("äöü", 6), "äöü");
+    }
+}
