@@ -14,7 +14,7 @@ import (
 const autoscalerManager = "zoo-autoscaler"
 
 // scales is what the autoscaler wants, one after the other.
-var scales = []int32{1, 2, 3, 2}
+var scales = []int64{1, 2, 3, 2}
 
 // autoscaler changes the scale of every Autoscaled now and then, as a HorizontalPodAutoscaler does.
 type autoscaler struct {
@@ -39,7 +39,7 @@ func (a *autoscaler) Start(ctx context.Context) error {
 	}
 }
 
-func (a *autoscaler) scaleAll(ctx context.Context, replicas int32) {
+func (a *autoscaler) scaleAll(ctx context.Context, replicas int64) {
 	log := ctrl.Log.WithName("autoscaler")
 	list := kind{name: "Autoscaled"}.list()
 	if err := a.List(ctx, list); err != nil {
@@ -58,14 +58,17 @@ func (a *autoscaler) scaleAll(ctx context.Context, replicas int32) {
 	}
 }
 
-func (a *autoscaler) scale(ctx context.Context, o client.Object, replicas int32) error {
-	scale := &autoscalingv1.Scale{}
+func (a *autoscaler) scale(ctx context.Context, o client.Object, replicas int64) error {
+	scale := &unstructured.Unstructured{}
+	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	if err := a.SubResource("scale").Get(ctx, o, scale); err != nil {
 		return err
 	}
-	if scale.Spec.Replicas == replicas {
-		return nil
+	if now, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas"); err != nil || now == replicas {
+		return err
 	}
-	scale.Spec.Replicas = replicas
+	if err := unstructured.SetNestedField(scale.Object, replicas, "spec", "replicas"); err != nil {
+		return err
+	}
 	return a.SubResource("scale").Update(ctx, o, client.WithSubResourceBody(scale), client.FieldOwner(autoscalerManager))
 }

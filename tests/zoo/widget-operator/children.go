@@ -67,18 +67,29 @@ func (r *reconciler) own(o *unstructured.Unstructured, child client.Object, labe
 	return controllerutil.SetControllerReference(o, child, r.Scheme())
 }
 
-// applyChildren makes the children what the spec says, and returns the Deployment where the kind has one.
-func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstructured, s spec, references string) (*appsv1.Deployment, error) {
+// plan is what the children are to be made from.
+type plan struct {
+	spec
+
+	// references is a digest of what the spec refers to.
+	references string
+
+	// unschedulable keeps the pods from every node.
+	unschedulable bool
+}
+
+// applyChildren makes the children what the plan says. It returns the Deployment where the kind has one, and whether that had to change.
+func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstructured, p plan) (*appsv1.Deployment, bool, error) {
 	c := childrenOf(r.kind, o)
 	configMap := &corev1.ConfigMap{ObjectMeta: c.meta("-config")}
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, configMap, func() error {
-		configMap.Data = map[string]string{"size": strconv.FormatInt(s.Size, 10), "image": s.Image}
+		configMap.Data = map[string]string{"size": strconv.FormatInt(p.Size, 10), "image": p.Image}
 		return r.own(o, configMap, c.labels)
 	}); err != nil {
-		return nil, fmt.Errorf("failed to apply the ConfigMap: %w", err)
+		return nil, false, fmt.Errorf("failed to apply the ConfigMap: %w", err)
 	}
 	if !r.kind.workload {
-		return nil, nil
+		return nil, false, nil
 	}
 	secret := &corev1.Secret{ObjectMeta: c.meta("-token")}
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, secret, func() error {
@@ -87,26 +98,35 @@ func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstruct
 		}
 		return r.own(o, secret, c.labels)
 	}); err != nil {
-		return nil, fmt.Errorf("failed to apply the Secret: %w", err)
+		return nil, false, fmt.Errorf("failed to apply the Secret: %w", err)
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: c.meta("")}
-	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
-		shape(deployment, c, s, digest(configMap.Data, secret.Data, references))
+	done, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
+		shape(deployment, c, p, digest(configMap.Data, secret.Data, p.references))
 		return r.own(o, deployment, c.labels)
-	}); err != nil {
-		return nil, fmt.Errorf("failed to apply the Deployment: %w", err)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("failed to apply the Deployment: %w", err)
 	}
-	return deployment, nil
+	return deployment, done != controllerutil.OperationResultNone, nil
 }
 
 // shape sets what this operator cares about and leaves alone what the API server has filled in.
-func shape(d *appsv1.Deployment, c children, s spec, configuration string) {
-	replicas := int32(s.Replicas)
+func shape(d *appsv1.Deployment, c children, p plan, configuration string) {
+	replicas := int32(p.Replicas)
 	d.Spec.Replicas = &replicas
 	if d.Spec.Selector == nil {
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: c.selector}
 	}
 	template := &d.Spec.Template
+	switch broken := template.Spec.NodeSelector != nil; {
+	case p.unschedulable && !broken:
+		template.Spec.NodeSelector = map[string]string{apiGroup + "/nowhere": "true"}
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	case !p.unschedulable && broken:
+		template.Spec.NodeSelector = nil
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType}
+	}
 	template.Labels = c.labels
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
@@ -117,7 +137,7 @@ func shape(d *appsv1.Deployment, c children, s spec, configuration string) {
 	}
 	container := &template.Spec.Containers[0]
 	container.Name = "app"
-	container.Image = s.Image
+	container.Image = p.Image
 	container.EnvFrom = []corev1.EnvFromSource{
 		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.name.Name + "-config"}}},
 		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.name.Name + "-token"}}},
@@ -145,6 +165,9 @@ func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, 
 			continue
 		}
 		key := wanted.to.key(o.GetNamespace())
+		if !r.config.mayRead(key.Namespace) {
+			return "", "ReferenceForbidden", nil
+		}
 		switch err := r.Get(ctx, key, wanted.object); {
 		case apierrors.IsNotFound(err):
 			return "", wanted.kind + "NotFound", nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,8 +37,14 @@ var catalog = []faultKind{
 	{Name: "HotLoop", Effect: "each period writes a new time into the status", Params: map[string]string{"period": "1s"}},
 	{Name: "SilentHotLoop", Effect: "each period reconciles and writes nothing", Params: map[string]string{"period": "1s"}},
 	{Name: "SlowReconcile", Effect: "each reconcile sleeps first", Params: map[string]string{"delay": "30s"}},
+	{Name: "ReadyButBroken", Effect: "the Deployment's pods cannot be scheduled, and the status says Ready all the same"},
+	{Name: "TaskLeak", Effect: "each period reconciles and leaves a goroutine behind", Params: map[string]string{"period": "100ms"}},
+	{Name: "HeapLeak", Effect: "each period reconciles and keeps some memory", Params: map[string]string{"period": "1s", "bytes": "1048576"}},
 	{Name: "ReconcilePanicking", Effect: "each reconcile panics"},
 }
+
+// bytesMax is the most that one pass may leak.
+const bytesMax = 64 << 20
 
 // fault is one fault that is on, for the objects that it matches. Empty selectors match everything.
 type fault struct {
@@ -84,6 +91,11 @@ func (f fault) check() error {
 			return fmt.Errorf("%s must be a duration of 10ms or more, not %q", key, value)
 		}
 	}
+	if value, set := f.Params["bytes"]; set {
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > bytesMax {
+			return fmt.Errorf("bytes must be a number from 1 to %d, not %q", bytesMax, value)
+		}
+	}
 	aspects := []string{"all", "status", "type", "duplicate", "number"}
 	if what, set := f.Params["what"]; set && !slices.Contains(aspects, what) {
 		return fmt.Errorf("what must be one of %s, not %q", strings.Join(aspects, ", "), what)
@@ -99,6 +111,14 @@ func (f fault) check() error {
 
 func (f fault) period() time.Duration { return f.duration("period") }
 func (f fault) delay() time.Duration  { return f.duration("delay") }
+
+func (f fault) bytes() int {
+	n, err := strconv.Atoi(f.Params["bytes"])
+	if err != nil {
+		panic(err) // check has parsed it before.
+	}
+	return n
+}
 
 func (f fault) duration(key string) time.Duration {
 	d, err := time.ParseDuration(f.Params[key])
@@ -151,6 +171,13 @@ func (r *registry) stopped() bool {
 	return on
 }
 
+// anywhere says whether a fault of that name is on for any object.
+func (r *registry) anywhere(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.active, func(f fault) bool { return f.Fault == name })
+}
+
 // put switches a fault on, in place of one with the same name and selectors.
 func (r *registry) put(f fault) {
 	r.change(func(active []fault) []fault {
@@ -160,7 +187,8 @@ func (r *registry) put(f fault) {
 }
 
 // remove switches off what matches, and returns it.
-func (r *registry) remove(match func(fault) bool) (removed []fault) {
+func (r *registry) remove(match func(fault) bool) []fault {
+	removed := []fault{}
 	r.change(func(active []fault) []fault {
 		var kept []fault
 		for _, f := range active {

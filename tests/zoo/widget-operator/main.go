@@ -85,6 +85,13 @@ func (c config) leaseNamespace() string {
 	return "zoo-system"
 }
 
+// mayRead says whether a namespace is one of those to stay within.
+func (c config) mayRead(namespace string) bool {
+	within := namespaces(c.namespaces)
+	_, named := within[namespace]
+	return named || within == nil
+}
+
 func main() {
 	c := parse()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&c.log)))

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -90,6 +92,9 @@ type reconciler struct {
 	// queue is where a switched fault asks for another look at objects; nil until this replica leads.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ready chan struct{}
+
+	leakedMu sync.Mutex
+	leaked   [][]byte
 }
 
 func (r *reconciler) setUp(ctx context.Context, mgr ctrl.Manager) error {
@@ -164,14 +169,32 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, nil
 		}
 	}
+	r.leak(o)
 	result, err := r.attend(ctx, o)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	}
-	if f, on := r.fault("SilentHotLoop", o); on && err == nil {
-		result = sooner(result, f.period())
+	for _, again := range []string{"SilentHotLoop", "TaskLeak", "HeapLeak"} {
+		if f, on := r.fault(again, o); on && err == nil {
+			result = sooner(result, f.period())
+		}
 	}
 	return result, err
+}
+
+// leak starts a goroutine or keeps a block of memory on every pass, until the fault that wants it is off.
+func (r *reconciler) leak(o *unstructured.Unstructured) {
+	if _, on := r.fault("TaskLeak", o); on {
+		go r.faults.waitWhile(context.Background(), func() bool { _, on := r.fault("TaskLeak", o); return on }, 0)
+	}
+	f, on := r.fault("HeapLeak", o)
+	r.leakedMu.Lock()
+	defer r.leakedMu.Unlock()
+	if on {
+		r.leaked = append(r.leaked, bytes.Repeat([]byte{1}, f.bytes()))
+	} else if !r.faults.anywhere("HeapLeak") {
+		r.leaked = nil
+	}
 }
 
 func (r *reconciler) fault(name string, o *unstructured.Unstructured) (fault, bool) {
@@ -266,22 +289,27 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	}
 	references, missing, err := r.resolve(ctx, o, s)
 	if err != nil {
+		v.working(phasePending, "ReferenceUnreadable", err.Error())
 		return v, ctrl.Result{}, err
 	}
 	if missing != "" {
 		v.working(phasePending, missing, "waiting for what the spec refers to")
 		return v, ctrl.Result{}, nil
 	}
-	deployment, err := r.applyChildren(ctx, o, s, references)
+	_, broken := r.fault("ReadyButBroken", o)
+	deployment, changed, err := r.applyChildren(ctx, o, plan{spec: s, references: references, unschedulable: broken})
 	if err != nil {
 		v.working(phaseProvisioning, "ApplyFailed", err.Error())
 		return v, ctrl.Result{}, err
+	}
+	if changed {
+		a.settled = false // What a reference holds has changed, or somebody broke the Deployment.
 	}
 	available := true
 	if deployment != nil {
 		v.replicas, v.readyReplicas = int64(deployment.Status.Replicas), int64(deployment.Status.ReadyReplicas)
 		if r.config.waitForPods {
-			available = rolledOut(deployment)
+			available = broken || rolledOut(deployment)
 		} else {
 			v.replicas, v.readyReplicas = s.Replicas, s.Replicas
 		}
@@ -344,7 +372,7 @@ func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdi
 
 // judgeRun takes an object that runs once from Pending through Running to Succeeded.
 func (r *reconciler) judgeRun(ctx context.Context, o *unstructured.Unstructured, s spec, was status, a *attempt, v verdict) (verdict, ctrl.Result, error) {
-	if _, err := r.applyChildren(ctx, o, s, ""); err != nil {
+	if _, _, err := r.applyChildren(ctx, o, plan{spec: s}); err != nil {
 		v.working(phasePending, "ApplyFailed", err.Error())
 		return v, ctrl.Result{}, err
 	}
@@ -452,9 +480,8 @@ func malform(is status, what string) {
 
 // tell emits an Event when the object becomes ready or stops being so.
 func (r *reconciler) tell(o *unstructured.Unstructured, was status, v verdict) {
-	before, _ := conditionOf(was, "Ready")
 	switch {
-	case v.ready == "True" && before != "True":
+	case v.ready == "True" && !looksReady(was):
 		r.events.Eventf(o, nil, corev1.EventTypeNormal, v.reason, "Reconcile", "%s", v.message)
 	case v.stalled, v.phase == phaseDegraded:
 		r.events.Eventf(o, nil, corev1.EventTypeWarning, v.reason, "Reconcile", "%s", v.message)

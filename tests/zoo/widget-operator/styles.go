@@ -181,15 +181,16 @@ func readCondition(c map[string]any) (value, since string) {
 func saysReady(s status, generation int64) bool {
 	switch observed := s["observedGeneration"].(type) {
 	case int64:
-		if observed != generation {
-			return false
-		}
+		return observed == generation && looksReady(s)
 	case string:
-		if observed != strconv.FormatInt(generation, 10) {
-			return false
-		}
+		return observed == strconv.FormatInt(generation, 10) && looksReady(s)
 	}
-	if s["phase"] == phaseReady {
+	return looksReady(s)
+}
+
+// looksReady reads back whether the object was last reported as ready, for whichever generation.
+func looksReady(s status) bool {
+	if s["phase"] == phaseReady || s["phase"] == phaseSucceeded {
 		return true
 	}
 	for _, name := range []string{"Ready", "Available"} {

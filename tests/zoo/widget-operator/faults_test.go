@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAFaultIsCheckedBeforeItIsOn(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		query map[string]string
+		wrong string
+	}{
+		{"HotLoop", map[string]string{"kind": "Widget", "period": "2s"}, ""},
+		{"ConditionMalformed", map[string]string{"what": "duplicate"}, ""},
+		{"Stopped", nil, ""},
+		{"Nothing", nil, "no such fault"},
+		{"HotLoop", map[string]string{"delay": "2s"}, "takes no parameter"},
+		{"HotLoop", map[string]string{"period": "0s"}, "10ms or more"},
+		{"HotLoop", map[string]string{"kind": "widget"}, "no such kind"},
+		{"ConditionMalformed", map[string]string{"what": "everything"}, "must be one of"},
+		{"Stopped", map[string]string{"kind": "Widget"}, "stops everything"},
+	} {
+		_, err := newFault(c.name, c.query)
+		switch {
+		case c.wrong == "" && err != nil:
+			t.Errorf("%s %v: %v", c.name, c.query, err)
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%s %v: want an error with %q, got %v", c.name, c.query, c.wrong, err)
+		}
+	}
+}
+
+func TestTheNarrowestFaultWins(t *testing.T) {
+	r := newRegistry()
+	for _, query := range []map[string]string{
+		{"period": "1s"},
+		{"period": "2s", "namespace": "a"},
+		{"period": "3s", "namespace": "a", "name": "x"},
+	} {
+		f, err := newFault("HotLoop", query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put(f)
+		r.put(f)
+	}
+	if n := len(r.list()); n != 3 {
+		t.Fatalf("the same fault twice is one fault: %d are on", n)
+	}
+	for want, object := range map[string][2]string{"1s": {"b", "x"}, "2s": {"a", "y"}, "3s": {"a", "x"}} {
+		if f, on := r.on("HotLoop", "Widget", object[0], object[1]); !on || f.Params["period"] != want {
+			t.Errorf("%v: want the fault with period %s, got %v", object, want, f)
+		}
+	}
+	if _, on := r.on("Overdue", "Widget", "a", "x"); on {
+		t.Error("a fault is on that nobody switched on")
+	}
+}
+
+func TestStoppedWorkersGoOnWhenTheFaultIsOff(t *testing.T) {
+	r := newRegistry()
+	f, _ := newFault("Stopped", nil)
+	r.put(f)
+	gone := make(chan bool)
+	go func() { gone <- r.waitWhile(context.Background(), r.stopped, 0) }()
+	select {
+	case <-gone:
+		t.Fatal("the worker did not stop")
+	case <-time.After(50 * time.Millisecond):
+	}
+	r.remove(func(fault) bool { return true })
+	if !<-gone {
+		t.Fatal("the worker gave up")
+	}
+}
+
+func TestAnUnchangedVerdictIsAnUnchangedStatus(t *testing.T) {
+	verdicts := map[string]func(*verdict){
+		"succeeded": func(v *verdict) { v.succeeded() },
+		"working":   func(v *verdict) { v.working(phaseProvisioning, "Provisioning", "provisioning") },
+		"unknown":   func(v *verdict) { v.working(phaseProvisioning, "Provisioning", ""); v.ready = "Unknown" },
+		"degraded":  func(v *verdict) { v.degraded("BackendLost", "gone") },
+		"rejected":  func(v *verdict) { v.rejected("spec.image must be set") },
+	}
+	for _, k := range kinds {
+		if k.style == nil {
+			continue
+		}
+		for name, say := range verdicts {
+			v := verdict{generation: 3}
+			say(&v)
+			once := k.style(nil, v, "2026-01-01T00:00:00Z")
+			if twice := k.style(once, v, "2026-01-01T00:00:01Z"); !reflect.DeepEqual(once, twice) {
+				t.Errorf("%s %s: %v became %v", k.name, name, once, twice)
+			}
+			if k.name != "JobLike" && saysReady(once, 3) != (name == "succeeded") {
+				t.Errorf("%s %s is read back wrong: %v", k.name, name, once)
+			}
+		}
+	}
+}
+
+func TestASpecIsReadOrAnswered(t *testing.T) {
+	for _, c := range []struct {
+		spec  map[string]any
+		wrong string
+	}{
+		{map[string]any{"image": "pause", "size": int64(2), "secretRef": map[string]any{"name": "s"}}, ""},
+		{map[string]any{"image": ""}, "must be set"},
+		{map[string]any{"image": "an invalid one"}, "not the name of an image"},
+		{map[string]any{"image": int64(7)}, "cannot be read"},
+	} {
+		o := kinds[0].object()
+		o.Object["spec"] = c.spec
+		_, wrong := readSpec(o)
+		if (c.wrong == "") != (wrong == "") || !strings.Contains(wrong, c.wrong) {
+			t.Errorf("%v: want %q, got %q", c.spec, c.wrong, wrong)
+		}
+	}
+}
+
+func TestTheReadmeTellsOfEveryFault(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range catalog {
+		row := "| `" + k.Name + "` |"
+		if !strings.Contains(string(readme), row) {
+			t.Errorf("README.md has no row %s", row)
+		}
+	}
+}
