@@ -122,6 +122,8 @@ pub enum Value {
     Span(Span),
     /// An instant.
     Time(Timestamp),
+    /// The time passed since an instant, as it grows; a snapshot shows it as a span.
+    Age(Timestamp),
 }
 
 /// One row of [`FINDINGS`].
@@ -343,6 +345,17 @@ impl Evidence {
     }
 }
 
+impl Value {
+    /// The value as it is at `now`: an age becomes a span.
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        match self {
+            Self::Age(since) => Self::Span(now.since(since)),
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -350,7 +363,7 @@ impl fmt::Display for Value {
             Self::Names(names) => f.write_str(&names.join(", ")),
             Self::Count(count) => write!(f, "{count}"),
             Self::Span(span) => write!(f, "{span}"),
-            Self::Time(time) => write!(f, "{time}"),
+            Self::Time(time) | Self::Age(time) => write!(f, "{time}"),
         }
     }
 }
@@ -362,7 +375,7 @@ impl Serialize for Value {
             Self::Names(names) => names.serialize(serializer),
             Self::Count(count) => serializer.serialize_i64(*count),
             Self::Span(span) => serializer.serialize_f64(span.seconds()),
-            Self::Time(time) => time.serialize(serializer),
+            Self::Time(time) | Self::Age(time) => time.serialize(serializer),
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Settings {
     pub settle: Span,
     /// How long a negative answer must stand, without further writes, before it counts as the operator's answer.
     pub reject_after: Span,
+    /// How long a status that names no generation and that nobody touches may still be about the old spec.
+    pub unsaid_after: Span,
     /// How long Ready may be lost without a change of the spec before it is a finding: longer than a Pod restart.
     pub regressed_after: Span,
     /// How many objects of a kind must fail at once before the kind is failing …
@@ -88,6 +90,7 @@ impl Default for Settings {
             deadlines: BTreeMap::new(),
             settle: Span::secs(10),
             reject_after: Span::secs(10),
+            unsaid_after: Span::secs(30),
             regressed_after: Span::mins(5),
             failing_objects: 3,
             failing_percent: 50,
@@ -95,7 +98,7 @@ impl Default for Settings {
             flap_transitions: 6,
             cycle_window: Span::mins(30),
             cycle_returns: 6,
-            phase_stuck_after: Span::hours(1),
+            phase_stuck_after: Span::mins(30),
             finalizer_stuck_after: Span::mins(15),
             recover_factor: 10,
             recover_at_least: Span::mins(2),

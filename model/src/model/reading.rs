@@ -53,6 +53,14 @@ pub enum Reason {
     NothingToJudge,
 }
 
+impl Reason {
+    /// As a label value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        "NothingToJudge"
+    }
+}
+
 /// Reads the status of one object.
 #[must_use]
 pub fn read(_group: &str, _kind: &str, _object: &ObjectView) -> Reading {

@@ -1,0 +1,67 @@
+//! The findings that are open.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject};
+use crate::time::Timestamp;
+
+/// Open findings by id, bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    open: BTreeMap<FindingId, Finding>,
+    /// Since when findings of an earlier run held, until they are found again.
+    restored: BTreeMap<FindingId, Timestamp>,
+}
+
+// === impl Book ===
+
+impl Book {
+    /// Opens a finding or renews the evidence of an open one. `false` when there is no room for it.
+    pub(crate) fn raise(
+        &mut self,
+        now: Timestamp,
+        since: Timestamp,
+        code: FindingCode,
+        subject: Subject,
+        evidence: Evidence,
+        bound: usize,
+    ) -> bool {
+        let id = FindingId::of(code, &subject);
+        if let Some(finding) = self.open.get_mut(&id) {
+            finding.since = finding.since.min(since);
+            finding.evidence = evidence;
+            return true;
+        }
+        if self.open.len() >= bound {
+            return false;
+        }
+        let since = self.restored.remove(&id).map_or(since, |earlier| earlier.min(since));
+        let confidence = Confidence::Confirmed;
+        self.open
+            .insert(id, Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None });
+        true
+    }
+
+    /// Closes a finding; nothing happens when it is not open.
+    pub(crate) fn clear(&mut self, code: FindingCode, subject: &Subject) {
+        self.open.remove(&FindingId::of(code, subject));
+    }
+
+    /// Closes all findings of `code` that `stays` does not keep.
+    pub(crate) fn retain(&mut self, code: FindingCode, mut stays: impl FnMut(&Subject) -> bool) {
+        self.open.retain(|_, finding| finding.code != code || stays(&finding.subject));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.open.values()
+    }
+
+    pub(crate) fn is_open(&self, code: FindingCode, subject: &Subject) -> Option<FindingId> {
+        let id = FindingId::of(code, subject);
+        self.open.contains_key(&id).then_some(id)
+    }
+
+    pub(crate) fn restore(&mut self, restored: BTreeMap<FindingId, Timestamp>) {
+        self.restored = restored;
+    }
+}

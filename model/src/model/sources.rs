@@ -1,0 +1,277 @@
+//! How the sources are: a broken one is a fact about the world, and what it would have shown is unknown.
+
+use std::collections::BTreeMap;
+
+use super::Model;
+use super::book::Book;
+use super::timers::{Timer, Timers};
+use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::observation::{Cause, Right, RightsView, SourceId};
+use crate::snapshot::SourceSummary;
+use crate::time::{Span, Timestamp};
+
+/// How long a limit counts as reached after something was dropped.
+const LIMIT_FOR: Span = Span::mins(10);
+
+/// All sources that were ever heard of, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    list: Vec<Source>,
+}
+
+/// One source.
+#[derive(Debug)]
+struct Source {
+    id: SourceId,
+    known: bool,
+    up: bool,
+    since: Timestamp,
+    last_success: Option<Timestamp>,
+    failures: BTreeMap<&'static str, u64>,
+    latest: Option<(&'static str, String)>,
+    due: Option<Timestamp>,
+}
+
+// === impl Sources ===
+
+impl Sources {
+    fn number(&mut self, id: &SourceId, now: Timestamp) -> u16 {
+        let position = self.list.iter().position(|source| source.id == *id).unwrap_or_else(|| {
+            self.list.push(Source {
+                id: id.clone(),
+                known: true,
+                up: true,
+                since: now,
+                last_success: None,
+                failures: BTreeMap::new(),
+                latest: None,
+                due: None,
+            });
+            self.list.len() - 1
+        });
+        self.list[position].known = true;
+        u16::try_from(position).unwrap_or(u16::MAX)
+    }
+
+    /// Something came from it.
+    pub(crate) fn heard(&mut self, id: &SourceId, now: Timestamp) {
+        let number = self.number(id, now);
+        self.list[number as usize].last_success = Some(now);
+    }
+
+    /// The source is no longer wanted.
+    pub(crate) fn forget(&mut self, id: &SourceId, timers: &mut Timers, book: &mut Book) {
+        let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
+        let source = &mut self.list[position];
+        source.known = false;
+        source.up = true;
+        let due = source.due.take();
+        timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
+        book.clear(code_of(id), &subject_of(id));
+    }
+
+    pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
+        let mut summaries: Vec<_> = self.list.iter().filter(|source| source.known).map(Source::summary).collect();
+        summaries.sort_by(|a, b| a.source.cmp(&b.source));
+        summaries
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    fn summary(&self) -> SourceSummary {
+        SourceSummary {
+            source: self.id.to_string(),
+            up: self.up,
+            since: self.since,
+            last_success: self.last_success,
+            failures: self.failures.clone(),
+            latest: self.latest.clone(),
+        }
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    pub(crate) fn source_failed(&mut self, id: &SourceId, cause: Cause, detail: &str) {
+        let now = self.now;
+        let number = self.sources.number(id, now);
+        let source = &mut self.sources.list[number as usize];
+        *source.failures.entry(cause.as_str()).or_default() += 1;
+        source.latest = Some((cause.as_str(), detail.to_owned()));
+        if source.up {
+            source.up = false;
+            source.since = now;
+        }
+        self.source_due(number);
+    }
+
+    pub(crate) fn source_recovered(&mut self, id: &SourceId) {
+        let now = self.now;
+        let number = self.sources.number(id, now);
+        let source = &mut self.sources.list[number as usize];
+        source.last_success = Some(now);
+        if !source.up {
+            source.up = true;
+            source.since = now;
+        }
+        let due = source.due.take();
+        self.timers.set(Timer::Source(number), due, None);
+        self.book.clear(code_of(id), &subject_of(id));
+        self.see_again(id);
+    }
+
+    /// Looks whether a failing source has failed for long enough to be a finding.
+    pub(crate) fn source_due(&mut self, number: u16) {
+        let (now, after) = (self.now, self.settings.source_failing_after);
+        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.up) else { return };
+        // A configuration does not mend itself: there is nothing to wait for.
+        let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
+        let ripe = source.since.after(wait);
+        let due = (ripe > now).then_some(ripe);
+        let old = std::mem::replace(&mut source.due, due);
+        self.timers.set(Timer::Source(number), old, due);
+        if due.is_some() {
+            return;
+        }
+        let (cause, detail) = source.latest.clone().unwrap_or(("other", String::new()));
+        let (since, id, last_success) = (source.since, source.id.clone(), source.last_success);
+        let evidence = match (code_of(&id), last_success) {
+            (FindingCode::ConfigInvalid, _) => Evidence::new().text("problem", detail),
+            (_, Some(last)) => {
+                Evidence::new().text("cause", cause).text("detail", detail).with("last_success", Value::Time(last))
+            }
+            (_, None) => Evidence::new().text("cause", cause).text("detail", detail),
+        };
+        let evidence = evidence.with("failing_for", Value::Age(since));
+        self.raise(since, code_of(&id), subject_of(&id), evidence);
+        self.go_blind(&id, since);
+    }
+
+    fn go_blind(&mut self, id: &SourceId, since: Timestamp) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+        if watch.blind.is_none() {
+            watch.places.iter_mut().for_each(|place| place.count_to(now, false));
+            watch.blind = Some(since);
+        }
+    }
+
+    fn see_again(&mut self, id: &SourceId) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+        if watch.blind.take().is_some() {
+            watch.places.iter_mut().for_each(|place| place.count_to(now, true));
+        }
+    }
+
+    /// Takes a review of what the account may do.
+    pub(crate) fn rights_reviewed(&mut self, view: RightsView) {
+        self.rights.insert(view.namespace.clone(), view);
+        self.review_permissions();
+    }
+
+    /// Rights that are missing, per namespace.
+    pub(crate) fn permissions_missing(&self) -> Vec<(String, Right)> {
+        let mut missing = std::collections::BTreeSet::new();
+        for view in self.rights.values() {
+            missing.extend(view.missing.iter().map(|right| (view.namespace.clone(), right.clone())));
+        }
+        for watch in self.watches.iter().filter(|watch| watch.active) {
+            let kind = &self.kinds[watch.kind as usize];
+            let namespace = watch.scope.namespace().unwrap_or_default().to_owned();
+            missing.extend(watch.missing.iter().map(|verb| {
+                let right =
+                    Right { verb: verb.clone(), group: kind.group.to_string(), resource: kind.resource.clone() };
+                (namespace.clone(), right)
+            }));
+        }
+        missing.into_iter().collect()
+    }
+
+    pub(crate) fn review_permissions(&mut self) {
+        let missing = self.permissions_missing();
+        let subjects: Vec<Subject> =
+            missing.iter().map(|(namespace, right)| permission(namespace, right.to_string())).collect();
+        self.book.retain(FindingCode::PermissionMissing, |subject| subjects.contains(subject));
+        for ((_, right), subject) in missing.into_iter().zip(subjects) {
+            let resource = Right { verb: String::new(), ..right.clone() }.to_string();
+            let evidence = Evidence::new().text("verb", right.verb).text("resource", resource.trim());
+            self.raise(self.now, FindingCode::PermissionMissing, subject, evidence);
+        }
+        let excess: Vec<(Subject, Vec<String>)> = self
+            .rights
+            .values()
+            .filter(|view| !view.excess.is_empty())
+            .map(|view| {
+                (permission(&view.namespace, "*".to_owned()), view.excess.iter().map(Right::to_string).collect())
+            })
+            .collect();
+        self.book.retain(FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
+        for (subject, rights) in excess {
+            self.raise(
+                self.now,
+                FindingCode::PermissionExcess,
+                subject,
+                Evidence::new().with("rights", Value::Names(rights)),
+            );
+        }
+    }
+
+    /// Something did not fit.
+    pub(crate) fn drop_one(&mut self, limit: &'static str) {
+        let (now, settings) = (self.now, &self.settings.limits);
+        let entry = self.dropped.entry(limit).or_default();
+        entry.0 += 1;
+        entry.1 = now;
+        let count = i64::try_from(entry.0).unwrap_or(i64::MAX);
+        let bound = match limit {
+            "objects" => settings.objects,
+            "findings" => settings.findings,
+            "watches" => settings.watches,
+            "phases" => settings.phases,
+            "condition_types" => settings.condition_types,
+            "namespaces" => settings.namespaces,
+            _ => 0,
+        };
+        let evidence = Evidence::new()
+            .with("dropped", Value::Count(count))
+            .with("bound", Value::Count(i64::try_from(bound).unwrap_or(i64::MAX)));
+        // Not through `raise`: that a finding did not fit must not come back here.
+        let subject = Subject::Limit { name: limit.to_owned() };
+        self.book.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
+        let due = Some(now.after(LIMIT_FOR));
+        let old = std::mem::replace(&mut self.limits_due, due);
+        self.timers.set(Timer::Limits, old, due);
+    }
+
+    /// Closes the findings of limits that have not been reached for a while.
+    pub(crate) fn limits_due(&mut self) {
+        self.limits_due = None;
+        let (now, dropped) = (self.now, &self.dropped);
+        self.book.retain(FindingCode::LimitReached, |subject| {
+            dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_FOR) > now)
+        });
+        let next = dropped.values().map(|(_, last)| last.after(LIMIT_FOR)).filter(|at| *at > now).max();
+        self.limits_due = next;
+        self.timers.set(Timer::Limits, None, next);
+    }
+}
+
+fn code_of(id: &SourceId) -> FindingCode {
+    if *id == SourceId::Config { FindingCode::ConfigInvalid } else { FindingCode::SourceFailing }
+}
+
+fn subject_of(id: &SourceId) -> Subject {
+    Subject::Source { name: id.to_string() }
+}
+
+fn permission(namespace: &str, right: String) -> Subject {
+    Subject::Permission { namespace: namespace.to_owned(), right }
+}
