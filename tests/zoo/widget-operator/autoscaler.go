@@ -5,6 +5,7 @@ import (
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,10 @@ func (a *autoscaler) scaleAll(ctx context.Context, replicas int64) {
 		if suspended || o.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := a.scale(ctx, o, replicas); client.IgnoreNotFound(err) != nil {
+		err := a.scale(ctx, o, replicas)
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // The next turn will do.
+		case err != nil:
 			log.Error(err, "failed to scale", "object", client.ObjectKeyFromObject(o))
 		}
 	}
