@@ -34,6 +34,26 @@ pub struct Finding {
     pub explained_by: Option<FindingId>,
 }
 
+/// A finding was opened or closed: for logs, notifications and the story that a replay tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct News {
+    /// When.
+    pub at: Timestamp,
+    /// Opened or closed.
+    pub change: Change,
+    /// The finding as it was then.
+    pub finding: Finding,
+}
+
+/// What happened to a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It holds from now on.
+    Opened,
+    /// It no longer holds.
+    Closed,
+}
+
 /// Identifies a finding: 64 bits, written as hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FindingId(pub u64);
@@ -335,6 +355,12 @@ impl Evidence {
             self.0.insert(key, Value::Text(text));
         }
         self
+    }
+
+    /// The evidence as it is at `now`: ages become spans.
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        Self(self.0.into_iter().map(|(key, value)| (key, value.at(now))).collect())
     }
 
     /// Adds any value.

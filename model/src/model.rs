@@ -34,7 +34,7 @@ use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Evidence, FindingCode, FindingId, Subject};
+use crate::finding::{Evidence, FindingCode, FindingId, News, Subject};
 use crate::observation::{DefinitionView, LeaseView, Observation, Probe, RightsView, SourceId, StatusSchema, WatchId};
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -135,6 +135,11 @@ impl Model {
         std::mem::take(&mut self.probes).into_iter().collect()
     }
 
+    /// What was found and what no longer holds, since the last call; bounded, the oldest go first.
+    pub fn news(&mut self) -> Vec<News> {
+        self.book.news()
+    }
+
     /// What should outlive a restart.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
@@ -192,7 +197,7 @@ impl Model {
             }
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
-                self.book.clear(FindingCode::StatusSubresourceMissing, &Subject::Definition { name });
+                self.book.clear(self.now, FindingCode::StatusSubresourceMissing, &Subject::Definition { name });
             }
             Observation::RightsReviewed(view) => self.rights_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
@@ -229,7 +234,7 @@ impl Model {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
             self.raise(self.now, FindingCode::StatusSubresourceMissing, subject, evidence);
         } else {
-            self.book.clear(FindingCode::StatusSubresourceMissing, &subject);
+            self.book.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The findings that are open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject};
+use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingId, News, Subject};
 use crate::time::Timestamp;
 
 /// Open findings by id, bounded.
@@ -11,7 +11,12 @@ pub(crate) struct Book {
     open: BTreeMap<FindingId, Finding>,
     /// Since when findings of an earlier run held, until they are found again.
     restored: BTreeMap<FindingId, Timestamp>,
+    /// What was opened and closed since somebody last asked; the oldest go first when nobody does.
+    news: VecDeque<News>,
 }
+
+/// News kept until somebody asks.
+const NEWS: usize = 10_000;
 
 // === impl Book ===
 
@@ -43,13 +48,30 @@ impl Book {
     }
 
     /// Closes a finding; nothing happens when it is not open.
-    pub(crate) fn clear(&mut self, code: FindingCode, subject: &Subject) {
-        self.open.remove(&FindingId::of(code, subject));
+    pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
+        if let Some(finding) = self.open.remove(&FindingId::of(code, subject)) {
+            self.tell(now, Change::Closed, finding);
+        }
     }
 
     /// Closes all findings of `code` that `stays` does not keep.
-    pub(crate) fn retain(&mut self, code: FindingCode, mut stays: impl FnMut(&Subject) -> bool) {
-        self.open.retain(|_, finding| finding.code != code || stays(&finding.subject));
+    pub(crate) fn retain(&mut self, now: Timestamp, code: FindingCode, mut stays: impl FnMut(&Subject) -> bool) {
+        let gone = self.open.values().filter(|finding| finding.code == code && !stays(&finding.subject));
+        let gone: Vec<Subject> = gone.map(|finding| finding.subject.clone()).collect();
+        gone.iter().for_each(|subject| self.clear(now, code, subject));
+    }
+
+    /// What was opened and closed since the last call.
+    pub(crate) fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news).into()
+    }
+
+    fn tell(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
+        if self.news.len() >= NEWS {
+            self.news.pop_front();
+        }
+        finding.evidence = finding.evidence.at(at);
+        self.news.push_back(News { at, change, finding });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {

@@ -170,7 +170,7 @@ impl Model {
             }
         }
         for info in FINDINGS.iter().filter(|info| (before & !after) >> info.code as u64 & 1 == 1) {
-            self.book.clear(info.code, &subject);
+            self.book.clear(self.now, info.code, &subject);
         }
         let old_due = self.store.get(slot).and_then(|r| r.hot.as_ref()).and_then(|hot| hot.due);
         self.timers.set(Timer::Object(slot), old_due, due);
@@ -199,7 +199,7 @@ impl Model {
         if let Some(hot) = &record.hot {
             self.timers.set(Timer::Object(slot), hot.due, None);
             for info in FINDINGS.iter().filter(|info| hot.findings >> info.code as u64 & 1 == 1) {
-                self.book.clear(info.code, &subject);
+                self.book.clear(self.now, info.code, &subject);
             }
         }
         self.troubled.remove(&slot);

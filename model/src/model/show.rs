@@ -85,8 +85,7 @@ impl Model {
         let mut findings: Vec<Finding> = self.book.iter().cloned().collect();
         for finding in &mut findings {
             finding.explained_by = self.explanation(finding);
-            finding.evidence.0 =
-                std::mem::take(&mut finding.evidence.0).into_iter().map(|(k, v)| (k, v.at(self.now))).collect();
+            finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
         }
         findings.sort_by(|a, b| {
             let key = |f: &Finding| (f.info().severity, f.since, f.code);

@@ -60,14 +60,14 @@ impl Sources {
     }
 
     /// The source is no longer wanted.
-    pub(crate) fn forget(&mut self, id: &SourceId, timers: &mut Timers, book: &mut Book) {
+    pub(crate) fn forget(&mut self, now: Timestamp, id: &SourceId, timers: &mut Timers, book: &mut Book) {
         let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
         let source = &mut self.list[position];
         source.known = false;
         source.up = true;
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
-        book.clear(code_of(id), &subject_of(id));
+        book.clear(now, code_of(id), &subject_of(id));
     }
 
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
@@ -119,7 +119,7 @@ impl Model {
         }
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
-        self.book.clear(code_of(id), &subject_of(id));
+        self.book.clear(self.now, code_of(id), &subject_of(id));
         self.see_again(id);
     }
 
@@ -199,7 +199,7 @@ impl Model {
         let missing = self.permissions_missing();
         let subjects: Vec<Subject> =
             missing.iter().map(|(namespace, right)| permission(namespace, right.to_string())).collect();
-        self.book.retain(FindingCode::PermissionMissing, |subject| subjects.contains(subject));
+        self.book.retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
         for ((_, right), subject) in missing.into_iter().zip(subjects) {
             let resource = Right { verb: String::new(), ..right.clone() }.to_string();
             let evidence = Evidence::new().text("verb", right.verb).text("resource", resource.trim());
@@ -213,7 +213,7 @@ impl Model {
                 (permission(&view.namespace, "*".to_owned()), view.excess.iter().map(Right::to_string).collect())
             })
             .collect();
-        self.book.retain(FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
+        self.book.retain(self.now, FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
         for (subject, rights) in excess {
             self.raise(
                 self.now,
@@ -255,7 +255,7 @@ impl Model {
     pub(crate) fn limits_due(&mut self) {
         self.limits_due = None;
         let (now, dropped) = (self.now, &self.dropped);
-        self.book.retain(FindingCode::LimitReached, |subject| {
+        self.book.retain(self.now, FindingCode::LimitReached, |subject| {
             dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_FOR) > now)
         });
         let next = dropped.values().map(|(_, last)| last.after(LIMIT_FOR)).filter(|at| *at > now).max();
