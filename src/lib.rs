@@ -10,4 +10,6 @@
 //! Only `sources` and `export` touch the world and may fail. The model, package `loopwatch-model`, is arithmetic: it
 //! reads no clock, does no I/O, and gives the same answer for the same observations, live or replayed.
 
+pub mod export;
 pub mod sources;
+pub mod telemetry;

@@ -1,0 +1,20 @@
+//! From a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show what the model concluded;
+//! none of them decides anything.
+//!
+//! ```text
+//!               ┌─ prometheus ─▶ /metrics        every series that `catalog` lists, and no other
+//!  Model ─View──┼─ json ───────▶ /api/v1/…       the same shapes as `check -o json`
+//!               ├─ page ───────▶ /               for people, over `kubectl port-forward`
+//!               └─ report ─────▶ the terminal    `check` and `replay`
+//! ```
+//!
+//! Read the modules in this order:
+
+pub mod catalog; // start here: every metric there is
+pub mod prometheus; // the two text formats
+pub mod view; // how exporters look at the model
+
+#[cfg(test)]
+mod golden; // files that tests compare with
+#[cfg(test)]
+mod sample;

@@ -1,0 +1,313 @@
+//! Families and samples as text. Names, types, units and labels come from the catalog, so that what it does not list
+//! cannot be written.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::histogram::Histogram;
+use loopwatch_model::time::{Span, Timestamp};
+
+use crate::export::catalog::{Family, Kind, Metric};
+
+/// A text format of Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The older one, which everything reads.
+    Text004,
+    /// OpenMetrics 1.0: units, types of facts, an end that can be checked.
+    OpenMetrics,
+}
+
+/// The samples of one family. Its heading is written before the first of them, so that a family without samples leaves
+/// no trace.
+pub(super) struct Samples<'a> {
+    out: &'a mut String,
+    metric: &'static Metric,
+    format: Format,
+    headed: &'a mut bool,
+}
+
+/// The value of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    /// A count.
+    Count(u64),
+    /// Any whole number.
+    Whole(i64),
+    /// Any number.
+    Real(f64),
+    /// Milliseconds, to be written in seconds.
+    Millis(i64),
+}
+
+// === impl Format ===
+
+impl Format {
+    /// The content type, as registered.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text004 => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+// === impl Samples ===
+
+impl<'a> Samples<'a> {
+    /// Samples of `family`; `headed` says whether its heading has been written, across several calls.
+    pub(super) fn new(out: &'a mut String, family: Family, format: Format, headed: &'a mut bool) -> Self {
+        Self { out, metric: family.metric(), format, headed }
+    }
+
+    /// Writes one sample; `labels` are values in the order of the catalog.
+    pub(super) fn put(&mut self, labels: &[&str], value: impl Into<Number>) {
+        self.head();
+        self.out.push_str(self.metric.name);
+        self.labels(labels, None);
+        value.into().write(self.out);
+        self.out.push('\n');
+    }
+
+    /// Writes the buckets, the sum and the count of `histogram`.
+    pub(super) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
+        self.head();
+        for (bound, count) in histogram.buckets() {
+            self.sample("_bucket", labels, Some(bound), Number::Count(count));
+        }
+        self.sample("_sum", labels, None, Number::Real(histogram.sum()));
+        self.sample("_count", labels, None, Number::Count(histogram.count()));
+    }
+
+    fn sample(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: Number) {
+        self.out.push_str(self.metric.name);
+        self.out.push_str(suffix);
+        self.labels(labels, bound);
+        value.write(self.out);
+        self.out.push('\n');
+    }
+
+    fn labels(&mut self, values: &[&str], bound: Option<f64>) {
+        debug_assert_eq!(values.len(), self.metric.labels.len(), "{}: labels as in the catalog", self.metric.name);
+        let mut before = '{';
+        for (name, value) in self.metric.labels.iter().zip(values) {
+            self.out.push(before);
+            self.out.push_str(name);
+            self.out.push_str("=\"");
+            escape_into(self.out, value);
+            self.out.push('"');
+            before = ',';
+        }
+        if let Some(bound) = bound {
+            self.out.push(before);
+            self.out.push_str("le=\"");
+            bound_into(self.out, bound);
+            self.out.push('"');
+            before = ',';
+        }
+        self.out.push_str(if before == '{' { " " } else { "} " });
+    }
+
+    fn head(&mut self) {
+        if !std::mem::replace(self.headed, true) {
+            heading_into(self.out, self.metric, self.format);
+        }
+    }
+}
+
+/// Writes the lines that introduce a family.
+///
+/// OpenMetrics names a counter without `_total` and a fact without `_info`; in the older format the name is that of
+/// the samples, and a type it does not know makes Prometheus reject the whole scrape.
+pub(super) fn heading_into(out: &mut String, metric: &Metric, format: Format) {
+    let (name, kind) = match (format, metric.kind) {
+        (Format::OpenMetrics, kind) => (metric.family_name(), kind),
+        (Format::Text004, Kind::Info) => (metric.name, Kind::Gauge),
+        (Format::Text004, kind) => (metric.name, kind),
+    };
+    let _ = write!(out, "# HELP {name} ");
+    escape_help_into(out, metric.help, format);
+    let _ = write!(out, "\n# TYPE {name} {}\n", kind.as_str());
+    if let (Format::OpenMetrics, Some(unit)) = (format, metric.unit()) {
+        let _ = writeln!(out, "# UNIT {name} {unit}");
+    }
+}
+
+/// Label values: backslash, quote and line feed are escaped, everything else is UTF-8 as it is.
+fn escape_into(out: &mut String, value: &str) {
+    let mut rest = value;
+    while let Some(at) = rest.find(['\\', '"', '\n']) {
+        out.push_str(&rest[..at]);
+        out.push_str(match rest.as_bytes()[at] {
+            b'\\' => "\\\\",
+            b'"' => "\\\"",
+            _ => "\\n",
+        });
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+}
+
+/// Help texts: quotes are escaped under OpenMetrics only.
+fn escape_help_into(out: &mut String, help: &str, format: Format) {
+    for character in help.chars() {
+        match (character, format) {
+            ('\\', _) => out.push_str("\\\\"),
+            ('\n', _) => out.push_str("\\n"),
+            ('"', Format::OpenMetrics) => out.push_str("\\\""),
+            _ => out.push(character),
+        }
+    }
+}
+
+/// Bounds of buckets are written alike in both formats (`1.0`, never `1`): a scraper that changes formats would
+/// otherwise see every bucket as a new series.
+fn bound_into(out: &mut String, bound: f64) {
+    if bound == f64::INFINITY {
+        out.push_str("+Inf");
+    } else {
+        let _ = write!(out, "{bound:?}");
+    }
+}
+
+// === impl Number ===
+
+impl Number {
+    fn write(self, out: &mut String) {
+        let _ = match self {
+            Self::Count(count) => write!(out, "{count}"),
+            Self::Whole(number) => write!(out, "{number}"),
+            Self::Real(real) if real.is_nan() => out.write_str("NaN"),
+            Self::Real(f64::INFINITY) => out.write_str("+Inf"),
+            Self::Real(f64::NEG_INFINITY) => out.write_str("-Inf"),
+            Self::Real(real) => write!(out, "{real}"),
+            Self::Millis(ms) => {
+                let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+                match ms % 1000 {
+                    0 => write!(out, "{sign}{}", ms / 1000),
+                    rest => write!(out, "{sign}{}.{rest:03}", ms / 1000),
+                }
+            }
+        };
+    }
+}
+
+impl From<u64> for Number {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+impl From<Timestamp> for Number {
+    fn from(time: Timestamp) -> Self {
+        Self::Millis(time.0)
+    }
+}
+
+impl From<Span> for Number {
+    fn from(span: Span) -> Self {
+        Self::Millis(span.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(family: Family, format: Format, write: impl FnOnce(&mut Samples<'_>)) -> String {
+        let (mut out, mut headed) = (String::new(), false);
+        write(&mut Samples::new(&mut out, family, format, &mut headed));
+        out
+    }
+
+    #[test]
+    fn a_counter_is_named_after_its_family_only_under_openmetrics() {
+        let write = |format| {
+            written(Family::ObjectSeconds, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64))
+        };
+        let help = Family::ObjectSeconds.metric().help;
+        assert_eq!(
+            write(Format::Text004),
+            format!(
+                "# HELP loopwatch_object_seconds_total {help}\n# TYPE loopwatch_object_seconds_total counter\n\
+                 loopwatch_object_seconds_total{{group=\"g\",kind=\"K\",target_namespace=\"ns\",state=\"failed\"}} 1.5\n"
+            )
+        );
+        assert_eq!(
+            write(Format::OpenMetrics),
+            format!(
+                "# HELP loopwatch_object_seconds {help}\n# TYPE loopwatch_object_seconds counter\n\
+                 # UNIT loopwatch_object_seconds seconds\n\
+                 loopwatch_object_seconds_total{{group=\"g\",kind=\"K\",target_namespace=\"ns\",state=\"failed\"}} 1.5\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_fact_is_a_gauge_in_the_older_format() {
+        let write = |format| written(Family::BuildInfo, format, |samples| samples.put(&["1", "r"], 1_u64));
+        assert!(write(Format::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
+        assert!(write(Format::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
+        assert!(write(Format::OpenMetrics).contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n"));
+    }
+
+    #[test]
+    fn hostile_label_values_stay_inside_their_quotes() {
+        let text = written(Family::SourceUp, Format::Text004, |samples| {
+            samples.put(&["a\"} 1\nevil{x=\"\\"], 0_u64);
+        });
+        assert!(text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_written_as_prometheus_reads_them() {
+        for (number, text) in [
+            (Number::Real(f64::NAN), "NaN"),
+            (Number::Real(f64::INFINITY), "+Inf"),
+            (Number::Real(f64::NEG_INFINITY), "-Inf"),
+            (Number::Real(0.1), "0.1"),
+            (Number::Real(3.0), "3"),
+            (Number::Millis(1_700_000_000_001), "1700000000.001"),
+            (Number::Millis(-1_500), "-1.500"),
+            (Number::Millis(60_000), "60"),
+            (Number::Whole(-3), "-3"),
+        ] {
+            let mut out = String::new();
+            number.write(&mut out);
+            assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn buckets_are_written_alike_in_both_formats() {
+        let mut histogram = Histogram::default();
+        histogram.observe(Span::secs(3));
+        let bodies = [Format::Text004, Format::OpenMetrics].map(|format| {
+            let text = written(Family::Convergence, format, |samples| samples.histogram(&["", "Pod"], &histogram));
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(bodies[0], bodies[1]);
+        assert_eq!(bodies[0][0], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"1.0\"} 0");
+        assert_eq!(bodies[0][2], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1");
+        assert_eq!(bodies[0][14], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"+Inf\"} 1");
+        assert_eq!(
+            bodies[0][15..],
+            [
+                "loopwatch_convergence_seconds_sum{group=\"\",kind=\"Pod\"} 3",
+                "loopwatch_convergence_seconds_count{group=\"\",kind=\"Pod\"} 1",
+            ]
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! Which format and which encoding a scraper wants, from its request headers.
+
+use super::Format;
+
+/// The format for this `Accept` header. Whatever cannot be understood gets the older format, which everything reads.
+#[must_use]
+pub fn format(accept: Option<&str>) -> Format {
+    let mut best = (0, Format::Text004);
+    for range in accept.unwrap_or_default().split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let (mut weight, mut version) = (1000, None);
+        for part in parts {
+            match part.split_once('=') {
+                Some((name, value)) if name.trim().eq_ignore_ascii_case("q") => weight = quality(value),
+                Some((name, value)) if name.trim().eq_ignore_ascii_case("version") => {
+                    version = Some(value.trim().trim_matches('"'));
+                }
+                _ => {} // charset, escaping: our names and encoding suit all of them
+            }
+        }
+        let format = match (media_type.as_str(), version) {
+            ("application/openmetrics-text", None | Some("1.0.0")) => Format::OpenMetrics,
+            ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => Format::Text004,
+            _ => continue,
+        };
+        if weight > best.0 {
+            best = (weight, format); // the first of equals, as listed
+        }
+    }
+    best.1
+}
+
+/// Whether `Accept-Encoding` asks for gzip. A wildcard does not ask.
+#[must_use]
+pub fn gzip(accept_encoding: Option<&str>) -> bool {
+    accept_encoding.unwrap_or_default().split(',').any(|coding| {
+        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = parameters.trim().strip_prefix("q=").map_or(1000, quality);
+        matches!(name.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip") && weight > 0
+    })
+}
+
+/// A weight in thousandths; one that cannot be read counts as not wanted.
+fn quality(text: &str) -> u32 {
+    match text.trim().parse::<f64>() {
+        Ok(weight) if (0.0..=1.0).contains(&weight) => (weight * 1000.0) as u32,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_headers_of_real_scrapers_get_what_they_prefer() {
+        for (accept, expected) in [
+            (None, Format::Text004),
+            (Some(""), Format::Text004),
+            (Some("*/*"), Format::Text004),
+            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), Format::Text004),
+            (Some("text/plain;version=0.0.4"), Format::Text004),
+            (Some("application/openmetrics-text"), Format::OpenMetrics),
+            (Some("APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"), Format::OpenMetrics),
+            (Some("application/openmetrics-text;version=0.0.1"), Format::Text004),
+            // Prometheus 2.42
+            (
+                Some(
+                    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                     text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                ),
+                Format::OpenMetrics,
+            ),
+            // Prometheus 3
+            (
+                Some(
+                    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                     application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+                     text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                ),
+                Format::OpenMetrics,
+            ),
+            // Prometheus with native histograms: we have no protobuf
+            (
+                Some(
+                    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
+                     application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5",
+                ),
+                Format::OpenMetrics,
+            ),
+            (Some("text/plain;q=0.9, application/openmetrics-text;q=0.3"), Format::Text004),
+            (Some("application/openmetrics-text;q=0, */*;q=0.1"), Format::Text004),
+            (Some("application/openmetrics-text;q=lots"), Format::Text004),
+            (Some(";;;,=,q=1"), Format::Text004),
+        ] {
+            assert_eq!(format(accept), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_only_when_asked_for() {
+        for (header, expected) in [
+            (None, false),
+            (Some("gzip"), true),
+            (Some("deflate, GZIP;q=0.5"), true),
+            (Some("gzip;q=0"), false),
+            (Some("identity"), false),
+            (Some("*"), false),
+        ] {
+            assert_eq!(gzip(header), expected, "{header:?}");
+        }
+    }
+}

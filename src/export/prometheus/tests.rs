@@ -1,0 +1,207 @@
+//! The exposition as a whole, against other people's parsers.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use loopwatch_model::snapshot::{ObjectRow, ObjectState};
+use proptest::prelude::*;
+
+use super::render::ObjectSeries;
+use super::{Format, Render};
+use crate::export::catalog::{CATALOG, Kind};
+use crate::export::golden;
+use crate::export::sample::{Sample, empty, sample};
+use crate::telemetry::SelfMetrics;
+
+fn render(view: Sample, format: Format, objects: ObjectSeries, limit: usize) -> String {
+    let dropped = AtomicU64::new(0);
+    Render::new(Arc::new(view), Arc::new(SelfMetrics::new()), format, objects, limit, &dropped).into_text()
+}
+
+/// What does not depend on the machine.
+fn stable(text: &str) -> String {
+    let end = text.find("# HELP loopwatch_build").expect("the build is always there");
+    text[..end].to_owned()
+}
+
+#[test]
+fn the_sample_is_written_as_before() {
+    golden::check("tests/golden/exposition.prom", &stable(&render(sample(), Format::Text004, ObjectSeries::All, 500)));
+    golden::check(
+        "tests/golden/exposition.openmetrics",
+        &stable(&render(sample(), Format::OpenMetrics, ObjectSeries::Unhealthy, 500)),
+    );
+}
+
+#[test]
+fn an_independent_parser_reads_openmetrics() {
+    for view in [sample(), empty()] {
+        let text = render(view, Format::OpenMetrics, ObjectSeries::All, 500);
+        // The parser believes that histograms have no unit; the specification has examples that do.
+        let histograms: Vec<_> = CATALOG.iter().filter(|metric| metric.kind == Kind::Histogram).collect();
+        let is_histogram = |line: &str| histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name));
+        let text: String =
+            text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT") || !is_histogram(line)).collect();
+        if let Err(error) = openmetrics_parser::openmetrics::parse_openmetrics(&text) {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn an_independent_parser_reads_the_older_format() {
+    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    if let Err(error) = openmetrics_parser::prometheus::parse_prometheus(&text) {
+        panic!("{error}");
+    }
+    assert!(!text.contains("# UNIT") && !text.contains("# EOF") && !text.contains(" info\n"));
+}
+
+/// promtool is not everywhere; where it is, its word counts.
+#[test]
+fn promtool_finds_no_fault() {
+    let Ok(mut child) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+    else {
+        return;
+    };
+    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("promtool reads");
+    let output = child.wait_with_output().expect("promtool ends");
+    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn both_formats_hold_the_same_samples() {
+    let samples = |format| {
+        let text = render(sample(), format, ObjectSeries::All, 500);
+        stable(&text).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(samples(Format::Text004), samples(Format::OpenMetrics));
+}
+
+#[test]
+fn chunks_make_up_the_whole() {
+    let mut view = sample();
+    let row = view.rows[0].clone();
+    view.rows = (0..5000).map(|index| ObjectRow { name: format!("object-{index}"), ..row.clone() }).collect();
+    let view = Arc::new(view);
+    let metrics = Arc::new(SelfMetrics::new());
+    let dropped = AtomicU64::new(0);
+    let new = || Render::new(view.clone(), metrics.clone(), Format::OpenMetrics, ObjectSeries::All, 500, &dropped);
+    let (mut render, mut text, mut largest) = (new(), String::new(), 0);
+    while let Some(chunk) = render.next_chunk() {
+        largest = largest.max(chunk.len());
+        text.push_str(&chunk);
+    }
+    assert!(text.len() > 5_000_000 && text.ends_with("# EOF\n"), "{}", text.len());
+    assert!(largest < 512 * 1024, "{largest}");
+    assert!(stable(&text) == stable(&new().into_text()), "the same text");
+}
+
+#[test]
+fn a_hundred_thousand_troubled_objects_give_a_bounded_page() {
+    let mut view = sample();
+    let row = view.snapshot.troubled[0].clone();
+    view.snapshot.troubled =
+        (0..100_000).map(|index| ObjectRow { name: format!("hostile-{index}"), ..row.clone() }).collect();
+    view.snapshot.troubled_dropped = 7;
+    let text = render(view, Format::Text004, ObjectSeries::Unhealthy, 500);
+    let series = text.lines().filter(|line| line.starts_with("loopwatch_object_unconverged_timestamp_seconds{"));
+    assert_eq!(series.count(), 500);
+    assert!(text.contains("loopwatch_dropped_total{limit=\"object_series\"} 99507\n"), "counted");
+}
+
+#[test]
+fn nothing_is_shown_of_a_model_that_saw_nothing() {
+    let text = stable(&render(empty(), Format::Text004, ObjectSeries::All, 500));
+    let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(samples, ["loopwatch_dropped_total{limit=\"object_series\"} 0"]);
+}
+
+#[test]
+fn families_stand_together_in_the_order_of_the_catalog() {
+    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    let written: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .map(|(name, _)| CATALOG.iter().position(|metric| metric.name == name).expect("listed"))
+        .collect();
+    assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
+    let counters = CATALOG.iter().filter(|metric| metric.kind == Kind::Counter).count();
+    assert!(counters > 5);
+}
+
+/// Any text that can come from an API server or an attacker; also quotes, line ends and what looks like bad UTF-8.
+fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        proptest::collection::vec(
+            prop_oneof![
+                Just('"'),
+                Just('\\'),
+                Just('\n'),
+                Just('\r'),
+                Just('}'),
+                Just(','),
+                Just('='),
+                Just('\u{fffd}'),
+                Just('\u{0}'),
+                Just('\u{202e}'),
+                Just('#'),
+                Just('n'),
+                any::<char>()
+            ],
+            0..24
+        )
+        .prop_map(|characters| characters.into_iter().collect()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_label_value_reads_back(name in hostile(), namespace in hostile(), phase in hostile()) {
+        let mut view = empty();
+        let mut row = sample().rows[0].clone();
+        (row.name, row.namespace, row.phase) = (name.clone(), namespace.clone(), phase.clone());
+        row.state = ObjectState::Overdue;
+        view.rows = vec![row];
+        let text = render(view, Format::Text004, ObjectSeries::All, 500);
+        let line = text.split('\n').find(|line| line.starts_with("loopwatch_object_state{")).expect("one line");
+        let read = labels(line);
+        prop_assert_eq!(&read["name"], &name);
+        prop_assert_eq!(&read["target_namespace"], &namespace);
+        prop_assert_eq!(&read["state"], "overdue");
+    }
+}
+
+/// Reads labels by the letter of the format's description, independently of the encoder.
+fn labels(line: &str) -> std::collections::BTreeMap<String, String> {
+    let mut labels = std::collections::BTreeMap::new();
+    let mut rest = &line[line.find('{').expect("labels") + 1..];
+    while !rest.starts_with('}') {
+        let (name, after) = rest.split_once("=\"").expect("a label");
+        let mut value = String::new();
+        let mut characters = after.char_indices();
+        let end = loop {
+            match characters.next().expect("a closing quote") {
+                (at, '"') => break at,
+                (_, '\\') => match characters.next().expect("an escape").1 {
+                    'n' => value.push('\n'),
+                    other => value.push(other),
+                },
+                (_, other) => value.push(other),
+            }
+        };
+        labels.insert(name.trim_start_matches(',').to_owned(), value);
+        rest = &after[end + 1..];
+    }
+    labels
+}

@@ -1,0 +1,328 @@
+//! A hand-made snapshot for tests and for looking at the page: a small database operator on a bad day.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
+use loopwatch_model::histogram::{Histogram, LAG_BOUNDS};
+use loopwatch_model::observation::{Right, Role, Scope, WatchId};
+use loopwatch_model::snapshot::{
+    Cursor, DeadlineSource, FinalizerSummary, Health, KindSummary, LeaseSummary, NamespaceSummary, ObjectRef,
+    ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
+};
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::view::{Filter, View};
+
+/// A view of fixed content.
+pub(crate) struct Sample {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) rows: Vec<ObjectRow>,
+}
+
+/// The group of the sample's own kinds.
+const GROUP: &str = "db.example.io";
+
+/// The instant of the sample.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::parse("2026-03-14T09:26:53Z").expect("a valid time")
+}
+
+fn ago(span: Span) -> Timestamp {
+    Timestamp(now().0 - span.0)
+}
+
+/// Everything at once.
+pub(crate) fn sample() -> Sample {
+    let rows = rows();
+    let troubled = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
+    let snapshot = Snapshot {
+        at: now(),
+        kinds: vec![databases(), backups(), pods()],
+        findings: findings(),
+        troubled,
+        troubled_dropped: 0,
+        health: BTreeMap::from([
+            ("team-a".to_owned(), Health::Failing),
+            ("team-b".to_owned(), Health::Degraded),
+            ("team-c".to_owned(), Health::Healthy),
+        ]),
+        sources: sources(),
+        permissions_missing: vec![(
+            "team-b".to_owned(),
+            Right { verb: "list".to_owned(), group: String::new(), resource: "events".to_owned() },
+        )],
+        leases: vec![LeaseSummary {
+            namespace: "db-system".to_owned(),
+            name: "db-operator".to_owned(),
+            holder: "db-operator-7c9d_1f".to_owned(),
+            renewed: Some(ago(Span::secs(4))),
+            transitions: 3,
+        }],
+        dropped: BTreeMap::from([("phases", 2)]),
+        observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),
+    };
+    Sample { snapshot, rows }
+}
+
+/// Before anything has been listed.
+pub(crate) fn empty() -> Sample {
+    Sample { snapshot: Snapshot { at: now(), ..Snapshot::default() }, rows: Vec::new() }
+}
+
+fn databases() -> KindSummary {
+    let mut kind = kind("Database", "databases", Role::Primary);
+    kind.namespaces = BTreeMap::from([
+        namespace("team-a", [212, 3, 2, 1, 2, 1, 0, 0]),
+        namespace("team-b", [87, 0, 1, 0, 0, 0, 0, 4]),
+        namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0]),
+    ]);
+    kind.watches = vec![watch("databases", Scope::AllNamespaces, 354)];
+    kind.deadline = Span::mins(4);
+    kind.deadline_source = DeadlineSource::Learned;
+    kind.oldest_unconverged = Some(ago(Span::mins(47)));
+    for seconds in [3, 8, 9, 14, 15, 22, 41, 44, 70, 95, 130, 240, 700] {
+        kind.acknowledge.observe(Span::secs(seconds / 8));
+        kind.convergence.observe(Span::secs(seconds));
+    }
+    kind.conditions = BTreeMap::from([
+        (("Ready".to_owned(), "false"), 4),
+        (("Ready".to_owned(), "true"), 340),
+        (("Ready".to_owned(), "unknown"), 10),
+    ]);
+    kind.flaps = BTreeMap::from([("Ready".to_owned(), 17)]);
+    kind.phases = BTreeMap::from([("Provisioning".to_owned(), 5), ("Running".to_owned(), 349)]);
+    let mut removal = Histogram::default();
+    removal.observe(Span::secs(12));
+    removal.observe(Span::mins(21));
+    kind.finalizers = BTreeMap::from([(
+        "db.example.io/volume-cleanup".to_owned(),
+        FinalizerSummary { waiting: [1, 1], oldest: Some(ago(Span::hours(76))), removal, outcomes: [1, 1] },
+    )]);
+    kind
+}
+
+fn backups() -> KindSummary {
+    let mut kind = kind("Backup", "backups", Role::Primary);
+    kind.namespaces = BTreeMap::from([namespace("team-a", [4, 1, 0, 9, 0, 0, 120, 0])]);
+    kind.watches = vec![watch("backups", Scope::Namespace("team-a".to_owned()), 134), {
+        let mut unseen = watch("backups", Scope::Namespace("team-b".to_owned()), 0);
+        (unseen.synced, unseen.missing) = (false, vec!["list".to_owned(), "watch".to_owned()]);
+        unseen
+    }];
+    kind
+}
+
+fn pods() -> KindSummary {
+    let mut kind = kind("Pod", "pods", Role::Child);
+    kind.group = String::new();
+    kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 14, 0])]);
+    let mut pods = watch("pods", Scope::AllNamespaces, 1228);
+    pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
+    (pods.audit_difference, pods.synced) = (None, false);
+    kind.watches = vec![pods];
+    kind
+}
+
+fn kind(name: &str, resource: &str, role: Role) -> KindSummary {
+    KindSummary {
+        group: GROUP.to_owned(),
+        kind: name.to_owned(),
+        resource: resource.to_owned(),
+        version: "v1".to_owned(),
+        role,
+        watches: Vec::new(),
+        deadline: Span::mins(10),
+        deadline_source: DeadlineSource::Default,
+        namespaces: BTreeMap::new(),
+        acknowledge: Histogram::default(),
+        convergence: Histogram::default(),
+        oldest_unconverged: None,
+        conditions: BTreeMap::new(),
+        flaps: BTreeMap::new(),
+        phases: BTreeMap::new(),
+        finalizers: BTreeMap::new(),
+    }
+}
+
+fn watch(resource: &str, scope: Scope, objects: u64) -> WatchSummary {
+    let mut lag = Histogram::new(LAG_BOUNDS);
+    lag.observe(Span(31));
+    WatchSummary {
+        watch: WatchId::new(GROUP, resource, &scope),
+        scope,
+        objects,
+        synced: true,
+        missing: Vec::new(),
+        audit_difference: Some(0),
+        lag,
+    }
+}
+
+fn namespace(name: &str, states: [u64; 8]) -> (String, NamespaceSummary) {
+    let state_seconds = states.map(|count| count as f64 * 3600.5);
+    (name.to_owned(), NamespaceSummary { states, state_seconds, obligations: [90, 2, 1, 7, 3, 0, 0] })
+}
+
+fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) -> Finding {
+    let id = FindingId::of(code, &subject);
+    let since = ago(held);
+    Finding { id, code, subject, since, found: since, confidence: Confidence::Confirmed, evidence, explained_by: None }
+}
+
+fn findings() -> Vec<Finding> {
+    let object = |kind: &str, namespace: &str, name: &str| Subject::Object {
+        group: GROUP.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let failing = finding(
+        FindingCode::Failing,
+        Subject::Kind { group: GROUP.to_owned(), kind: "Backup".to_owned() },
+        Span::mins(18),
+        Evidence::new()
+            .with("failed", Value::Count(9))
+            .with("objects", Value::Count(14))
+            .text("reason", "BucketUnreachable")
+            .with("examples", Value::Names(vec!["team-a/nightly-41".to_owned(), "team-a/nightly-42".to_owned()])),
+    );
+    let stuck = finding(
+        FindingCode::FinalizerStuck,
+        object("Database", "team-a", "orders-legacy"),
+        Span::hours(76),
+        Evidence::new()
+            .text("actor", "db-operator")
+            .with("finalizers", Value::Names(vec!["db.example.io/volume-cleanup".to_owned()]))
+            .with("terminating_for", Value::Span(Span::hours(76)))
+            .with("threshold", Value::Span(Span::mins(15))),
+    );
+    let mut overdue = finding(
+        FindingCode::Overdue,
+        object("Database", "team-a", "checkout"),
+        Span::mins(47),
+        Evidence::new()
+            .with("generation", Value::Count(7))
+            .with("waiting_for", Value::Span(Span::mins(47)))
+            .with("deadline", Value::Span(Span::mins(4)))
+            .text("deadline_source", "learned")
+            .text("signal", "Ready=False (BackupPending)")
+            .text("message", "waiting for <b>first</b> backup \"nightly-42\""),
+    );
+    overdue.explained_by = Some(failing.id);
+    let mut regressed = finding(
+        FindingCode::Regressed,
+        object("Database", "team-b", "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789"),
+        Span::mins(6),
+        Evidence::new()
+            .text("signal", "Ready=False (ReplicaLost)")
+            .with("lost_for", Value::Span(Span::mins(6)))
+            .with("threshold", Value::Span(Span::mins(5))),
+    );
+    regressed.confidence = Confidence::Suspected;
+    let permission = finding(
+        FindingCode::PermissionMissing,
+        Subject::Permission { namespace: "team-b".to_owned(), right: "list events".to_owned() },
+        Span::hours(2),
+        Evidence::new().text("verb", "list").text("resource", "events"),
+    );
+    vec![failing, stuck, overdue, regressed, permission]
+}
+
+fn sources() -> Vec<SourceSummary> {
+    let source = |name: &str, up, held| SourceSummary {
+        source: name.to_owned(),
+        up,
+        since: ago(held),
+        last_success: Some(ago(Span::secs(2))),
+        failures: BTreeMap::new(),
+        latest: None,
+    };
+    let mut broken = source("watch/backups.db.example.io/team-b", false, Span::hours(2));
+    broken.last_success = None;
+    broken.failures = BTreeMap::from([("forbidden", 3), ("timeout", 1)]);
+    broken.latest = Some((
+        "forbidden",
+        "backups.db.example.io is forbidden: User \"system:serviceaccount:db-system:db-operator\" cannot list"
+            .to_owned(),
+    ));
+    vec![
+        source("discovery", true, Span::hours(30)),
+        source("lease", true, Span::hours(30)),
+        broken,
+        source("watch/backups.db.example.io/team-a", true, Span::hours(30)),
+        source("watch/databases.db.example.io", true, Span::mins(33)),
+        source("watch/pods", true, Span::secs(12)),
+    ]
+}
+
+fn rows() -> Vec<ObjectRow> {
+    let row = |kind: &str, namespace: &str, name: &str, state, reason, signal: &str, held| ObjectRow {
+        group: GROUP.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: "8f14e45f-ceea-467f-a8f8-8b1f3c1b2d3e".to_owned(),
+        state,
+        reason,
+        signal: signal.to_owned(),
+        since: ago(held),
+        unconverged_since: (state != ObjectState::Converged).then(|| ago(held)),
+        generation: 7,
+        observed_generation: Some(7),
+        created: Some(ago(Span::hours(2000))),
+        terminating_since: (state == ObjectState::Terminating).then(|| ago(held)),
+        finalizers: vec!["db.example.io/volume-cleanup".to_owned()],
+        owners: vec!["Fleet/eu".to_owned()],
+        phase: "Provisioning".to_owned(),
+        conditions: vec![("Ready".to_owned(), "false"), ("Ready".to_owned(), "true")],
+    };
+    use ObjectState as S;
+    vec![
+        row("Database", "team-a", "orders-legacy", S::Terminating, "deletion", "", Span::hours(76)),
+        row("Database", "team-a", "checkout", S::Overdue, "ready_false", "Ready=False", Span::mins(47)),
+        row("Backup", "team-a", "nightly-42", S::Failed, "failed_condition", "BucketUnreachable", Span::mins(18)),
+        row("Database", "team-b", "ledger", S::Progressing, "ready_false", "Ready=False", Span::mins(6)),
+        row("Database", "team-c", "good", S::Converged, "ready_true", "Ready=True", Span::hours(400)),
+    ]
+}
+
+impl View for Sample {
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
+    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+        let from = (cursor.0 as usize).min(self.rows.len());
+        let to = (from + limit).min(self.rows.len());
+        for row in &self.rows[from..to] {
+            let conditions: Vec<_> =
+                row.conditions.iter().map(|(name, status)| (Arc::from(&**name), *status)).collect();
+            show(ObjectRef {
+                group: &row.group,
+                kind: &row.kind,
+                namespace: &row.namespace,
+                name: &row.name,
+                state: row.state,
+                reason: row.reason,
+                since: row.since,
+                generation: row.generation,
+                observed_generation: row.observed_generation,
+                created: row.created,
+                terminating_since: row.terminating_since,
+                phase: &row.phase,
+                conditions: &conditions,
+                finalizers: row.finalizers.len(),
+            });
+        }
+        (to < self.rows.len()).then_some(Cursor(to as u32))
+    }
+
+    fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        let from = (cursor.0 as usize).min(self.rows.len());
+        let to = (from + limit).min(self.rows.len());
+        let wanted = |row: &&ObjectRow| filter.wants(&row.group, &row.kind, &row.namespace, &row.name, row.state);
+        let rows = self.rows[from..to].iter().filter(wanted).cloned().collect();
+        (rows, (to < self.rows.len()).then_some(Cursor(to as u32)))
+    }
+}
