@@ -11,8 +11,16 @@
 //! Read the modules in this order:
 
 pub mod catalog; // start here: every metric there is
-pub mod prometheus; // the two text formats
 pub mod view; // how exporters look at the model
+pub mod prometheus; // the two text formats
+pub mod summary; // what page, report and API say alike
+pub mod json; // what is promised to scripts
+pub mod page; // what people look at
+mod exporter; // what they share
+pub mod http; // the server
+
+pub use self::exporter::{Exporter, Options};
+pub use self::prometheus::ObjectSeries;
 
 #[cfg(test)]
 mod golden; // files that tests compare with

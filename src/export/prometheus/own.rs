@@ -19,6 +19,12 @@ pub(super) fn by_family(openmetrics: &str) -> BTreeMap<Family, String> {
             samples.push('\n');
         }
     }
+    // The library keeps labels in a hash map. Buckets, which have an order of their own, have no labels.
+    for (_, samples) in families.iter_mut().filter(|(family, _)| family.metric().kind != Kind::Histogram) {
+        let mut lines: Vec<_> = samples.split_inclusive('\n').collect();
+        lines.sort_unstable();
+        *samples = lines.concat();
+    }
     families
 }
 

@@ -1,0 +1,240 @@
+//! The server as its clients see it, over real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tower::ServiceExt as _;
+
+use super::guard::Peer;
+use super::{Limits, bind, router, serve_with};
+use crate::export::exporter::{Exporter, Options};
+use crate::export::sample::{Sample, empty, sample};
+use crate::telemetry::SelfMetrics;
+
+fn exporter(view: Sample, options: Options) -> Arc<Exporter> {
+    Arc::new(Exporter::of(Arc::new(view), Arc::new(SelfMetrics::new()), options))
+}
+
+/// Sends one request from `peer` and reads the answer.
+async fn ask(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (StatusCode, String) {
+    let mut request = Request::get(path).body(Body::empty()).expect("a request");
+    if !host.is_empty() {
+        request.headers_mut().insert("host", host.parse().expect("a header"));
+    }
+    let address: SocketAddr = peer.parse().expect("an address");
+    request.extensions_mut().insert(Peer(address));
+    let response = router(exporter.clone()).oneshot(request).await.expect("routers do not fail");
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+async fn get(exporter: &Arc<Exporter>, path: &str) -> (StatusCode, String) {
+    ask(exporter, "127.0.0.1:5000", "localhost:9917", path).await
+}
+
+#[tokio::test]
+async fn strangers_see_metrics_and_probes_and_nothing_else() {
+    let exporter = exporter(sample(), Options::default());
+    for (peer, host, path, expected) in [
+        ("10.1.2.3:5000", "loopwatch:9917", "/metrics", 200),
+        ("10.1.2.3:5000", "loopwatch:9917", "/livez", 200),
+        ("10.1.2.3:5000", "loopwatch:9917", "/readyz", 503),
+        ("10.1.2.3:5000", "localhost", "/", 403),
+        ("10.1.2.3:5000", "localhost", "/api/v1/findings", 403),
+        ("10.1.2.3:5000", "localhost", "/api/v1/objects", 403),
+        ("10.1.2.3:5000", "localhost", "/api/v1/status", 403),
+        ("10.1.2.3:5000", "localhost", "/debug/model", 403),
+        ("10.1.2.3:5000", "localhost", "/page.js", 403),
+        ("127.0.0.1:5000", "localhost:9917", "/", 200),
+        ("127.0.0.1:5000", "127.0.0.1:9917", "/api/v1/findings", 200),
+        ("[::1]:5000", "[::1]:9917", "/api/v1/objects", 200),
+        ("[::ffff:127.0.0.1]:5000", "localhost", "/api/v1/status", 200),
+        ("127.0.0.1:5000", "rebound.evil.example", "/api/v1/findings", 403),
+        ("127.0.0.1:5000", "", "/api/v1/findings", 403),
+        ("127.0.0.1:5000", "rebound.evil.example", "/metrics", 200),
+        ("127.0.0.1:5000", "localhost", "http://evil.example/api/v1/findings", 403),
+        ("10.1.2.3:5000", "loopwatch:9917", "/nowhere", 404),
+    ] {
+        let (status, body) = ask(&exporter, peer, host, path).await;
+        assert_eq!(status.as_u16(), expected, "{peer} {host:?} {path}: {}", &body[..body.len().min(200)]);
+    }
+    let (_, body) = ask(&exporter, "10.1.2.3:5000", "localhost", "/").await;
+    assert!(body.contains("kubectl port-forward"), "{body}");
+    let (_, body) = get(&exporter, "/nowhere").await;
+    assert!(body.contains("/api/v1/objects"), "{body}");
+}
+
+#[tokio::test]
+async fn exposed_on_request_everyone_sees_everything() {
+    let exporter = exporter(sample(), Options { expose_ui: true, ..Options::default() });
+    let (status, _) = ask(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn objects_are_filtered_and_paged() {
+    let exporter = exporter(sample(), Options::default());
+    let names = |body: &str| -> (Vec<String>, Option<String>) {
+        let value: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        let names = value["objects"].as_array().expect("a list").iter();
+        let next = value["continue"].as_str().map(str::to_owned);
+        (names.map(|object| object["name"].as_str().expect("a name").to_owned()).collect(), next)
+    };
+    let (_, body) = get(&exporter, "/api/v1/objects?kind=Database&namespace=team-a").await;
+    assert_eq!(names(&body), (vec!["orders-legacy".to_owned(), "checkout".to_owned()], None));
+    let (_, body) = get(&exporter, "/api/v1/objects?group=&kind=&state=overdue").await;
+    assert_eq!(names(&body).0, ["checkout"]);
+    let (_, body) = get(&exporter, "/api/v1/objects?group=core").await;
+    assert!(names(&body).0.is_empty());
+
+    let (mut all, mut next) = (Vec::new(), Some(String::new()));
+    while let Some(from) = next {
+        let (_, body) = get(&exporter, &format!("/api/v1/objects?limit=2&continue={from}")).await;
+        let (page, after) = names(&body);
+        assert!(page.len() <= 2);
+        all.extend(page);
+        next = after;
+    }
+    assert_eq!(all, ["orders-legacy", "checkout", "nightly-42", "ledger", "good"]);
+}
+
+#[tokio::test]
+async fn questions_that_cannot_be_read_are_refused_with_a_reason() {
+    let exporter = exporter(sample(), Options::default());
+    for (question, reason) in [
+        ("state=broken", "progressing"),
+        ("continue=x", "not a place"),
+        ("limit=many", "invalid digit"),
+        ("colour=red", "colour"),
+    ] {
+        let (status, body) = get(&exporter, &format!("/api/v1/objects?{question}")).await;
+        assert_eq!(status, 400, "{question}");
+        let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert!(value["error"].as_str().is_some_and(|error| error.contains(reason)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn ready_when_everything_is_listed_or_given_up() {
+    let mut view = sample();
+    view.snapshot.kinds[2].watches[0].synced = true;
+    assert_eq!(get(&exporter(view, Options::default()), "/readyz").await.0, 200);
+    let (status, body) = get(&exporter(sample(), Options::default()), "/readyz").await;
+    assert_eq!((status.as_u16(), body.as_str()), (503, "not yet: pods\n"));
+    assert_eq!(get(&exporter(empty(), Options::default()), "/readyz").await.0, 503);
+}
+
+#[tokio::test]
+async fn requests_are_counted_under_known_paths_only() {
+    let exporter = exporter(sample(), Options::default());
+    for index in 0..1000 {
+        get(&exporter, &format!("/hostile-{index}")).await;
+    }
+    get(&exporter, "/livez").await;
+    let (_, body) = get(&exporter, "/metrics").await;
+    let counts: Vec<_> = body.lines().filter(|line| line.starts_with("loopwatch_http_requests_total{")).collect();
+    assert!(counts.len() <= 3, "{counts:?}"); // and perhaps this scrape itself
+    assert!(body.contains("loopwatch_http_requests_total{path=\"other\",code=\"404\"} 1000\n"), "{counts:?}");
+}
+
+/// A server on a free port; it ends when the sender is dropped.
+async fn server(view: Sample, limits: Limits) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let listener = bind("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let exporter = exporter(view, Options::default());
+    let task = tokio::spawn(serve_with(listener, exporter, limits, async {
+        let _ = stopped.await;
+    }));
+    (address, stop, task)
+}
+
+async fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("an answer");
+    answer
+}
+
+#[tokio::test]
+async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
+    let (address, stop, task) = server(sample(), Limits::default()).await;
+    let head = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let plain = String::from_utf8(exchange(address, &format!("{head}\r\n")).await).expect("text");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{plain}");
+
+    let open = exchange(address, &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")).await;
+    let open = String::from_utf8(open).expect("text");
+    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
+    assert!(open.contains("# EOF\n"));
+
+    let packed = exchange(address, &format!("{}Accept-Encoding: gzip\r\n\r\n", head.replace("1.1", "1.0"))).await;
+    let at = packed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[at..]), &mut text).expect("gzip");
+    assert!(text.starts_with("# HELP loopwatch_objects ") && text.ends_with('\n'), "{}", text.len());
+
+    drop(stop);
+    task.await.expect("the server ends");
+}
+
+#[tokio::test]
+async fn who_sends_its_request_too_slowly_is_cut_off() {
+    let limits = Limits { header: Duration::from_millis(200), connections: 2, ..Limits::default() };
+    let (address, _stop, _task) = server(sample(), limits).await;
+    let began = Instant::now();
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
+        slow.push(stream);
+    }
+    // Both places are taken; the next client waits for its turn and gets it.
+    let answer = exchange(address, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    for mut stream in slow {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        assert!(!rest.starts_with(b"HTTP/1.1 200"));
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn who_does_not_read_holds_up_nobody() {
+    let mut view = sample();
+    let row = view.snapshot.troubled[0].clone();
+    // Several megabytes, so that it does not fit into the buffers of two sockets.
+    view.snapshot.troubled = (0..60_000)
+        .map(|index| loopwatch_model::snapshot::ObjectRow { name: format!("{index:0>100}"), ..row.clone() })
+        .collect();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let options = Options { max_object_series: 60_000, ..Options::default() };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let limits = Limits { age: Duration::from_millis(300), grace: Duration::from_millis(300), ..Limits::default() };
+    let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {
+        let _ = stopped.await;
+    }));
+    let mut idle = Vec::new();
+    for _ in 0..crate::export::exporter::CONCURRENT_RENDERS {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
+        idle.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(1000)).await; // both were cut off, and their turns given back
+    let answer = exchange(address, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").await;
+    assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..100]));
+    assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{}", answer.len());
+    drop((stop, idle));
+    task.await.expect("the server ends");
+}

@@ -1,0 +1,199 @@
+//! What page, report and API say alike: one word for everything, counts, and what cannot be seen.
+
+use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::histogram::Histogram;
+use loopwatch_model::observation::{Scope, WatchId};
+use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
+use loopwatch_model::time::Span;
+use serde::Serialize;
+
+/// Something that is not seen, and why: silence about it means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlindSpot {
+    /// What is not seen.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// The worst health of any namespace; `unknown` before anything was seen.
+#[must_use]
+pub fn overall(snapshot: &Snapshot) -> &'static str {
+    if snapshot.kinds.is_empty() {
+        return "unknown";
+    }
+    snapshot.health.values().max().copied().unwrap_or(Health::Healthy).as_str()
+}
+
+/// Objects in each state, over all kinds to which something is owed.
+#[must_use]
+pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
+    let mut sum = [0; ObjectState::ALL.len()];
+    for kind in snapshot.kinds.iter().filter(|kind| kind.role == loopwatch_model::observation::Role::Primary) {
+        for (total, count) in sum.iter_mut().zip(kind.states()) {
+            *total += count;
+        }
+    }
+    sum
+}
+
+/// Findings that no deeper one explains, of one severity.
+#[must_use]
+pub fn roots(snapshot: &Snapshot, severity: Severity) -> usize {
+    snapshot.findings.iter().filter(|finding| is_root(snapshot, finding) && finding.info().severity == severity).count()
+}
+
+/// Whether no open finding explains `finding`. What explains it may not be shown any more; then it stands for itself.
+#[must_use]
+pub fn is_root(snapshot: &Snapshot, finding: &Finding) -> bool {
+    finding.explained_by.is_none_or(|root| !snapshot.findings.iter().any(|other| other.id == root))
+}
+
+/// Where the runbook of a finding stands in the repository.
+#[must_use]
+pub fn runbook(finding: &str) -> String {
+    format!("docs/runbooks/{finding}.md")
+}
+
+/// The value below which the part `q` of all values lies, as Prometheus estimates it: linear within its bucket. `None`
+/// without values, or when it lies beyond the last bound.
+#[must_use]
+pub fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
+    let total = histogram.count();
+    if total == 0 {
+        return None;
+    }
+    let rank = q * total as f64;
+    let (mut lower, mut below) = (0.0, 0);
+    for (bound, count) in histogram.buckets() {
+        if count as f64 >= rank && count > below {
+            let part = (rank - below as f64) / (count - below) as f64;
+            let seconds = lower + (bound - lower) * part;
+            return bound.is_finite().then_some(Span((seconds * 1000.0) as i64));
+        }
+        (lower, below) = (bound, count);
+    }
+    None
+}
+
+/// Everything that is not seen.
+#[must_use]
+pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
+    let mut spots = Vec::new();
+    for source in snapshot.sources.iter().filter(|source| !source.up) {
+        spots.push(BlindSpot { what: source_subject(snapshot, source), why: failure(snapshot, source) });
+    }
+    for (kind, watch) in watches(snapshot) {
+        if is_down(snapshot, &watch.watch) {
+            continue; // said above, with the cause
+        }
+        let what = format!("{} in {}", kind.kind, scope(&watch.scope));
+        if !watch.missing.is_empty() {
+            spots.push(BlindSpot { what, why: format!("the account may not {} them", watch.missing.join(", ")) });
+        } else if !watch.synced {
+            spots.push(BlindSpot { what, why: "the first list is not complete yet".to_owned() });
+        }
+    }
+    for (namespace, right) in &snapshot.permissions_missing {
+        let said = watches(snapshot).any(|(kind, watch)| {
+            kind.group == right.group
+                && kind.resource == right.resource
+                && watch.missing.contains(&right.verb)
+                && watch.scope.namespace().unwrap_or_default() == namespace
+        });
+        if !said {
+            let place = if namespace.is_empty() { "the cluster".to_owned() } else { format!("namespace {namespace}") };
+            let dot = if right.group.is_empty() { "" } else { "." };
+            let what = format!("{}{dot}{} in {place}", right.resource, right.group);
+            spots.push(BlindSpot { what, why: format!("the account may not {} them", right.verb) });
+        }
+    }
+    for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
+        let what = format!("{count} beyond the bound on {}", limit.replace('_', " "));
+        spots.push(BlindSpot { what, why: "the bound was reached".to_owned() });
+    }
+    spots
+}
+
+/// `all namespaces`, `the cluster`, `namespace team-a`.
+#[must_use]
+pub fn scope(scope: &Scope) -> String {
+    match scope {
+        Scope::Cluster => "the cluster".to_owned(),
+        Scope::AllNamespaces | Scope::Namespace(_) => scope.to_string(),
+    }
+}
+
+/// Since when and why a source fails.
+#[must_use]
+pub fn failure(snapshot: &Snapshot, source: &SourceSummary) -> String {
+    let held = snapshot.at.since(source.since);
+    match &source.latest {
+        Some((cause, detail)) if detail.is_empty() => format!("{} for {held}", cause.replace('_', " ")),
+        Some((cause, detail)) => format!("{} for {held}: {detail}", cause.replace('_', " ")),
+        None => format!("nothing came from it for {held}"),
+    }
+}
+
+fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
+    let watched = watches(snapshot).find(|(_, watch)| source_name(&watch.watch) == source.source);
+    match watched {
+        Some((kind, watch)) => format!("{} in {}", kind.kind, scope(&watch.scope)),
+        None => format!("what source {} would show", source.source),
+    }
+}
+
+fn watches(snapshot: &Snapshot) -> impl Iterator<Item = (&KindSummary, &WatchSummary)> {
+    snapshot.kinds.iter().flat_map(|kind| kind.watches.iter().map(move |watch| (kind, watch)))
+}
+
+/// Whether the source behind a watch fails.
+#[must_use]
+pub fn is_down(snapshot: &Snapshot, watch: &WatchId) -> bool {
+    let name = source_name(watch);
+    snapshot.sources.iter().any(|source| !source.up && source.source == name)
+}
+
+fn source_name(watch: &WatchId) -> String {
+    loopwatch_model::observation::SourceId::Watch(watch.clone()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::sample::{empty, sample};
+
+    #[test]
+    fn each_blind_spot_is_named_once_with_its_reason() {
+        let said: Vec<_> =
+            blind_spots(&sample().snapshot).into_iter().map(|spot| format!("{} – {}", spot.what, spot.why)).collect();
+        assert_eq!(said.len(), 4, "{said:#?}");
+        assert!(said[0].starts_with("Backup in namespace team-b – forbidden for 2h: backups.db"), "{}", said[0]);
+        assert_eq!(
+            said[1..],
+            [
+                "Pod in all namespaces – the first list is not complete yet",
+                "events in namespace team-b – the account may not list them",
+                "2 beyond the bound on phases – the bound was reached",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_worst_namespace_gives_the_word() {
+        assert_eq!(overall(&sample().snapshot), "failing");
+        assert_eq!(overall(&empty().snapshot), "unknown");
+    }
+
+    #[test]
+    fn quantiles_are_estimated_as_prometheus_does() {
+        let mut histogram = Histogram::default();
+        assert_eq!(quantile(&histogram, 0.5), None);
+        for _ in 0..10 {
+            histogram.observe(Span::secs(7)); // the bucket from 5 to 10
+        }
+        assert_eq!(quantile(&histogram, 0.5), Some(Span(7_500)));
+        histogram.observe(Span::hours(100));
+        assert_eq!(quantile(&histogram, 0.99), None, "beyond the last bound");
+    }
+}
