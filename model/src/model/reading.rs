@@ -1,6 +1,20 @@
 //! Reads what any operator's status says about the current generation, by general rules.
+//!
+//! ```text
+//!  switch? ─▶ acknowledged? ─▶ conditions ─┐
+//!                              phases ─────┼─▶ the worst that is said ─▶ verdict
+//!                              flags, counts, errors (when the others are silent)
+//! ```
 
-use crate::observation::ObjectView;
+mod conditions;
+mod facts;
+mod profiles;
+mod signals;
+mod words;
+
+use crate::observation::{ObjectView, StatusShape};
+
+use self::signals::{Says, Signal, worst};
 
 /// What a status says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +65,60 @@ pub enum Reason {
     /// No rule applied.
     #[default]
     NothingToJudge,
+    /// A switch pauses the object.
+    Paused,
+    /// `observedGeneration` lags behind.
+    NotAcknowledged,
+    /// Nothing is said but that the generation was seen.
+    Acknowledged,
+    /// A condition that sums up is true.
+    ReadyTrue,
+    /// A condition that sums up is false, for a reason that is no waiting.
+    ReadyFalse,
+    /// A condition that sums up is false, and the reason is waiting or work.
+    ReadyPending,
+    /// A condition that sums up is unknown.
+    ReadyUnknown,
+    /// The conditions of parts are true.
+    ConditionsTrue,
+    /// The condition of a part is unknown.
+    ConditionUnknown,
+    /// A condition of a final failure is true.
+    StalledTrue,
+    /// A condition that names a fault is true.
+    FaultTrue,
+    /// Conditions that name faults are false, and there are no others.
+    NoFault,
+    /// A condition says by its severity that it is an error.
+    SeverityError,
+    /// A condition that names work is true.
+    InMotion,
+    /// A condition says that the object is suspended.
+    SuspendedTrue,
+    /// It ran to its end.
+    Complete,
+    /// It ran to its end and failed.
+    EndedBadly,
+    /// The phase is a good one.
+    PhaseGood,
+    /// The phase is the last one of a run.
+    PhaseDone,
+    /// The phase is one on the way.
+    PhaseInMotion,
+    /// The phase names a failure.
+    PhaseFailed,
+    /// The phase is one of rest.
+    PhaseSuspended,
+    /// A verdict flag is true.
+    FlagTrue,
+    /// A verdict flag is false.
+    FlagFalse,
+    /// There is an error text.
+    ErrorText,
+    /// As many replicas as wanted.
+    CountsMet,
+    /// Fewer replicas than wanted.
+    CountsShort,
 }
 
 impl Reason {
@@ -63,11 +131,48 @@ impl Reason {
 
 /// Reads the status of one object.
 #[must_use]
-pub fn read(_group: &str, _kind: &str, _object: &ObjectView) -> Reading {
-    Reading {
-        verdict: Verdict::Unknown,
-        acknowledged: Acknowledged::Unsaid,
-        reason: Reason::NothingToJudge,
-        signal: String::new(),
+pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
+    let acknowledged = acknowledged(object);
+    let reading = |verdict, reason, signal| Reading { verdict, acknowledged, reason, signal };
+    if let Some(pause) = &object.paused {
+        return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
+    }
+    if acknowledged == Acknowledged::No {
+        let seen = object.observed_generation.unwrap_or_default();
+        let words = format!("observedGeneration={seen}, generation={}", object.generation);
+        return reading(Verdict::Progressing, Reason::NotAcknowledged, words);
+    }
+    let profile = profiles::of(group, kind);
+    match judge(object, &profile) {
+        Some(Signal { says, reason, words }) => reading(says.into(), reason, words),
+        None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
+        None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
+    }
+}
+
+/// Whether a condition of this type can decide a verdict.
+#[must_use]
+pub fn decides(r#type: &str) -> bool {
+    conditions::kind(r#type) != conditions::Kind::Neutral
+}
+
+fn acknowledged(object: &ObjectView) -> Acknowledged {
+    match object.observed_generation {
+        Some(seen) if seen >= object.generation => Acknowledged::Yes,
+        Some(_) => Acknowledged::No,
+        None => Acknowledged::Unsaid,
+    }
+}
+
+fn judge(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
+    if object.status != StatusShape::Filled {
+        return None;
+    }
+    let said = worst([conditions::says(object), facts::phases(object, profile)]);
+    let said = said.or_else(|| facts::flags(object)).or_else(|| facts::counts(object));
+    // An error text may be left over from before.
+    match said {
+        Some(said) if matches!(said.says, Says::Good | Says::Done) => Some(said),
+        said => worst([said, facts::errors(object)]),
     }
 }

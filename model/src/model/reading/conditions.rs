@@ -1,0 +1,254 @@
+//! What conditions say.
+
+use super::signals::{Says, Signal};
+use super::words::{Sense, Words};
+use super::{Reason, Verdict};
+use crate::observation::{Condition, ConditionStatus, ObjectView};
+
+/// Lists in which every entry is a verdict of its own on the object, and all count.
+const PARTS: &[&str] = &["parents", "listeners", "ancestors"];
+
+/// What the type of a condition says when it is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Sums the object up: `Ready`, `Available`. A smaller number is closer to the whole.
+    Root(u8),
+    /// Good, but of a part: `ConfigurationsReady`.
+    Part,
+    /// Ran to its end: `Complete`.
+    End,
+    /// Wrong: `FetchFailed`.
+    Fault,
+    /// Final: `Stalled`.
+    Terminal,
+    /// Lacking: `NotReady`.
+    Lack,
+    /// Under way: `Reconciling`.
+    Motion,
+    /// At rest: `Suspended`.
+    Rest,
+    /// Says nothing about health.
+    Neutral,
+}
+
+/// Types that sum an object up, closest to the whole first.
+const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "running", "successful"];
+
+/// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
+const NEUTRAL: &[&str] = &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
+
+/// What the type of a condition says.
+pub(super) fn kind(r#type: &str) -> Kind {
+    let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+    let words = Words::of(name);
+    if words.len() == 1 {
+        if let Some(place) = ROOTS.iter().position(|root| *root == words.get(0)) {
+            return Kind::Root(place as u8);
+        }
+        if NEUTRAL.contains(&words.get(0)) {
+            return Kind::Neutral;
+        }
+    }
+    if matches!(words.last(), "stalled" | "terminal") {
+        return Kind::Terminal;
+    }
+    match words.sense() {
+        Some(Sense::Good) if words.len() == 1 => Kind::Root(ROOTS.len() as u8),
+        Some(Sense::Good) => Kind::Part,
+        Some(Sense::Done) if words.len() == 1 => Kind::End,
+        Some(Sense::Done) => Kind::Part,
+        Some(Sense::Bad) => Kind::Fault,
+        Some(Sense::Lacking) => Kind::Lack,
+        Some(Sense::Motion) => Kind::Motion,
+        Some(Sense::Rest) if words.len() <= 2 => Kind::Rest,
+        Some(Sense::Rest) | None => Kind::Neutral,
+    }
+}
+
+/// What all conditions of an object say together.
+pub(super) fn says(object: &ObjectView) -> Option<Signal> {
+    let top = object.conditions.iter().any(|condition| condition.at.is_empty());
+    let mut places: Vec<&str> = Vec::new();
+    for condition in &object.conditions {
+        let at = condition.at.as_str();
+        let first = at.split(['.', '[']).next().unwrap_or_default();
+        let counts = at.is_empty() || !top || PARTS.contains(&first);
+        if counts && first != "deprecated" && !places.contains(&at) {
+            places.push(at);
+        }
+    }
+    places.into_iter().filter_map(|at| group(object, at)).reduce(Signal::worse)
+}
+
+/// What the conditions at one place say.
+fn group(object: &ObjectView, at: &str) -> Option<Signal> {
+    let mut sum = Sum::default();
+    for condition in object.conditions.iter().filter(|condition| condition.at == at) {
+        let stale = condition.observed_generation.is_some_and(|seen| seen < object.generation);
+        sum.add(condition, stale);
+    }
+    sum.verdict()
+}
+
+/// The conditions of one place, sorted by what they are.
+#[derive(Default)]
+struct Sum {
+    /// The condition that is closest to the whole, and what it says.
+    root: Option<(u8, Signal)>,
+    /// The worst of the other roots that say something bad or under way.
+    roots: Option<Signal>,
+    part: Option<Signal>,
+    end: Option<Signal>,
+    fault: Option<Signal>,
+    terminal: Option<Signal>,
+    motion: Option<Signal>,
+    rest: Option<Signal>,
+    /// Bad or moving types that say no.
+    cleared: Option<Signal>,
+}
+
+fn put(slot: &mut Option<Signal>, signal: Signal) {
+    *slot = Some(match slot.take() {
+        Some(kept) => kept.worse(signal),
+        None => signal,
+    });
+}
+
+// === impl Sum ===
+
+impl Sum {
+    fn add(&mut self, condition: &Condition, stale: bool) {
+        use ConditionStatus::{Absent, False, True, Unknown};
+        let kind = kind(&condition.r#type);
+        if stale && !matches!(kind, Kind::Root(_) | Kind::End) {
+            return; // about an earlier generation; the root is kept, since it may lag on purpose
+        }
+        let show = || show(condition);
+        match (kind, condition.status) {
+            (Kind::Root(place), True) => self.add_root(place, Signal::new(Says::Good, Reason::ReadyTrue, show())),
+            (Kind::Root(place), False) => self.add_root(place, denied(condition)),
+            (Kind::Root(place), Unknown) => {
+                self.add_root(place, Signal::new(Says::Motion, Reason::ReadyUnknown, show()));
+            }
+            (Kind::Part, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
+            (Kind::Part, False) => put(&mut self.part, denied(condition)),
+            (Kind::Part, Unknown) => put(&mut self.part, Signal::new(Says::Motion, Reason::ConditionUnknown, show())),
+            (Kind::End, True) => {
+                let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
+                let (says, reason) = if failed { (Says::Bad, Reason::EndedBadly) } else { (Says::Done, Reason::Complete) };
+                put(&mut self.end, Signal::new(says, reason, show()));
+            }
+            (Kind::End, False | Unknown) => put(&mut self.end, denied(condition)),
+            (Kind::Terminal, True) => put(&mut self.terminal, Signal::new(Says::Bad, Reason::StalledTrue, show())),
+            (Kind::Fault, True | Absent) => {
+                if !matches!(condition.severity.as_str(), "Info" | "Warning") {
+                    put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
+                }
+            }
+            (Kind::Lack, True) => {
+                let Signal { says, .. } = denied(condition);
+                put(&mut self.fault, Signal::new(says, Reason::FaultTrue, show()));
+            }
+            (Kind::Motion, True) => {
+                let says = match Words::of(&condition.reason).sense() {
+                    Some(Sense::Good | Sense::Done) => Says::Good,
+                    _ => Says::Motion,
+                };
+                put(&mut self.motion, Signal::new(says, Reason::InMotion, show()));
+            }
+            (Kind::Motion, Unknown) => put(&mut self.motion, Signal::new(Says::Motion, Reason::InMotion, show())),
+            (Kind::Motion, False) if Words::of(&condition.reason).sense() == Some(Sense::Bad) => {
+                put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
+            }
+            (Kind::Rest, True) => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show())),
+            (Kind::Neutral, False) if condition.severity == "Error" => {
+                put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show()));
+            }
+            (Kind::Fault | Kind::Terminal | Kind::Lack | Kind::Motion, False) => {
+                put(&mut self.cleared, Signal::new(Says::Good, Reason::NoFault, show()));
+            }
+            _ => {}
+        }
+    }
+
+    fn add_root(&mut self, place: u8, signal: Signal) {
+        let (place, signal) = match self.root.take() {
+            Some((kept, other)) if kept <= place => {
+                put(&mut self.roots, signal);
+                (kept, other)
+            }
+            Some((_, other)) => {
+                put(&mut self.roots, other);
+                (place, signal)
+            }
+            None => (place, signal),
+        };
+        self.root = Some((place, signal));
+    }
+
+    fn verdict(self) -> Option<Signal> {
+        let Self { root, roots, part, end, fault, terminal, motion, rest, cleared } = self;
+        if let Some(signal) = rest.or(terminal) {
+            return Some(signal);
+        }
+        let whole = root.as_ref().is_some_and(|(place, _)| usize::from(*place) < ROOTS.len());
+        let root = root.map(|(_, signal)| signal);
+        let well = whole && root.as_ref().is_some_and(|signal| signal.says == Says::Good);
+        // What sums up is explained by its parts, not overruled by them.
+        let part = part.filter(|_| !well);
+        // A deployment is `Progressing` for ever, also at its goal.
+        let motion = motion.filter(|signal| signal.says == Says::Motion || root.is_none());
+        let all = [root, roots, end, fault, motion, part, cleared];
+        super::signals::worst(all)
+    }
+}
+
+/// What a good type says when it is false: the reason tells waiting from failure.
+fn denied(condition: &Condition) -> Signal {
+    let words = show(condition);
+    let by_severity = match condition.severity.as_str() {
+        "Error" => Some((Says::Bad, Reason::SeverityError)),
+        "Info" => Some((Says::Motion, Reason::ReadyPending)),
+        _ => None,
+    };
+    if let Some((says, reason)) = by_severity {
+        return Signal::new(says, reason, words);
+    }
+    let reason = Words::of(&condition.reason).sense();
+    let message = Words::of(&condition.message).sense();
+    let (says, reason) = match (reason, message) {
+        (Some(Sense::Bad), _) => (Says::Bad, Reason::ReadyFalse),
+        (Some(Sense::Rest), _) => (Says::Rest, Reason::SuspendedTrue),
+        (Some(Sense::Motion | Sense::Lacking), _) => (Says::Motion, Reason::ReadyPending),
+        (_, Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),
+        (_, Some(Sense::Motion | Sense::Lacking)) => (Says::Motion, Reason::ReadyPending),
+        _ if condition.reason.is_empty() && condition.message.is_empty() => (Says::Motion, Reason::ReadyPending),
+        _ => (Says::Bad, Reason::ReadyFalse),
+    };
+    Signal::new(says, reason, words)
+}
+
+/// The condition as people write it: `Ready=False (InvalidSpec)`.
+fn show(condition: &Condition) -> String {
+    let Condition { at, r#type, status, reason, .. } = condition;
+    let dot = if at.is_empty() { "" } else { "." };
+    let status = match status {
+        ConditionStatus::True => "=True",
+        ConditionStatus::False => "=False",
+        ConditionStatus::Unknown => "=Unknown",
+        ConditionStatus::Absent => "",
+    };
+    if reason.is_empty() { format!("{at}{dot}{type}{status}") } else { format!("{at}{dot}{type}{status} ({reason})") }
+}
+
+impl From<Says> for Verdict {
+    fn from(says: Says) -> Self {
+        match says {
+            Says::Good => Self::Converged,
+            Says::Done => Self::Finished,
+            Says::Motion => Self::Progressing,
+            Says::Rest => Self::Suspended,
+            Says::Bad => Self::Failed,
+        }
+    }
+}

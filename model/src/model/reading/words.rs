@@ -1,0 +1,354 @@
+//! What words mean, whoever writes them.
+//!
+//! Condition types, reasons and phases are compounds of few English words: `FetchFailed`, `in_progress`,
+//! `Cluster in healthy state`. They are taken apart, each word is looked up in one table, and the compound means what
+//! its head means.
+
+/// The sense of a word or a compound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sense {
+    /// As it should be.
+    Good,
+    /// Ran to its end.
+    Done,
+    /// Under way, or waiting for something.
+    Motion,
+    /// Not as it should be, without saying that something is wrong: `NotReady`, `Unavailable`, `Missing`.
+    Lacking,
+    /// Wrong.
+    Bad,
+    /// At rest because somebody wants it so.
+    Rest,
+}
+
+use Sense::{Bad, Done, Good, Lacking, Motion, Rest};
+
+/// Words with a sense, in order. A `*` at the end stands for any ending.
+const WORDS: &[(&str, Sense)] = &[
+    ("abort*", Bad),
+    ("absent", Lacking),
+    ("accepted", Good),
+    ("activated", Good),
+    ("active", Good),
+    ("admitted", Good),
+    ("allocated", Good),
+    ("allowed", Good),
+    ("applied", Good),
+    ("approved", Good),
+    ("assigned", Good),
+    ("attached", Good),
+    ("authenticated", Good),
+    ("available", Good),
+    ("await*", Motion),
+    ("backoff", Bad),
+    ("blocked", Bad),
+    ("bootstrapped", Good),
+    ("bound", Good),
+    ("broken", Bad),
+    ("cancel*", Bad),
+    ("cannot", Bad),
+    ("closed", Rest),
+    ("complete", Done),
+    ("completed", Done),
+    ("compliant", Good),
+    ("configured", Good),
+    ("conflict*", Bad),
+    ("connected", Good),
+    ("corrupt*", Bad),
+    ("could", Bad),
+    ("couldnt", Bad),
+    ("crash*", Bad),
+    ("created", Good),
+    ("critical", Bad),
+    ("deactivated", Rest),
+    ("deadlock*", Bad),
+    ("degraded", Bad),
+    ("delayed", Motion),
+    ("denied", Bad),
+    ("deployed", Good),
+    ("detached", Rest),
+    ("disabled", Rest),
+    ("disconnected", Lacking),
+    ("done", Done),
+    ("down", Lacking),
+    ("enabled", Good),
+    ("ended", Done),
+    ("err", Bad),
+    ("error*", Bad),
+    ("established", Good),
+    ("evicted", Bad),
+    ("exceed*", Bad),
+    ("exhausted", Bad),
+    ("expired", Bad),
+    ("fail*", Bad),
+    ("fatal", Bad),
+    ("faulted", Bad),
+    ("faulty", Bad),
+    ("finished", Done),
+    ("forbidden", Bad),
+    ("fulfilled", Good),
+    ("green", Good),
+    ("halted", Rest),
+    ("healthy", Good),
+    ("hibernated", Rest),
+    ("hibernation", Rest),
+    ("ignored", Rest),
+    ("illegal", Bad),
+    ("inactive", Rest),
+    ("incompatible", Bad),
+    ("incomplete", Lacking),
+    ("inconsistent", Bad),
+    ("incorrect", Bad),
+    ("initialised", Good),
+    ("initialized", Good),
+    ("installed", Good),
+    ("insufficient", Bad),
+    ("invalid*", Bad),
+    ("issued", Good),
+    ("joined", Good),
+    ("killed", Bad),
+    ("launched", Good),
+    ("live", Good),
+    ("loaded", Good),
+    ("lost", Bad),
+    ("malformed", Bad),
+    ("misconfigur*", Bad),
+    ("mismatch*", Bad),
+    ("missing", Lacking),
+    ("mounted", Good),
+    ("new", Motion),
+    ("normal", Good),
+    ("offline", Lacking),
+    ("ok", Good),
+    ("online", Good),
+    ("oom*", Bad),
+    ("open", Good),
+    ("operational", Good),
+    ("outdated", Lacking),
+    ("overloaded", Bad),
+    ("panic*", Bad),
+    ("passed", Good),
+    ("paused", Rest),
+    ("pending", Motion),
+    ("planned", Motion),
+    ("programmed", Good),
+    ("progress*", Motion),
+    ("protected", Good),
+    ("provisioned", Good),
+    ("published", Good),
+    ("queued", Motion),
+    ("reachable", Good),
+    ("ready", Good),
+    ("reconciled", Good),
+    ("red", Bad),
+    ("refused", Bad),
+    ("registered", Good),
+    ("reject*", Bad),
+    ("requested", Motion),
+    ("require*", Motion),
+    ("resolved", Good),
+    ("restored", Good),
+    ("retry", Motion),
+    ("rollout", Motion),
+    ("running", Good),
+    ("satisfied", Good),
+    ("scheduled", Good),
+    ("serving", Good),
+    ("shutdown", Rest),
+    ("stable", Good),
+    ("stalled", Bad),
+    ("started", Motion),
+    ("stopped", Rest),
+    ("stuck", Bad),
+    ("submitted", Motion),
+    ("succeeded", Done),
+    ("success", Good),
+    ("successful", Good),
+    ("successfully", Good),
+    ("sufficient", Good),
+    ("suspended", Rest),
+    ("synced", Good),
+    ("synchronized", Good),
+    ("terminal", Bad),
+    ("timedout", Bad),
+    ("timeout", Bad),
+    ("transitioning", Motion),
+    ("triggered", Motion),
+    ("unable", Bad),
+    ("unauthorized", Bad),
+    ("unavailable", Lacking),
+    ("uncertain", Lacking),
+    ("unhealthy", Bad),
+    ("uninitialized", Motion),
+    ("unknown", Lacking),
+    ("unmanaged", Rest),
+    ("unreachable", Bad),
+    ("unready", Lacking),
+    ("unrecoverable", Bad),
+    ("unresolved", Lacking),
+    ("unschedulable", Bad),
+    ("unstable", Bad),
+    ("unsuccessful", Bad),
+    ("unsupported", Bad),
+    ("unused", Rest),
+    ("up", Good),
+    ("updated", Good),
+    ("upgraded", Good),
+    ("usable", Good),
+    ("valid", Good),
+    ("validated", Good),
+    ("verified", Good),
+    ("violated", Bad),
+    ("violation*", Bad),
+    ("wait", Motion),
+    ("warning*", Bad),
+    ("working", Good),
+    ("yellow", Motion),
+];
+
+/// Words that end in `ing` and are not under way.
+const STILL: &[&str] = &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
+
+/// Words that turn the next one around.
+const NEGATIONS: &[&str] = &["isnt", "never", "no", "non", "not", "without"];
+
+/// Words that begin what only explains the head: `WaitingForQuota`, `FailedToPull`.
+const PREPOSITIONS: &[&str] =
+    &["after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while", "with"];
+
+/// The words of a text in lower case, without an allocation. Prose is cut: what matters stands at its beginning.
+pub(super) struct Words {
+    bytes: [u8; SIZE],
+    spans: [(u8, u8); COUNT],
+    count: usize,
+}
+
+const SIZE: usize = 128;
+const COUNT: usize = 24;
+
+// === impl Words ===
+
+impl Words {
+    /// Takes `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose apart.
+    pub(super) fn of(text: &str) -> Self {
+        let mut words = Self { bytes: [0; SIZE], spans: [(0, 0); COUNT], count: 0 };
+        let source = text.as_bytes();
+        let length = source.len().min(SIZE);
+        let mut begin = None;
+        for i in 0..length {
+            let byte = source[i];
+            if !byte.is_ascii_alphanumeric() && byte.is_ascii() && byte != b'\'' {
+                words.close(begin.take(), i);
+                continue;
+            }
+            let boundary = i > 0 && byte.is_ascii_uppercase() && {
+                let before = source[i - 1];
+                let after = source.get(i + 1).copied().unwrap_or(b' ');
+                // `podReady` and `APIServer`.
+                before.is_ascii_lowercase() || before.is_ascii_digit() || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
+            };
+            if boundary {
+                words.close(begin.take(), i);
+            }
+            words.bytes[i] = byte.to_ascii_lowercase();
+            begin.get_or_insert(i);
+        }
+        words.close(begin, length);
+        words
+    }
+
+    fn close(&mut self, begin: Option<usize>, end: usize) {
+        if let Some(begin) = begin
+            && self.count < COUNT
+        {
+            // Both fit: SIZE is below 256.
+            self.spans[self.count] = (begin as u8, end as u8);
+            self.count += 1;
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The word at a position; empty beyond the last.
+    pub(super) fn get(&self, i: usize) -> &str {
+        let (begin, end) = if i < self.count { self.spans[i] } else { (0, 0) };
+        std::str::from_utf8(&self.bytes[usize::from(begin)..usize::from(end)]).unwrap_or_default()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.count).map(|i| self.get(i))
+    }
+
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.iter().any(|other| other == word)
+    }
+
+    pub(super) fn last(&self) -> &str {
+        self.get(self.count.wrapping_sub(1))
+    }
+
+    /// What the compound means.
+    pub(super) fn sense(&self) -> Option<Sense> {
+        let split = (1..self.count).find(|i| PREPOSITIONS.contains(&self.get(*i))).unwrap_or(self.count);
+        // Ready to begin is not yet begun.
+        if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
+            return Some(Motion);
+        }
+        self.part(0, split).or_else(|| self.part(split, self.count))
+    }
+
+    /// The worst word decides, since compounds rather say what went wrong than what went well.
+    fn part(&self, begin: usize, end: usize) -> Option<Sense> {
+        // Velero's `FinalizingPartiallyFailed` is still finalizing.
+        if end > begin + 2 && self.get(end - 2) == "partially" && self.get(end - 1).starts_with("fail") {
+            return Some(Motion);
+        }
+        (begin..end).filter_map(|i| self.word(i)).max_by_key(|sense| rank(*sense))
+    }
+
+    fn word(&self, i: usize) -> Option<Sense> {
+        let sense = match (self.get(i), self.get(i + 1)) {
+            ("failing", "over") | ("failover", _) => Some(Motion),
+            ("in", "sync") => Some(Good),
+            ("out", "of") | ("over", "quota") => Some(Lacking),
+            ("timed", "out") => Some(Bad),
+            (word, _) => word_sense(word),
+        };
+        if i == 0 || !NEGATIONS.contains(&self.get(i - 1)) {
+            return sense;
+        }
+        match sense? {
+            Good | Done => Some(Lacking),
+            Bad => Some(Good),
+            Motion | Lacking | Rest => None,
+        }
+    }
+}
+
+const fn rank(sense: Sense) -> u8 {
+    match sense {
+        Good => 0,
+        Done => 1,
+        Lacking => 2,
+        Motion => 3,
+        Rest => 4,
+        Bad => 5,
+    }
+}
+
+/// What a single word means.
+pub(super) fn word_sense(word: &str) -> Option<Sense> {
+    let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
+    // An exact entry, or a stem, is the last one that is not behind the word.
+    let found = WORDS[..at].last().filter(|(entry, _)| match entry.strip_suffix('*') {
+        Some(stem) => word.starts_with(stem),
+        None => *entry == word,
+    });
+    match found {
+        Some((_, sense)) => Some(*sense),
+        None if word.len() > 4 && word.ends_with("ing") && !STILL.contains(&word) => Some(Motion),
+        None => None,
+    }
+}
