@@ -59,9 +59,31 @@ pub enum Acknowledged {
     Unsaid,
 }
 
-/// The rule that decided, as a closed list fit for a label.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+/// Declares the enum and its words from one list.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The rule that decided, as a closed list fit for a label.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Reason {
+            /// All of them, in order.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// As a label value.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name)),+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// No rule applied.
     #[default]
     NothingToJudge,
@@ -115,18 +137,16 @@ pub enum Reason {
     FlagFalse,
     /// There is an error text.
     ErrorText,
+    /// A schedule has fired.
+    Scheduled,
+    /// Replicas are held back on purpose, as `partition` asks.
+    HeldBack,
+    /// Nothing is wanted.
+    ScaledToZero,
     /// As many replicas as wanted.
     CountsMet,
     /// Fewer replicas than wanted.
     CountsShort,
-}
-
-impl Reason {
-    /// As a label value.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        "NothingToJudge"
-    }
 }
 
 /// Reads the status of one object.
@@ -150,12 +170,6 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
 }
 
-/// Whether a condition of this type can decide a verdict.
-#[must_use]
-pub fn decides(r#type: &str) -> bool {
-    conditions::kind(r#type) != conditions::Kind::Neutral
-}
-
 fn acknowledged(object: &ObjectView) -> Acknowledged {
     match object.observed_generation {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
@@ -168,11 +182,41 @@ fn judge(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
-    let said = worst([conditions::says(object), facts::phases(object, profile)]);
-    let said = said.or_else(|| facts::flags(object)).or_else(|| facts::counts(object));
-    // An error text may be left over from before.
-    match said {
-        Some(said) if matches!(said.says, Says::Good | Says::Done) => Some(said),
+    let (conditions, whole) = conditions::says(object).unzip();
+    let conditions = conditions.map(|said| lacks(object, profile, said));
+    let whole = whole.unwrap_or_default();
+    let phases = facts::phases(object, profile, whole);
+    // What is stopped on purpose is not ready.
+    if let Some(phase) = phases.as_ref().filter(|phase| phase.says == Says::Rest)
+        && conditions.as_ref().is_some_and(|said| said.reason == Reason::ReadyFalse)
+    {
+        return Some(phase.clone());
+    }
+    let said = worst([conditions, phases]);
+    let said = if whole || said.is_some() { said } else { facts::flags(object) };
+    let counts = if whole { None } else { facts::counts(object, said.is_some()) };
+    match worst([said, counts]).or_else(|| facts::schedule(object)) {
+        // An error text may be left over from before.
+        Some(said) if said.says <= Says::Done => Some(ended(object, profile, said)),
+        Some(said) if said.says == Says::Bad && whole && facts::scaled_to_zero(object) => {
+            Some(Signal::new(Says::Good, Reason::ScaledToZero, "status.replicas=0"))
+        }
         said => worst([said, facts::errors(object)]),
     }
+}
+
+/// Where a condition must be there before all is well, its absence is work in progress.
+fn lacks(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Signal {
+    let there = object.conditions.iter().any(|condition| condition.r#type == profile.needs);
+    if profile.needs.is_empty() || there || said.says > Says::Done {
+        return said;
+    }
+    Signal::new(Says::Motion, Reason::ReadyPending, format!("no condition {}", profile.needs))
+}
+
+/// Tells what ran to its end from what stays as it is: `Succeeded` is said of both.
+fn ended(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Signal {
+    let done = said.says == Says::Done || said.words.to_ascii_lowercase().contains("succe");
+    let ran = facts::ended(object) || profile.finishes || said.reason == Reason::Complete;
+    Signal { says: if done && ran { Says::Done } else { Says::Good }, ..said }
 }

@@ -40,7 +40,7 @@ pub(super) struct Walk<'w> {
 /// `.spec` and, one level down, the maps in it.
 pub(super) struct Spec<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
-    /// The key, when this is a map in the spec.
+    /// The path below the spec, when this is a map in it.
     pub(super) parent: Option<&'a str>,
 }
 
@@ -60,6 +60,8 @@ struct StatusKey {
     hash: u64,
     tells: bool,
     passes: bool,
+    /// Holds the time of a milestone.
+    marks: bool,
     conditions: bool,
     generation: bool,
 }
@@ -238,6 +240,11 @@ impl<'de> Shape<'de> for Field<'_, '_> {
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Pair, A::Error> {
         match self.parent {
             None => Spec { walk: self.walk, parent: Some(self.key) }.map(entries),
+            // `updateStrategy.rollingUpdate.paused` is as deep as switches go.
+            Some(parent) if !parent.contains('.') && pause::holds_switches(parent) => {
+                let parent = format!("{parent}.{}", self.key);
+                Spec { walk: self.walk, parent: Some(&parent) }.map(entries)
+            }
             Some(_) => Leaf::unseen(&self.walk.hasher, 2, false).0.map(entries),
         }
     }
@@ -301,8 +308,9 @@ impl StatusKey {
             hash,
             tells: words::tells(key),
             passes: words::passes(key),
+            marks: depth == 0 && words::marks(key),
             conditions,
-            generation: depth == 0 && key == "observedGeneration",
+            generation: depth == 0 && words::observes(key),
         }
     }
 }
@@ -312,7 +320,7 @@ impl StatusKey {
 impl Part<'_, '_> {
     fn scalar(self, scalar: Scalar<'_>) -> Pair {
         let Self { walk, depth, key } = self;
-        if key.tells && !key.passes {
+        if (key.tells && !key.passes) || (key.marks && matches!(scalar, Scalar::Text(_))) {
             walk.keep(depth > 1, scalar);
         }
         if key.generation {
@@ -325,8 +333,10 @@ impl Part<'_, '_> {
             if number.is_none() {
                 walk.lints.add(Lint::ObservedGeneration);
             }
-            // Zero and below are what a field holds that was never set.
-            walk.view.observed_generation = number.filter(|number| *number > 0);
+            // Zero and below are what a field holds that was never set. Where there are two, the usual name counts.
+            if walk.view.observed_generation.is_none() || walk.path == "status.observedGeneration" {
+                walk.view.observed_generation = number.filter(|number| *number > 0);
+            }
         }
         scalar.hash(&walk.hasher, key.passes)
     }

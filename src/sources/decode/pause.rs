@@ -39,8 +39,8 @@ pub(super) enum Value<'a> {
 
 /// Whether `spec.key`, or `spec.parent.key`, pauses the object.
 pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> bool {
-    if parent.is_some_and(|parent| parent.to_ascii_lowercase().ends_with("template")) {
-        return false; // about the objects to be made, not about this one
+    if !parent.is_none_or(holds_switches) {
+        return false; // about objects to be made, or about a part: backups, metrics, a single step
     }
     let words = split(key);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -53,7 +53,7 @@ pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> boo
     };
     match (words.as_slice(), switch) {
         ([word], true) if PAUSES.contains(word) => true,
-        (["active" | "managed" | "running"], false) => parent.is_none(),
+        (["active" | "managed" | "running" | "enabled"], false) => parent.is_none(),
         (["enabled"], true) => parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause")),
         (["suspend" | "pause" | "skip" | "stop", work], true) => WORK.contains(work),
         ([first, .., last], true) => {
@@ -63,6 +63,29 @@ pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> boo
         }
         _ => false,
     }
+}
+
+/// Whether a map in the spec holds switches for the whole object: `clusterOperation`, `updateStrategy`, `job`.
+pub(super) fn holds_switches(parent: &str) -> bool {
+    split(parent).iter().any(|word| {
+        matches!(
+            word.as_str(),
+            "operation"
+                | "operations"
+                | "strategy"
+                | "rollout"
+                | "update"
+                | "hibernation"
+                | "suspension"
+                | "pause"
+                | "reconciliation"
+                | "reconcile"
+                | "lifecycle"
+                | "job"
+                | "schedule"
+                | "control"
+        )
+    })
 }
 
 /// A wanted state given as a word: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
@@ -142,6 +165,8 @@ mod tests {
             (None, "reconciliationPaused", Value::Flag(true)),
             (Some("clusterOperation"), "stopped", Value::Flag(true)),
             (Some("updateStrategy"), "paused", Value::Flag(true)),
+            (Some("updateStrategy.rollingUpdate"), "paused", Value::Flag(true)),
+            (None, "enabled", Value::Flag(false)),
             (Some("hibernation"), "enabled", Value::Flag(true)),
             (Some("job"), "state", Value::Text("suspended")),
             (None, "status", Value::Text("PipelineRunPending")),
@@ -157,7 +182,9 @@ mod tests {
             (None, "suspend", Value::Flag(false)),
             (None, "pauseOnFailure", Value::Flag(true)),
             (None, "autoSuspended", Value::Flag(true)),
-            (Some("jobTemplate"), "suspend", Value::Flag(true)),
+            (Some("template"), "suspend", Value::Flag(true)),
+            (Some("backup"), "suspend", Value::Flag(true)),
+            (Some("monitoring"), "enabled", Value::Flag(false)),
             (Some("monitoring"), "enabled", Value::Flag(true)),
             (Some("monitoring"), "active", Value::Flag(false)),
             (None, "status", Value::Text("Cancelled")),

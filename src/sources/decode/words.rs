@@ -13,6 +13,30 @@ pub(super) fn tells(key: &str) -> bool {
     tells_by_last(Lower::new(last_word(key)).as_str()) || counts_by_first(Lower::new(first_word(key)).as_str())
 }
 
+/// Whether a time under this key of the status says that a run began or ended, or that a schedule fired.
+pub(super) fn marks(key: &str) -> bool {
+    let first = Lower::new(first_word(key));
+    match Lower::new(last_word(key)).as_str() {
+        "time" | "timestamp" | "at" => {
+            matches!(
+                first.as_str(),
+                "start"
+                    | "started"
+                    | "completion"
+                    | "completed"
+                    | "end"
+                    | "ended"
+                    | "finish"
+                    | "finished"
+                    | "stop"
+                    | "stopped"
+                    | "termination"
+            ) || matches!(key, "lastScheduleTime" | "lastScheduledTime" | "lastSuccessfulTime")
+        }
+        _ => false,
+    }
+}
+
 /// Whether a number under this key of the spec says how many there should be.
 pub(super) fn sizes(key: &str) -> bool {
     matches!(
@@ -36,6 +60,15 @@ pub(super) fn wishes(key: &str) -> bool {
         Lower::new(last_word(key)).as_str(),
         "state" | "status" | "phase" | "mode" | "strategy" | "policy" | "active" | "running" | "enabled" | "disabled"
     )
+}
+
+/// Whether a number under this key of the status is the generation that the operator has seen. Others, such as
+/// `nodeClassObservedGeneration`, are about another object.
+pub(super) fn observes(key: &str) -> bool {
+    const SEEN: [&str; 7] = ["observed", "evaluated", "reconciled", "handled", "processed", "applied", "synced"];
+    let Some(seen) = key.strip_suffix("Generation") else { return false };
+    seen == "observed"
+        || seen.strip_prefix("last").is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
 }
 
 /// Whether the value under this key changes without meaning anything: a time, a heartbeat.

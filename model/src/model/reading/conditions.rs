@@ -5,6 +5,21 @@ use super::words::{Sense, Words};
 use super::{Reason, Verdict};
 use crate::observation::{Condition, ConditionStatus, ObjectView};
 
+/// Words of the places in which conditions are about the object itself, not about its pods or children.
+const OWN: &[&str] = &[
+    "parents",
+    "listeners",
+    "ancestors",
+    "condition",
+    "conditions",
+    "conditioned",
+    "status",
+    "state",
+    "health",
+    "common",
+    "overall",
+];
+
 /// Lists in which every entry is a verdict of its own on the object, and all count.
 const PARTS: &[&str] = &["parents", "listeners", "ancestors"];
 
@@ -27,15 +42,33 @@ pub(super) enum Kind {
     Motion,
     /// At rest: `Suspended`.
     Rest,
+    /// Good, going by its form only: `RecommendationProvided`.
+    Weak,
     /// Says nothing about health.
     Neutral,
 }
 
 /// Types that sum an object up, closest to the whole first.
-const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "running", "successful"];
+const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
+
+/// Words in the reason of a type that names work by which the work is over.
+const GOALS: &[&str] = &[
+    "available",
+    "complete",
+    "completed",
+    "done",
+    "expected",
+    "finished",
+    "ready",
+    "succeeded",
+    "success",
+    "successful",
+    "successfully",
+];
 
 /// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
-const NEUTRAL: &[&str] = &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
+const NEUTRAL: &[&str] =
+    &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
 
 /// What the type of a condition says.
 pub(super) fn kind(r#type: &str) -> Kind {
@@ -47,6 +80,9 @@ pub(super) fn kind(r#type: &str) -> Kind {
         }
         if NEUTRAL.contains(&words.get(0)) {
             return Kind::Neutral;
+        }
+        if words.get(0) == "running" {
+            return Kind::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
         }
     }
     if matches!(words.last(), "stalled" | "terminal") {
@@ -61,27 +97,38 @@ pub(super) fn kind(r#type: &str) -> Kind {
         Some(Sense::Lacking) => Kind::Lack,
         Some(Sense::Motion) => Kind::Motion,
         Some(Sense::Rest) if words.len() <= 2 => Kind::Rest,
-        Some(Sense::Rest) | None => Kind::Neutral,
+        Some(Sense::Rest) => Kind::Neutral,
+        None if words.last().len() > 4 && words.last().ends_with("ed") => Kind::Weak,
+        None => Kind::Neutral,
     }
 }
 
-/// What all conditions of an object say together.
-pub(super) fn says(object: &ObjectView) -> Option<Signal> {
+/// What all conditions of an object say together, and whether they sum it up.
+pub(super) fn says(object: &ObjectView) -> Option<(Signal, bool)> {
     let top = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
         let at = condition.at.as_str();
         let first = at.split(['.', '[']).next().unwrap_or_default();
-        let counts = at.is_empty() || !top || PARTS.contains(&first);
-        if counts && first != "deprecated" && !places.contains(&at) {
+        let counts = at.is_empty() || PARTS.contains(&first) || (!top && own(first));
+        if counts && !places.contains(&at) {
             places.push(at);
         }
     }
-    places.into_iter().filter_map(|at| group(object, at)).reduce(Signal::worse)
+    places.into_iter().filter_map(|at| group(object, at)).reduce(|(a, whole), (b, also)| (a.worse(b), whole && also))
+}
+
+/// Whether conditions under this key of the status are the object's own.
+fn own(key: &str) -> bool {
+    let words = Words::of(key);
+    let version = words.len() == 1
+        && words.get(0).starts_with('v')
+        && words.get(0).as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    version || (OWN.contains(&words.last()) && !words.has("pod") && !words.has("node"))
 }
 
 /// What the conditions at one place say.
-fn group(object: &ObjectView, at: &str) -> Option<Signal> {
+fn group(object: &ObjectView, at: &str) -> Option<(Signal, bool)> {
     let mut sum = Sum::default();
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
         let stale = condition.observed_generation.is_some_and(|seen| seen < object.generation);
@@ -102,6 +149,10 @@ struct Sum {
     fault: Option<Signal>,
     terminal: Option<Signal>,
     motion: Option<Signal>,
+    /// Work that is said to be over.
+    over: Option<Signal>,
+    /// Work that may mean nothing.
+    restless: Option<Signal>,
     rest: Option<Signal>,
     /// Bad or moving types that say no.
     cleared: Option<Signal>,
@@ -128,20 +179,26 @@ impl Sum {
             (Kind::Root(place), True) => self.add_root(place, Signal::new(Says::Good, Reason::ReadyTrue, show())),
             (Kind::Root(place), False) => self.add_root(place, denied(condition)),
             (Kind::Root(place), Unknown) => {
-                self.add_root(place, Signal::new(Says::Motion, Reason::ReadyUnknown, show()));
+                let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
+                let says = if failed { Says::Bad } else { Says::Motion };
+                self.add_root(place, Signal::new(says, Reason::ReadyUnknown, show()));
             }
             (Kind::Part, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
             (Kind::Part, False) => put(&mut self.part, denied(condition)),
             (Kind::Part, Unknown) => put(&mut self.part, Signal::new(Says::Motion, Reason::ConditionUnknown, show())),
             (Kind::End, True) => {
                 let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
-                let (says, reason) = if failed { (Says::Bad, Reason::EndedBadly) } else { (Says::Done, Reason::Complete) };
+                let (says, reason) =
+                    if failed { (Says::Bad, Reason::EndedBadly) } else { (Says::Done, Reason::Complete) };
                 put(&mut self.end, Signal::new(says, reason, show()));
             }
             (Kind::End, False | Unknown) => put(&mut self.end, denied(condition)),
             (Kind::Terminal, True) => put(&mut self.terminal, Signal::new(Says::Bad, Reason::StalledTrue, show())),
             (Kind::Fault, True | Absent) => {
-                if !matches!(condition.severity.as_str(), "Info" | "Warning") {
+                // A good reason contradicts the type: then it says nothing.
+                let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
+                let good = matches!(Words::of(&condition.reason).sense(), Some(Sense::Good | Sense::Done));
+                if !mild && !good {
                     put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
                 }
             }
@@ -150,21 +207,29 @@ impl Sum {
                 put(&mut self.fault, Signal::new(says, Reason::FaultTrue, show()));
             }
             (Kind::Motion, True) => {
-                let says = match Words::of(&condition.reason).sense() {
-                    Some(Sense::Good | Sense::Done) => Says::Good,
-                    _ => Says::Motion,
+                let over = Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word));
+                let slot = match condition.r#type.as_str() {
+                    _ if over => &mut self.over,
+                    // A deployment is `Progressing` for ever, also at its goal; only a reason says more.
+                    "Progressing" if condition.reason.is_empty() => &mut self.restless,
+                    _ => &mut self.motion,
                 };
-                put(&mut self.motion, Signal::new(says, Reason::InMotion, show()));
+                let says = if over { Says::Good } else { Says::Motion };
+                put(slot, Signal::new(says, Reason::InMotion, show()));
             }
             (Kind::Motion, Unknown) => put(&mut self.motion, Signal::new(Says::Motion, Reason::InMotion, show())),
             (Kind::Motion, False) if Words::of(&condition.reason).sense() == Some(Sense::Bad) => {
                 put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
             }
+            (Kind::Weak, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
+            (Kind::Weak, False) if Words::of(&condition.reason).sense() == Some(Sense::Bad) => {
+                put(&mut self.part, denied(condition));
+            }
             (Kind::Rest, True) => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show())),
             (Kind::Neutral, False) if condition.severity == "Error" => {
                 put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show()));
             }
-            (Kind::Fault | Kind::Terminal | Kind::Lack | Kind::Motion, False) => {
+            (Kind::Fault | Kind::Terminal | Kind::Lack, False) => {
                 put(&mut self.cleared, Signal::new(Says::Good, Reason::NoFault, show()));
             }
             _ => {}
@@ -186,20 +251,21 @@ impl Sum {
         self.root = Some((place, signal));
     }
 
-    fn verdict(self) -> Option<Signal> {
-        let Self { root, roots, part, end, fault, terminal, motion, rest, cleared } = self;
+    /// What the place says, and whether it sums the object up.
+    fn verdict(self) -> Option<(Signal, bool)> {
+        let Self { root, roots, part, end, fault, terminal, motion, over, restless, rest, cleared } = self;
         if let Some(signal) = rest.or(terminal) {
-            return Some(signal);
+            return Some((signal, true));
         }
-        let whole = root.as_ref().is_some_and(|(place, _)| usize::from(*place) < ROOTS.len());
+        let whole = root.as_ref().is_some_and(|(place, _)| usize::from(*place) < ROOTS.len()) || end.is_some();
         let root = root.map(|(_, signal)| signal);
-        let well = whole && root.as_ref().is_some_and(|signal| signal.says == Says::Good);
+        let well = |signal: &Option<Signal>| signal.as_ref().is_some_and(|signal| signal.says <= Says::Done);
         // What sums up is explained by its parts, not overruled by them.
-        let part = part.filter(|_| !well);
-        // A deployment is `Progressing` for ever, also at its goal.
-        let motion = motion.filter(|signal| signal.says == Says::Motion || root.is_none());
-        let all = [root, roots, end, fault, motion, part, cleared];
-        super::signals::worst(all)
+        let settled = (whole && well(&root)) || well(&end);
+        let part = part.filter(|_| !settled);
+        let restless = restless.filter(|_| !settled);
+        let all = [root, roots, end, fault, motion, restless, part, over, cleared];
+        super::signals::worst(all).map(|signal| (signal, whole))
     }
 }
 
@@ -214,14 +280,19 @@ fn denied(condition: &Condition) -> Signal {
     if let Some((says, reason)) = by_severity {
         return Signal::new(says, reason, words);
     }
-    let reason = Words::of(&condition.reason).sense();
+    let given = Words::of(&condition.reason);
+    // That it is not ready because it is not ready is no reason.
+    let reason = given.sense().filter(|_| {
+        !(given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last())
+    });
     let message = Words::of(&condition.message).sense();
     let (says, reason) = match (reason, message) {
         (Some(Sense::Bad), _) => (Says::Bad, Reason::ReadyFalse),
         (Some(Sense::Rest), _) => (Says::Rest, Reason::SuspendedTrue),
         (Some(Sense::Motion | Sense::Lacking), _) => (Says::Motion, Reason::ReadyPending),
         (_, Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),
-        (_, Some(Sense::Motion | Sense::Lacking)) => (Says::Motion, Reason::ReadyPending),
+        (_, Some(Sense::Motion)) => (Says::Motion, Reason::ReadyPending),
+        _ if given.has("running") => (Says::Motion, Reason::ReadyPending),
         _ if condition.reason.is_empty() && condition.message.is_empty() => (Says::Motion, Reason::ReadyPending),
         _ => (Says::Bad, Reason::ReadyFalse),
     };

@@ -1,26 +1,46 @@
 //! What is special about well-known kinds, as data: the only place where kinds are named.
 
+use super::words::Sense;
+
 /// What to do differently for a kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Profile {
     /// Runs to its end although its status records no end time.
     pub(super) finishes: bool,
     /// Phases whose words mislead, with the sense that they have here; compared without case.
-    pub(super) phases: &'static [(&'static str, super::words::Sense)],
+    pub(super) phases: &'static [(&'static str, Sense)],
+    /// The type of the condition without which the others do not sum the object up.
+    pub(super) needs: &'static str,
 }
 
-/// One kind, or all kinds of a group.
+/// One kind, or all kinds of a group, or of all groups below a domain.
 struct Row {
+    /// A group, or a domain that begins with a dot.
     group: &'static str,
     /// Empty for all kinds.
     kind: &'static str,
     profile: Profile,
 }
 
-const TABLE: &[Row] = &[];
+const ORDINARY: Profile = Profile { finishes: false, phases: &[], needs: "" };
+
+/// The states of Gloo as older versions write them, by number (solo-io/solo-apis: api/gloo/core/v1/status.proto).
+const GLOO: Profile =
+    Profile { phases: &[("0", Sense::Motion), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)], ..ORDINARY };
+
+/// `Synced` only says that the last call worked; an object that is not yet `Ready` may lack that condition.
+const CROSSPLANE: Profile = Profile { needs: "Ready", ..ORDINARY };
+
+const TABLE: &[Row] = &[
+    Row { group: "gateway.solo.io", kind: "", profile: GLOO },
+    Row { group: "gloo.solo.io", kind: "", profile: GLOO },
+    Row { group: ".crossplane.io", kind: "", profile: CROSSPLANE },
+    Row { group: ".upbound.io", kind: "", profile: CROSSPLANE },
+];
 
 /// The profile of a kind; the ordinary one when it has no row.
 pub(super) fn of(group: &str, kind: &str) -> Profile {
-    let row = TABLE.iter().find(|row| row.group == group && (row.kind.is_empty() || row.kind == kind));
-    row.map_or_else(Profile::default, |row| row.profile)
+    let in_group = |row: &Row| if row.group.starts_with('.') { group.ends_with(row.group) } else { group == row.group };
+    let row = TABLE.iter().find(|row| in_group(row) && (row.kind.is_empty() || row.kind == kind));
+    row.map_or(ORDINARY, |row| row.profile)
 }

@@ -35,9 +35,11 @@ const WORDS: &[(&str, Sense)] = &[
     ("allowed", Good),
     ("applied", Good),
     ("approved", Good),
+    ("asleep", Rest),
     ("assigned", Good),
     ("attached", Good),
     ("authenticated", Good),
+    ("authorized", Good),
     ("available", Good),
     ("await*", Motion),
     ("backoff", Bad),
@@ -54,6 +56,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("configured", Good),
     ("conflict*", Bad),
     ("connected", Good),
+    ("correct", Good),
     ("corrupt*", Bad),
     ("could", Bad),
     ("couldnt", Bad),
@@ -64,12 +67,15 @@ const WORDS: &[(&str, Sense)] = &[
     ("deadlock*", Bad),
     ("degraded", Bad),
     ("delayed", Motion),
+    ("deleted", Motion),
     ("denied", Bad),
     ("deployed", Good),
     ("detached", Rest),
     ("disabled", Rest),
+    ("disallowed", Bad),
     ("disconnected", Lacking),
     ("done", Done),
+    ("dormant", Rest),
     ("down", Lacking),
     ("enabled", Good),
     ("ended", Done),
@@ -79,24 +85,31 @@ const WORDS: &[(&str, Sense)] = &[
     ("evicted", Bad),
     ("exceed*", Bad),
     ("exhausted", Bad),
+    ("exist", Good),
+    ("exists", Good),
+    ("expanding", Motion),
     ("expired", Bad),
     ("fail*", Bad),
+    ("fallback", Bad),
     ("fatal", Bad),
     ("faulted", Bad),
     ("faulty", Bad),
     ("finished", Done),
     ("forbidden", Bad),
+    ("found", Good),
     ("fulfilled", Good),
     ("green", Good),
     ("halted", Rest),
     ("healthy", Good),
     ("hibernated", Rest),
     ("hibernation", Rest),
+    ("idle", Good),
     ("ignored", Rest),
     ("illegal", Bad),
     ("inactive", Rest),
     ("incompatible", Bad),
     ("incomplete", Lacking),
+    ("inconclusive", Bad),
     ("inconsistent", Bad),
     ("incorrect", Bad),
     ("initialised", Good),
@@ -112,6 +125,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("loaded", Good),
     ("lost", Bad),
     ("malformed", Bad),
+    ("met", Good),
     ("misconfigur*", Bad),
     ("mismatch*", Bad),
     ("missing", Lacking),
@@ -120,16 +134,22 @@ const WORDS: &[(&str, Sense)] = &[
     ("normal", Good),
     ("offline", Lacking),
     ("ok", Good),
+    ("ongoing", Motion),
     ("online", Good),
     ("oom*", Bad),
     ("open", Good),
     ("operational", Good),
+    ("orphaned", Bad),
     ("outdated", Lacking),
+    ("overdue", Bad),
     ("overloaded", Bad),
     ("panic*", Bad),
+    ("partial", Bad),
+    ("pass", Good),
     ("passed", Good),
     ("paused", Rest),
     ("pending", Motion),
+    ("permitted", Good),
     ("planned", Motion),
     ("programmed", Good),
     ("progress*", Motion),
@@ -137,6 +157,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("provisioned", Good),
     ("published", Good),
     ("queued", Motion),
+    ("quiesced", Rest),
     ("reachable", Good),
     ("ready", Good),
     ("reconciled", Good),
@@ -144,17 +165,22 @@ const WORDS: &[(&str, Sense)] = &[
     ("refused", Bad),
     ("registered", Good),
     ("reject*", Bad),
+    ("removed", Motion),
     ("requested", Motion),
     ("require*", Motion),
     ("resolved", Good),
     ("restored", Good),
     ("retry", Motion),
+    ("revoked", Bad),
     ("rollout", Motion),
     ("running", Good),
     ("satisfied", Good),
+    ("scaledtozero", Rest),
+    ("schedulable", Good),
     ("scheduled", Good),
     ("serving", Good),
     ("shutdown", Rest),
+    ("sleeping", Rest),
     ("stable", Good),
     ("stalled", Bad),
     ("started", Motion),
@@ -166,10 +192,12 @@ const WORDS: &[(&str, Sense)] = &[
     ("successful", Good),
     ("successfully", Good),
     ("sufficient", Good),
+    ("supported", Good),
     ("suspended", Rest),
     ("synced", Good),
     ("synchronized", Good),
     ("terminal", Bad),
+    ("terminated", Bad),
     ("timedout", Bad),
     ("timeout", Bad),
     ("transitioning", Motion),
@@ -177,27 +205,38 @@ const WORDS: &[(&str, Sense)] = &[
     ("unable", Bad),
     ("unauthorized", Bad),
     ("unavailable", Lacking),
+    ("unbound", Lacking),
     ("uncertain", Lacking),
+    ("undeployable", Bad),
+    ("undetermined", Motion),
+    ("unexpected*", Bad),
     ("unhealthy", Bad),
     ("uninitialized", Motion),
     ("unknown", Lacking),
     ("unmanaged", Rest),
+    ("unmet", Lacking),
+    ("unprocessable", Bad),
+    ("unprogrammed", Lacking),
     ("unreachable", Bad),
     ("unready", Lacking),
     ("unrecoverable", Bad),
     ("unresolved", Lacking),
+    ("unsatisfied", Lacking),
     ("unschedulable", Bad),
     ("unstable", Bad),
     ("unsuccessful", Bad),
     ("unsupported", Bad),
+    ("unsynced", Lacking),
     ("unused", Rest),
     ("up", Good),
     ("updated", Good),
     ("upgraded", Good),
+    ("uptodate", Good),
     ("usable", Good),
     ("valid", Good),
     ("validated", Good),
     ("verified", Good),
+    ("vetoed", Bad),
     ("violated", Bad),
     ("violation*", Bad),
     ("wait", Motion),
@@ -207,14 +246,31 @@ const WORDS: &[(&str, Sense)] = &[
 ];
 
 /// Words that end in `ing` and are not under way.
-const STILL: &[&str] = &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
+const STILL: &[&str] =
+    &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
 
 /// Words that turn the next one around.
-const NEGATIONS: &[&str] = &["isnt", "never", "no", "non", "not", "without"];
+const NEGATIONS: &[&str] = &["isnt", "doesnt", "never", "no", "non", "not", "without"];
+
+/// What is refused when it is not so.
+const REFUSABLE: &[&str] = &[
+    "accepted",
+    "allowed",
+    "authenticated",
+    "authorized",
+    "compliant",
+    "correct",
+    "permitted",
+    "schedulable",
+    "supported",
+    "valid",
+];
 
 /// Words that begin what only explains the head: `WaitingForQuota`, `FailedToPull`.
-const PREPOSITIONS: &[&str] =
-    &["after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while", "with"];
+const PREPOSITIONS: &[&str] = &[
+    "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while",
+    "with",
+];
 
 /// The words of a text in lower case, without an allocation. Prose is cut: what matters stands at its beginning.
 pub(super) struct Words {
@@ -245,7 +301,9 @@ impl Words {
                 let before = source[i - 1];
                 let after = source.get(i + 1).copied().unwrap_or(b' ');
                 // `podReady` and `APIServer`.
-                before.is_ascii_lowercase() || before.is_ascii_digit() || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
+                before.is_ascii_lowercase()
+                    || before.is_ascii_digit()
+                    || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
             };
             if boundary {
                 words.close(begin.take(), i);
@@ -291,7 +349,7 @@ impl Words {
 
     /// What the compound means.
     pub(super) fn sense(&self) -> Option<Sense> {
-        let split = (1..self.count).find(|i| PREPOSITIONS.contains(&self.get(*i))).unwrap_or(self.count);
+        let split = (1..self.count).find(|i| self.divides(*i)).unwrap_or(self.count);
         // Ready to begin is not yet begun.
         if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
             return Some(Motion);
@@ -299,42 +357,66 @@ impl Words {
         self.part(0, split).or_else(|| self.part(split, self.count))
     }
 
-    /// The worst word decides, since compounds rather say what went wrong than what went well.
+    /// Whether a word begins what only explains; `in sync`, `up to date` and `in progress` belong together.
+    fn divides(&self, i: usize) -> bool {
+        let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
+        PREPOSITIONS.contains(&self.get(i))
+            && !matches!(
+                (self.get(i - 1), self.get(i), next),
+                ("up", "to", _) | (_, "in", "sync" | "progress") | ("out", "of", _)
+            )
+    }
+
+    /// What is wrong decides wherever it stands; else the head does, which in English is the last word.
     fn part(&self, begin: usize, end: usize) -> Option<Sense> {
         // Velero's `FinalizingPartiallyFailed` is still finalizing.
         if end > begin + 2 && self.get(end - 2) == "partially" && self.get(end - 1).starts_with("fail") {
             return Some(Motion);
         }
-        (begin..end).filter_map(|i| self.word(i)).max_by_key(|sense| rank(*sense))
+        let mut negated = None;
+        let mut sum = None;
+        for i in begin..end {
+            if NEGATIONS.contains(&self.get(i)) {
+                negated = Some(i);
+                continue;
+            }
+            let Some(sense) = self.word(i) else { continue };
+            let sense = match negated.take() {
+                None => Some(sense),
+                Some(at) => turned(self.get(i), sense, i - at == 1),
+            };
+            if sum != Some(Bad) {
+                sum = sense.or(sum);
+            }
+        }
+        sum
     }
 
     fn word(&self, i: usize) -> Option<Sense> {
-        let sense = match (self.get(i), self.get(i + 1)) {
-            ("failing", "over") | ("failover", _) => Some(Motion),
-            ("in", "sync") => Some(Good),
+        let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
+        let before = if i > 0 { self.get(i - 1) } else { "" };
+        match (self.get(i), next) {
+            ("failing", "over") | ("failover", _) | ("setting", "up") => Some(Motion),
+            ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
+            // Scaling down is not being down.
+            ("up" | "down", _) if before.ends_with("ing") => Some(Motion),
+            // New what?
+            ("new", _) if self.count > 1 => None,
             (word, _) => word_sense(word),
-        };
-        if i == 0 || !NEGATIONS.contains(&self.get(i - 1)) {
-            return sense;
-        }
-        match sense? {
-            Good | Done => Some(Lacking),
-            Bad => Some(Good),
-            Motion | Lacking | Rest => None,
         }
     }
 }
 
-const fn rank(sense: Sense) -> u8 {
+/// A sense after a negation: `NotReady` lacks something, `NotAllowed` is a refusal, `NoErrors` is well.
+fn turned(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
-        Good => 0,
-        Done => 1,
-        Lacking => 2,
-        Motion => 3,
-        Rest => 4,
-        Bad => 5,
+        Good | Done if REFUSABLE.contains(&word) => Some(Bad),
+        Good | Done => Some(Lacking),
+        Bad if adjacent => Some(Good),
+        Bad => Some(Bad),
+        Motion | Lacking | Rest => None,
     }
 }
 
