@@ -75,7 +75,7 @@ impl Desk<'_> {
         }
         let took = self.now.since(since);
         removal.observe(took);
-        let outcome = match took > self.settings.finalizer_stuck_after {
+        let outcome = match took >= self.settings.finalizer_stuck_after {
             true => FinalizerOutcome::RemovedLate,
             false => FinalizerOutcome::Removed,
         };

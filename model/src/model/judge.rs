@@ -7,7 +7,7 @@ use super::reading::Verdict;
 use super::store::{Debt, Obligation};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::StatusSchema;
-use crate::snapshot::ObjectState;
+use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
 /// Something wrong with an object: what, since when, and what shows it.
@@ -44,12 +44,11 @@ impl Desk<'_> {
         }
     }
 
-    /// A loss may last as long as the kind needs to converge: planned work looks the same.
+    /// A loss may last as long as the kind is known to need for converging: planned work looks the same.
     fn regressed_after(&self) -> Span {
-        let learned = self.kind.deadline(self.settings).0;
-        let usual =
-            if self.kind.learned.samples() >= u64::from(self.settings.learn_after) { learned } else { Span::ZERO };
-        self.settings.regressed_after.max(usual)
+        let (deadline, source) = self.kind.deadline(self.settings);
+        let known = source != DeadlineSource::Default;
+        if known { self.settings.regressed_after.max(deadline) } else { self.settings.regressed_after }
     }
 
     /// Everything that is wrong with the object now.
@@ -111,7 +110,8 @@ impl Desk<'_> {
     fn broken_promise(&self, debt: &Debt) -> Option<Wrong> {
         let obligation = debt.obligation.as_ref()?;
         let open = obligation.reached.is_none() && obligation.answered.is_none() && !obligation.stale;
-        if !open || self.now < obligation.deadline || self.blind {
+        let judged = self.record.verdict != Verdict::Unknown;
+        if !open || !judged || self.now < obligation.deadline || self.blind {
             return None;
         }
         let evidence = Evidence::new()

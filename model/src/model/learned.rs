@@ -48,7 +48,8 @@ impl Learned {
                 return None;
             }
             unfinished *= 1.0 - f64::from(self.ended[bucket]) / at_risk as f64;
-            if unfinished <= 0.05 {
+            // The margin is for 0.95 not being a binary fraction.
+            if unfinished <= 0.05 + 1e-9 {
                 return Some(Span(*bound));
             }
             at_risk -= u64::from(self.ended[bucket]) + u64::from(self.cut_off[bucket]);

@@ -23,9 +23,10 @@ impl Desk<'_> {
             self.close_open(Outcome::Suspended);
             return self.forgive();
         }
-        if seen.spec_changed || (seen.new && seen.live && seen.verdict != Verdict::Unknown) {
+        if seen.spec_changed || (seen.new && seen.live) {
             self.open(seen, self.now, false);
         } else if !self.record.flags.settled && self.record.obligation().is_none() {
+            // From a list, or a status that appears on an object that had none to be judged by.
             self.open_from_timestamps(seen);
         } else if self.record.obligation().is_none() {
             self.watch_for_regression(seen);
@@ -52,7 +53,20 @@ impl Desk<'_> {
                 self.forgive();
             }
         } else if now >= obligation.late_at {
-            self.count(if self.blind { Outcome::Unknown } else { Outcome::Late });
+            self.miss();
+        }
+    }
+
+    /// The deadline has passed. An object that never had a status is judged by its siblings: when most of them have
+    /// one, it was owed; when not, there never was a promise.
+    fn miss(&mut self) {
+        if self.record.verdict == Verdict::Unknown && !self.record.flags.has_status && self.kind.expects_status() {
+            self.record.verdict = Verdict::Progressing;
+        }
+        match (self.blind, self.record.verdict) {
+            (true, _) => self.count(Outcome::Unknown),
+            (false, Verdict::Unknown) => self.forgive(),
+            (false, _) => self.count(Outcome::Late),
         }
     }
 

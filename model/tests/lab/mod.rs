@@ -1,0 +1,284 @@
+//! A small laboratory: one kind, objects that change, and time that passes when told to.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{
+    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView, Observation, Owned, Role,
+    Scope, StatusSchema, StatusShape, WatchId, WatchedKind, Why,
+};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::{ObjectState, Outcome, Snapshot};
+use loopwatch_model::time::{Span, Timestamp};
+
+/// 2026-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp(1_767_225_600_000);
+
+pub struct Lab {
+    pub model: Model,
+    pub now: Timestamp,
+    version: u64,
+    epoch: u64,
+}
+
+pub fn kind() -> WatchedKind {
+    WatchedKind {
+        watch: watch(),
+        group: "example.io".into(),
+        version: "v1".into(),
+        kind: "Widget".into(),
+        resource: "widgets".into(),
+        scope: Scope::AllNamespaces,
+        role: Role::Primary,
+        status: StatusSchema::Subresource,
+        why: Why::StatusRight,
+        missing: Vec::new(),
+    }
+}
+
+pub fn watch() -> WatchId {
+    WatchId("widgets.example.io".into())
+}
+
+impl Lab {
+    /// A lab whose first list was empty.
+    pub fn new() -> Self {
+        Self::with(Settings { learn_after: 0, ..Settings::default() })
+    }
+
+    pub fn with(settings: Settings) -> Self {
+        let mut lab = Self::unsynced(settings);
+        lab.list(&[]);
+        lab
+    }
+
+    pub fn unsynced(settings: Settings) -> Self {
+        let mut lab = Self { model: Model::new(settings), now: START, version: 1000, epoch: 0 };
+        lab.tell(Observation::KindsDiscovered(vec![kind()]));
+        lab
+    }
+
+    pub fn tell(&mut self, observation: Observation) {
+        self.model.apply(self.now, observation);
+    }
+
+    pub fn pass(&mut self, span: Span) {
+        self.now = self.now.after(span);
+        self.tell(Observation::Tick);
+    }
+
+    pub fn list(&mut self, objects: &[Widget]) {
+        self.epoch += 1;
+        let epoch = self.epoch;
+        self.tell(Observation::ListBegan { watch: watch(), epoch });
+        for object in objects {
+            self.version += 1;
+            let object = Box::new(object.view(self.version));
+            self.tell(Observation::Listed { watch: watch(), object });
+        }
+        self.version += 1;
+        self.tell(Observation::ListEnded { watch: watch(), epoch, version: self.version.to_string() });
+    }
+
+    pub fn apply(&mut self, widget: &Widget) {
+        self.version += 1;
+        let object = Box::new(widget.view(self.version));
+        self.tell(Observation::Applied { watch: watch(), object });
+    }
+
+    pub fn delete(&mut self, widget: &Widget) {
+        self.version += 1;
+        self.tell(Observation::Deleted { watch: watch(), key: widget.key(), version: self.version.to_string() });
+    }
+
+    /// A widget that was created and has converged.
+    pub fn settled(&mut self, name: &str) -> Widget {
+        let mut widget = Widget::new(name, self.now);
+        self.apply(&widget);
+        self.pass(Span::secs(1));
+        self.apply(widget.ready());
+        self.pass(Span::mins(1));
+        widget
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.model.snapshot()
+    }
+
+    /// Open root findings as `Code subject`.
+    pub fn roots(&self) -> Vec<String> {
+        let findings = self.snapshot().findings;
+        let roots = findings.iter().filter(|f| f.explained_by.is_none());
+        roots.map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
+    }
+
+    /// All open findings as `Code subject`.
+    pub fn findings(&self) -> Vec<String> {
+        self.snapshot().findings.iter().map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
+    }
+
+    /// The evidence of the only finding, as people read it.
+    pub fn evidence(&self) -> String {
+        let findings = self.snapshot().findings;
+        assert_eq!(findings.len(), 1, "{:?}", self.findings());
+        findings[0].summary()
+    }
+
+    pub fn state(&self, name: &str) -> ObjectState {
+        let (rows, _) = self.model.rows(Default::default(), usize::MAX);
+        rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no object {name}")).state
+    }
+
+    pub fn outcomes(&self, outcome: Outcome) -> u64 {
+        self.snapshot().kinds[0].namespaces.values().map(|n| n.obligations[outcome as usize]).sum()
+    }
+
+    pub fn quiet(&self) {
+        assert!(self.findings().is_empty(), "a false alarm: {:#?}", self.snapshot().findings);
+    }
+}
+
+/// An object as its operator and its users leave it.
+#[derive(Clone)]
+pub struct Widget {
+    pub name: String,
+    pub uid: u64,
+    pub generation: i64,
+    pub observed: Option<i64>,
+    pub spec: u64,
+    pub conditions: Vec<(String, ConditionStatus, String)>,
+    pub phase: String,
+    pub created: Timestamp,
+    pub spec_written: Timestamp,
+    pub status_written: Option<Timestamp>,
+    pub deleted: Option<Timestamp>,
+    pub finalizers: Vec<String>,
+    pub paused: bool,
+    pub changed: Option<Timestamp>,
+    beat: u64,
+}
+
+impl Widget {
+    pub fn new(name: &str, now: Timestamp) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: name.bytes().fold(7, |hash, byte| hash * 31 + u64::from(byte)),
+            generation: 1,
+            observed: None,
+            spec: 1,
+            conditions: Vec::new(),
+            phase: String::new(),
+            created: now,
+            spec_written: now,
+            status_written: None,
+            deleted: None,
+            finalizers: Vec::new(),
+            paused: false,
+            changed: None,
+            beat: 0,
+        }
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: "team-a".into(), name: self.name.clone() }
+    }
+
+    /// The user changes the spec to one that is named by a number.
+    pub fn spec(&mut self, spec: u64, now: Timestamp) -> &mut Self {
+        self.generation += 1;
+        self.spec = spec;
+        self.spec_written = now;
+        self
+    }
+
+    /// The operator has seen the spec and says that all is well.
+    pub fn ready(&mut self) -> &mut Self {
+        self.observe().condition("Ready", ConditionStatus::True, "AsExpected")
+    }
+
+    /// The operator has seen the spec and says that it is not there yet.
+    pub fn waiting(&mut self) -> &mut Self {
+        self.observe().condition("Ready", ConditionStatus::False, "Progressing")
+    }
+
+    /// The operator has seen the spec and says that it cannot.
+    pub fn failed(&mut self, reason: &str) -> &mut Self {
+        self.observe().condition("Ready", ConditionStatus::False, reason);
+        self.condition("Stalled", ConditionStatus::True, reason)
+    }
+
+    pub fn observe(&mut self) -> &mut Self {
+        self.observed = Some(self.generation);
+        self.beat += 1;
+        self
+    }
+
+    pub fn condition(&mut self, name: &str, status: ConditionStatus, reason: &str) -> &mut Self {
+        self.beat += 1;
+        if name == "Ready" {
+            self.conditions.retain(|(other, ..)| other != "Stalled");
+        }
+        match self.conditions.iter_mut().find(|(other, ..)| other == name) {
+            Some(condition) => *condition = (name.into(), status, reason.into()),
+            None => self.conditions.push((name.into(), status, reason.into())),
+        }
+        self
+    }
+
+    pub fn phase(&mut self, phase: &str) -> &mut Self {
+        self.beat += 1;
+        self.phase = phase.into();
+        self
+    }
+
+    /// The operator writes something into the status that means nothing to us.
+    pub fn scribble(&mut self) -> &mut Self {
+        self.beat += 1;
+        self
+    }
+
+    pub fn view(&self, version: u64) -> ObjectView {
+        let conditions = self.conditions.iter().map(|(name, status, reason)| Condition {
+            r#type: name.clone(),
+            status: *status,
+            reason: reason.clone(),
+            changed: self.changed,
+            ..Condition::default()
+        });
+        let phase = (!self.phase.is_empty())
+            .then(|| Fact { path: "status.phase".into(), value: FactValue::Text(self.phase.clone()) });
+        let filled = self.beat > 0;
+        let settled = if filled { self.beat.wrapping_mul(0x9e37_79b9) ^ 0x55 } else { 0 };
+        let user = Manager {
+            name: "kubectl".into(),
+            time: Some(self.spec_written),
+            owns: Owned { spec: true, ..Owned::default() },
+            ..Manager::default()
+        };
+        let operator = Manager {
+            name: "widget-operator".into(),
+            subresource: "status".into(),
+            time: self.status_written,
+            owns: Owned { status: true, finalizers: !self.finalizers.is_empty(), ..Owned::default() },
+            finalizers: self.finalizers.clone(),
+            ..Manager::default()
+        };
+        ObjectView {
+            key: self.key(),
+            uid: format!("00000000-0000-4000-8000-{:012x}", self.uid & 0xffff_ffff_ffff),
+            version: version.to_string(),
+            generation: self.generation,
+            created: Some(self.created),
+            deleted: self.deleted,
+            finalizers: self.finalizers.clone(),
+            managers: if filled { vec![user, operator] } else { vec![user] },
+            paused: self.paused.then(|| loopwatch_model::observation::Pause { by: "spec.suspend".into() }),
+            status: if filled { StatusShape::Filled } else { StatusShape::Absent },
+            observed_generation: self.observed,
+            conditions: conditions.collect(),
+            facts: phase.into_iter().collect(),
+            hashes: Hashes { spec: self.spec, status: settled, settled },
+            ..ObjectView::default()
+        }
+    }
+}
