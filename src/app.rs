@@ -1,0 +1,274 @@
+//! Wiring only: sources → channel → model → exporters, and the order in which they stop.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use loopwatch_model::finding::{Change, News};
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Observation, Probe, SourceId};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::config::{Config, DEFAULT_LISTEN};
+use crate::export::http::{self, Server};
+use crate::recording::Writer;
+use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::decode::HashKey;
+use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, Options, Supervisor};
+
+mod memory;
+mod state;
+
+/// Observations between sources and model: a burst of a list; beyond it the sources wait, and so does the API server.
+const CHANNEL: usize = 1024;
+
+/// Observations taken under one lock: well below a millisecond.
+const BATCH: usize = 128;
+
+/// Time given to open requests when we are told to stop: the end of a scrape.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// How long to wait before trying again to reach a cluster or to listen: doubled from the first to the last.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The model, shared between the one task that changes it and the exporters that look at it.
+pub type SharedModel = Arc<Mutex<Model>>;
+
+/// A runtime for the program: two workers suffice for what is mostly waiting, and more would cost memory.
+///
+/// # Errors
+/// When the system refuses threads.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).max_blocking_threads(4).enable_all().build()?)
+}
+
+/// Watches, judges and exports until told to stop. Never returns for any other reason.
+pub async fn run(config: Config, problems: Vec<String>) {
+    let Config { access, namespaces, watch, max_watches, settings, listen, expose_ui, object_series, state_dir } = config;
+    let settings = memory::bounded(settings);
+    let stop = stop_signal();
+    let mut model = Model::new(settings);
+    let (feed, observations) = Feed::new(CHANNEL);
+    if let Some(dir) = &state_dir {
+        state::restore(dir, &mut model);
+    }
+    let model: SharedModel = Arc::new(Mutex::new(model));
+    let server = Server::new(model.clone(), object_series, expose_ui);
+    let listen = listen.unwrap_or_else(default_listen);
+    let serving = tokio::spawn(serve(listen, server, stop.clone()));
+    tell_problems(&feed, problems).await;
+
+    let (ask, questions) = tokio::sync::mpsc::channel(64);
+    let pump = tokio::spawn(pump(observations, model.clone(), None, move |probe| ask.try_send(probe).is_ok()));
+    let options = Options { watch, namespaces, max_watches, ..Options::new(hash_key()) };
+    let sources = tokio::spawn(watch_cluster(access, options, feed, questions, stop.clone()));
+
+    stop.cancelled().await;
+    info!("stopping");
+    // Sources first, so that nothing new comes; then what is in the channel; then the last scrape.
+    log_panic(sources.await);
+    log_panic(pump.await.map(drop));
+    if let Some(dir) = &state_dir {
+        state::keep(dir, &lock(&model));
+    }
+    let _ = tokio::time::timeout(DRAIN, serving).await;
+    info!("stopped");
+}
+
+/// A recording that is made on the way, up to so many bytes.
+pub struct Tap {
+    /// Where to.
+    pub writer: Writer,
+    /// How long it may get.
+    pub max_bytes: u64,
+}
+
+/// Why the pump stopped.
+#[derive(Debug)]
+pub enum Ended {
+    /// Nobody sends observations any more.
+    Dry,
+    /// The recording is as long as it may get.
+    Full,
+    /// The recording cannot be written.
+    Unwritable(std::io::Error),
+}
+
+/// Takes observations into the model until nobody sends any more, lets timers fire when they are due, and passes on
+/// what the model wants to know. Gives back the recording when there is one.
+pub async fn pump(
+    mut observations: Observations,
+    model: SharedModel,
+    mut tap: Option<Tap>,
+    ask: impl Fn(Probe) -> bool,
+) -> (Option<Tap>, Ended) {
+    let clock = SystemClock::new();
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let due = lock(&model).next_due().map(|due| due.since(clock.now()));
+        let timer = tokio::time::sleep(Duration::from_millis(due.map_or(60_000, |span| span.0.unsigned_abs())));
+        tokio::select! {
+            biased;
+            taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
+                return (tap, Ended::Dry);
+            },
+            () = timer => batch.push((clock.now(), Observation::Tick)),
+        }
+        if let Some(tap) = tap.as_mut()
+            && let Err(error) = batch.iter().try_for_each(|(at, observation)| tap.writer.write(*at, observation))
+        {
+            return (None, Ended::Unwritable(error));
+        }
+        let (probes, news) = {
+            let mut model = lock(&model);
+            for (at, observation) in batch.drain(..) {
+                model.apply(at, observation);
+            }
+            (model.probes(), model.news())
+        };
+        probes.into_iter().for_each(|probe| drop(ask(probe))); // one that finds no room is asked again in a minute
+        news.iter().for_each(log_news);
+        if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
+            return (tap, Ended::Full);
+        }
+    }
+}
+
+/// Starts the sources of a cluster once, without trying again.
+///
+/// # Errors
+/// When the cluster cannot be reached: what, where, and what to do.
+pub async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
+    let cluster = Cluster::connect(access).await?;
+    cluster.reach().await?;
+    Ok(cluster)
+}
+
+/// The channel between sources and a model that is pumped.
+#[must_use]
+pub fn channel() -> (Feed, Observations) {
+    Feed::new(CHANNEL)
+}
+
+/// Serves until told to stop. A port that is taken is tried again: exiting would not free it.
+pub async fn serve(listen: std::net::SocketAddr, server: Server, stop: CancellationToken) {
+    let mut wait = RETRY.0;
+    loop {
+        match TcpListener::bind(listen).await {
+            Ok(listener) => {
+                info!(address = %listener.local_addr().unwrap_or(listen), "listening");
+                return http::serve(listener, server, stop).await;
+            }
+            Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+            return;
+        }
+        wait = (wait * 2).min(RETRY.1);
+    }
+}
+
+/// The address to listen on when nobody named one.
+#[must_use]
+pub fn default_listen() -> std::net::SocketAddr {
+    DEFAULT_LISTEN.parse().unwrap_or_else(|_| std::net::SocketAddr::from(([0, 0, 0, 0], 9917)))
+}
+
+/// A key for fingerprints, new for each run: nobody can guess values from them.
+#[must_use]
+pub fn hash_key() -> HashKey {
+    HashKey(random_key())
+}
+
+/// 128 bits that differ from run to run, from the randomness that the standard library seeds its maps with.
+#[must_use]
+pub fn random_key() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || RandomState::new().hash_one(0_u8);
+    (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
+}
+
+/// The model, whatever became of others who held it: exporters and timers must go on.
+pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
+    model.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cancelled by SIGTERM or SIGINT.
+#[must_use]
+pub fn stop_signal() -> CancellationToken {
+    let stop = CancellationToken::new();
+    let cancelled = stop.clone();
+    tokio::spawn(async move {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return warn!("cannot listen for signals; only SIGKILL will stop this process");
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        cancelled.cancel();
+    });
+    stop
+}
+
+/// Connects, for as long as it takes, and then watches until told to stop.
+async fn watch_cluster(
+    access: crate::sources::Access,
+    options: Options,
+    feed: Feed,
+    mut questions: tokio::sync::mpsc::Receiver<Probe>,
+    stop: CancellationToken,
+) {
+    let Some(Some(handle)) = stop.run_until_cancelled(start_sources(&access, options, feed)).await else { return };
+    while let Some(Some(probe)) = stop.run_until_cancelled(questions.recv()).await {
+        let _ = handle.ask(probe); // when too many wait, the model asks again
+    }
+    handle.shutdown().await;
+}
+
+async fn start_sources(access: &crate::sources::Access, options: Options, feed: Feed) -> Option<Handle> {
+    let mut wait = RETRY.0;
+    loop {
+        match Cluster::connect(access).await {
+            Ok(cluster) => {
+                info!(server = cluster.url(), "watching");
+                return Some(Supervisor::start(cluster, options, feed));
+            }
+            Err(error) => {
+                warn!(%error, retry_in = ?wait, "cannot connect");
+                let failure = Failure::new(error.cause(), error.to_string());
+                feed.failed(SourceId::Discovery, &failure).await.ok()?;
+            }
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RETRY.1);
+    }
+}
+
+async fn tell_problems(feed: &Feed, problems: Vec<String>) {
+    if problems.is_empty() {
+        let _ = feed.recovered(SourceId::Config).await;
+    } else {
+        let said = problems.join("; ");
+        warn!(problem = said, "the configuration cannot be used as it is; running without that part");
+        let _ = feed.invalid(SourceId::Config, said).await;
+    }
+}
+
+fn log_news(news: &News) {
+    let finding = &news.finding;
+    let (code, subject, summary) = (finding.code.name(), &finding.subject, finding.summary());
+    match news.change {
+        Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
+        Change::Closed => info!(finding = code, %subject, id = %finding.id, "no longer"),
+    }
+}
+
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        warn!(%error, "a task ended by a bug in loopwatch");
+    }
+}

@@ -1,0 +1,139 @@
+//! `loopwatch record`: keeps what a cluster does, for `replay`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::time::Span;
+use tokio_util::sync::CancellationToken;
+
+use super::FINE;
+use crate::app::{self, Ended, SharedModel, Tap};
+use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
+use crate::recording::Writer;
+use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::{Cluster, Options, Selection, Supervisor};
+
+/// Flags of `record`.
+#[derive(Args, Debug)]
+pub(super) struct RecordArgs {
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    judge: JudgeFlags,
+    /// Write to this file, which must not exist yet; packed when it ends in .gz
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Stop after this time [default: when interrupted]
+    #[arg(long = "for", value_name = "DURATION", value_parser = Span::parse)]
+    duration: Option<Span>,
+    /// Begin anew when the file reaches this many MiB unpacked; the last one is kept beside it (x.1.jsonl)
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    max_size: u64,
+    /// Replace names of namespaces and objects by pseudonyms, and leave out messages
+    #[arg(long)]
+    anonymize: bool,
+    /// Record every custom resource that has a status, not only what the account's rights point to
+    #[arg(long)]
+    all: bool,
+}
+
+pub(super) fn record(args: RecordArgs) -> anyhow::Result<u8> {
+    app::runtime()?.block_on(run(args))
+}
+
+async fn run(args: RecordArgs) -> anyhow::Result<u8> {
+    let RecordArgs { cluster, judge, output, duration, max_size, anonymize, all } = args;
+    let config = Config::new(cluster, judge, ServeFlags::default())?;
+    let server = app::connect(&config.access).await?;
+    let stop = app::stop_signal();
+    if let Some(duration) = duration {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(duration.0.unsigned_abs())).await;
+            stop.cancel();
+        });
+    }
+    let options = Options {
+        watch: config.watch,
+        namespaces: config.namespaces,
+        max_watches: config.max_watches,
+        select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorRights },
+        ..Options::new(app::hash_key())
+    };
+    let key = anonymize.then(app::random_key);
+    let model: SharedModel = Arc::new(Mutex::new(Model::new(config.settings)));
+    loop {
+        let segment = Segment { output: &output, max_bytes: max_size.max(1) * 1024 * 1024, key };
+        match record_segment(&server, options.clone(), &model, &segment, &stop).await? {
+            Ended::Full => rotate(&output)?,
+            Ended::Dry | Ended::Unwritable(_) => return Ok(FINE),
+        }
+    }
+}
+
+/// One file of a recording.
+struct Segment<'a> {
+    output: &'a Path,
+    max_bytes: u64,
+    key: Option<[u8; 16]>,
+}
+
+/// Each file begins with what was learnt and a complete list, so that it can be replayed without the ones before.
+async fn record_segment(
+    server: &Cluster,
+    options: Options,
+    model: &SharedModel,
+    segment: &Segment<'_>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Ended> {
+    let shown = segment.output.display();
+    let create = || -> std::io::Result<Writer> {
+        let model = app::lock(model);
+        let mut writer = Writer::create(segment.output, model.settings(), segment.key)?;
+        writer.write(SystemClock::new().now(), &Observation::Restored(Box::new(model.checkpoint())))?;
+        Ok(writer)
+    };
+    let writer = create().with_context(|| format!("cannot create {shown}"))?;
+    let (feed, observations) = app::channel();
+    let handle = Supervisor::start(server.clone(), options, feed);
+    let tap = Tap { writer, max_bytes: segment.max_bytes };
+    let (asked, mut questions) = tokio::sync::mpsc::channel(64);
+    let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(tap), move |probe| asked.try_send(probe).is_ok()));
+    let ended = loop {
+        tokio::select! {
+            ended = &mut pump => break Some(ended),
+            Some(probe) = questions.recv() => drop(handle.ask(probe)),
+            () = stop.cancelled() => break None,
+        }
+    };
+    handle.shutdown().await;
+    let (tap, ended) = match ended {
+        Some(ended) => ended,
+        None => pump.await, // what is still in the channel is written, too
+    }?;
+    if let Ended::Unwritable(error) = ended {
+        return Err(error).with_context(|| format!("cannot write {shown}"));
+    }
+    if let Some(tap) = tap {
+        let lines = tap.writer.lines();
+        tap.writer.finish().with_context(|| format!("cannot write {shown}"))?;
+        tracing::info!(file = %shown, observations = lines, "recorded");
+    }
+    Ok(ended)
+}
+
+fn rotate(output: &Path) -> anyhow::Result<()> {
+    // `incident.jsonl.gz` becomes `incident.1.jsonl.gz`, so that it is still known to be packed.
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let kept = match name.split_once('.') {
+        Some((stem, extensions)) => format!("{stem}.1.{extensions}"),
+        None => format!("{name}.1"),
+    };
+    let kept = output.with_file_name(kept);
+    std::fs::rename(output, &kept).with_context(|| format!("cannot rename {} to {}", output.display(), kept.display()))
+}

@@ -1,0 +1,72 @@
+//! What happened over time: which findings came and went.
+
+use std::net::SocketAddr;
+
+use loopwatch_model::finding::{Change, News};
+use loopwatch_model::time::Timestamp;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::export::http::{self, Server};
+
+/// Lines told; a recording of weeks has more news than anybody reads.
+const MAX_LINES: usize = 200;
+
+/// The findings that came and went, in order.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    news: Vec<News>,
+    more: usize,
+}
+
+// === impl Story ===
+
+impl Story {
+    pub(super) fn add(&mut self, news: Vec<News>) {
+        let room = MAX_LINES.saturating_sub(self.news.len());
+        self.more += news.len().saturating_sub(room);
+        self.news.extend(news.into_iter().take(room));
+    }
+
+    /// One line per change, with the time since the first.
+    pub(super) fn text(&self) -> String {
+        let Some(first) = self.news.first().map(|news| news.at) else {
+            return "nothing was found in this recording\n\n".to_owned();
+        };
+        let mut text = format!("what was found, and when (from {first}):\n");
+        for news in &self.news {
+            text.push_str(&line(news, first));
+        }
+        if self.more > 0 {
+            text.push_str(&format!("  … and {} more changes\n", self.more));
+        }
+        text.push('\n');
+        text
+    }
+}
+
+fn line(news: &News, first: Timestamp) -> String {
+    let (sign, rest) = match news.change {
+        Change::Opened => ("found  ", news.finding.summary()),
+        Change::Closed => ("cleared", String::new()),
+    };
+    let since = format!("+{}", news.at.since(first));
+    let (code, subject) = (news.finding.code.name(), &news.finding.subject);
+    format!("  {since:>8}  {sign} {code} on {subject}{}{rest}\n", if rest.is_empty() { "" } else { ": " })
+}
+
+/// Serves until interrupted, on the given address or on the usual port of this machine alone; when that is taken, on
+/// any free one. Says where.
+pub(super) async fn serve_and_tell(listen: Option<SocketAddr>, server: Server, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = match listen {
+        Some(address) => TcpListener::bind(address).await.map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?,
+        None => match TcpListener::bind(("127.0.0.1", 9917)).await {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind(("127.0.0.1", 0)).await?,
+        },
+    };
+    let address = listener.local_addr()?;
+    super::say(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
+    http::serve(listener, server, stop).await;
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Writes a recording: the header, then every observation as it enters the model.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use loopwatch_model::observation::{Header, Line, Observation, RECORDING_VERSION};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Timestamp;
+
+use self::pseudonym::Pseudonyms;
+
+mod pseudonym;
+
+/// A recording that is being written; gzip when the file's name ends in `.gz`.
+pub struct Writer {
+    out: Output,
+    bytes: u64,
+    lines: u64,
+    pseudonyms: Option<Pseudonyms>,
+}
+
+enum Output {
+    Plain(BufWriter<File>),
+    Packed(GzEncoder<BufWriter<File>>),
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Creates `path`, which must not exist, and writes the header. With `anonymize` names of namespaces and objects
+    /// are replaced by pseudonyms that differ from one recording to the next, and messages are left out.
+    ///
+    /// # Errors
+    /// When the file cannot be created or written.
+    pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
+        let file = BufWriter::new(File::create_new(path)?);
+        let packed = path.extension().is_some_and(|extension| extension == "gz");
+        let out = if packed { Output::Packed(GzEncoder::new(file, Compression::default())) } else { Output::Plain(file) };
+        let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
+        writer.line(&Header {
+            loopwatch_recording: RECORDING_VERSION,
+            recorded_by: format!("loopwatch {}", env!("CARGO_PKG_VERSION")),
+            settings: settings.clone(),
+        })?;
+        Ok(writer)
+    }
+
+    /// Writes one observation.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
+        if *observation == Observation::Tick {
+            return Ok(()); // when ticks arrive must not show
+        }
+        let saw = match &self.pseudonyms {
+            Some(pseudonyms) => pseudonyms.of(observation.clone()),
+            None => observation.clone(),
+        };
+        self.lines += 1;
+        self.line(&Line { at, saw })
+    }
+
+    /// Bytes written so far, before packing.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Observations written so far.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Writes everything out.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        let mut file = match self.out {
+            Output::Plain(file) => file,
+            Output::Packed(packer) => packer.finish()?,
+        };
+        file.flush()?;
+        file.get_ref().sync_all()
+    }
+
+    fn line(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.bytes += line.len() as u64;
+        match &mut self.out {
+            Output::Plain(file) => file.write_all(&line),
+            Output::Packed(packer) => packer.write_all(&line),
+        }
+    }
+}

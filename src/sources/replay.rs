@@ -1,0 +1,208 @@
+//! Reads a recording: one observation per line, the header first, plain or gzip.
+//!
+//! A line that cannot be read is named by its number, skipped and counted; only a file without a header that this
+//! program understands is refused.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use loopwatch_model::observation::{Header, Line, RECORDING_VERSION};
+
+/// Longest line that is read: the view of an object has bounds far below this.
+const MAX_LINE: usize = 4 * 1024 * 1024;
+
+/// Unreadable lines that are told one by one; the rest is only counted.
+const MAX_TOLD: usize = 5;
+
+/// A recording that is being read.
+pub struct Recording {
+    lines: Box<dyn BufRead + Send>,
+    header: Header,
+    number: u64,
+    unreadable: Unreadable,
+}
+
+/// Lines that could not be read.
+#[derive(Clone, Debug, Default)]
+pub struct Unreadable {
+    /// How many.
+    pub count: u64,
+    /// The first of them: number and reason.
+    pub first: Vec<(u64, String)>,
+}
+
+/// Why a recording cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The first line is not a header.
+    #[error("{path} is not a loopwatch recording: line 1 is not its header ({reason}); record one with `loopwatch record -o FILE`")]
+    NotARecording {
+        /// The file.
+        path: String,
+        /// What is wrong with the first line.
+        reason: String,
+    },
+    /// A newer program wrote it.
+    #[error("{path} is a recording of version {found}, this program reads up to version {RECORDING_VERSION}; use a newer loopwatch")]
+    TooNew {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+    },
+}
+
+// === impl Recording ===
+
+impl Recording {
+    /// Opens the recording in `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a recording.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|source| RecordingError::Io { path: name.clone(), source })?;
+        Self::read(BufReader::new(file), name)
+    }
+
+    /// Reads a recording from anywhere; `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn read(mut input: impl BufRead + Send + 'static, name: String) -> Result<Self, RecordingError> {
+        let io = |source| RecordingError::Io { path: name.clone(), source };
+        let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
+        let lines: Box<dyn BufRead + Send> =
+            if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
+        let mut recording = Self { lines, header: empty_header(), number: 0, unreadable: Unreadable::default() };
+        let not_one = |reason: String| RecordingError::NotARecording { path: name.clone(), reason };
+        let first = match recording.line() {
+            Ok(Some(Ok(first))) => first,
+            Ok(Some(Err(reason))) => return Err(not_one(reason)),
+            Ok(None) => return Err(not_one("the file is empty".to_owned())),
+            Err(source) => return Err(io(source)),
+        };
+        recording.header = serde_json::from_slice(&first).map_err(|error| not_one(error.to_string()))?;
+        match recording.header.loopwatch_recording {
+            found if found > RECORDING_VERSION => Err(RecordingError::TooNew { path: name, found }),
+            _ => Ok(recording),
+        }
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What could not be read so far.
+    #[must_use]
+    pub fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
+    }
+
+    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` for one that is too long.
+    fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
+        let mut line = Vec::new();
+        self.number += 1;
+        let taken = self.lines.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+        if taken == 0 {
+            return Ok(None);
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        } else if taken > MAX_LINE {
+            self.lines.skip_until(b'\n')?;
+            return Ok(Some(Err(format!("longer than {MAX_LINE} bytes"))));
+        }
+        Ok(Some(Ok(line)))
+    }
+
+    fn skip(&mut self, reason: String) {
+        self.unreadable.count += 1;
+        if self.unreadable.first.len() < MAX_TOLD {
+            self.unreadable.first.push((self.number, reason));
+        }
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        loop {
+            match self.line() {
+                Ok(None) => return None,
+                Ok(Some(Ok(line))) if line.is_empty() => {}
+                Ok(Some(Ok(line))) => match serde_json::from_slice(&line) {
+                    Ok(line) => return Some(line),
+                    Err(error) => self.skip(error.to_string()),
+                },
+                Ok(Some(Err(reason))) => self.skip(reason),
+                Err(error) => {
+                    self.skip(format!("the file ends here: {error}")); // a truncated gzip stream, a failing disk
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn empty_header() -> Header {
+    Header { loopwatch_recording: 0, recorded_by: String::new(), settings: Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Recording, RecordingError> {
+        Recording::read(io::Cursor::new(text.as_bytes().to_vec()), "test.jsonl".to_owned())
+    }
+
+    const HEADER: &str = "{\"loopwatch_recording\":1,\"recorded_by\":\"test\"}\n";
+
+    #[test]
+    fn an_unreadable_line_is_named_skipped_and_counted() {
+        let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\nnonsense\n\n{\"at\":\"2026-01-01T00:00:01Z\",\"saw\":\"tick\"}\n";
+        let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
+        assert_eq!(recording.by_ref().count(), 2);
+        assert_eq!(recording.unreadable().count, 1);
+        assert_eq!(recording.unreadable().first[0].0, 3, "the number people see in an editor");
+    }
+
+    #[test]
+    fn what_a_newer_program_added_is_skipped() {
+        let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
+        let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
+        assert_eq!((recording.by_ref().count(), recording.unreadable().count), (0, 1));
+    }
+
+    #[test]
+    fn files_that_are_no_recordings_say_what_to_do() {
+        for text in ["", "kind: Pod\n", "{}\n"] {
+            let error = read(text).err().expect("an error").to_string();
+            assert!(error.contains("not a loopwatch recording") && error.contains("loopwatch record"), "{error}");
+        }
+        let error = read("{\"loopwatch_recording\":99}\n").err().expect("an error").to_string();
+        assert!(error.contains("version 99"), "{error}");
+    }
+
+    #[test]
+    fn a_line_without_end_does_not_fill_the_memory() {
+        let long = "x".repeat(MAX_LINE + 10);
+        let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n")).expect("a recording");
+        assert_eq!(recording.by_ref().count(), 1);
+        assert_eq!(recording.unreadable().count, 1);
+    }
+}

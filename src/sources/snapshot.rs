@@ -1,0 +1,303 @@
+//! Reads dumps of a cluster, as `kubectl get -o json` or `-o yaml` writes them: objects, lists of objects, several
+//! YAML documents in a file, folders of such files.
+//!
+//! What cannot be read is told (file, document, reason) and skipped; the rest is read.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use loopwatch_model::observation::{
+    Cause, Observation, ObjectView, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
+};
+use loopwatch_model::time::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decode::{self, Decoded, HashKey, ObjectSeed};
+
+/// How deep folders are followed: what support bundles need, and an end to links in circles.
+const MAX_DEPTH: usize = 16;
+
+/// The objects of a dump by kind, and what could not be read.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
+    /// What could not be read: where, and why.
+    pub problems: Vec<String>,
+    /// Files that were read.
+    pub files: usize,
+}
+
+/// Why there is nothing to judge.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The file or folder cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// Which one.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// There is no object in it.
+    #[error("no Kubernetes object in {path}{}; write one with `kubectl get KIND -A -o yaml`", reason(.problem))]
+    Empty {
+        /// The file or folder.
+        path: String,
+        /// The first thing that could not be read.
+        problem: Option<String>,
+    },
+}
+
+fn reason(problem: &Option<String>) -> String {
+    problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default()
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// Reads a file or a folder.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds no object at all.
+    pub fn read(path: &Path, key: &HashKey) -> Result<Self, SnapshotError> {
+        let mut snapshot = Self::default();
+        let io = |source| SnapshotError::Io { path: path.display().to_string(), source };
+        let metadata = std::fs::metadata(path).map_err(io)?;
+        if metadata.is_dir() {
+            for file in files(path, 0).map_err(io)? {
+                snapshot.read_file(&file, key);
+            }
+        } else {
+            let text = std::fs::read_to_string(path).map_err(io)?;
+            snapshot.add_text(&path.display().to_string(), &text, key);
+        }
+        if snapshot.objects.is_empty() {
+            let problem = snapshot.problems.into_iter().next();
+            return Err(SnapshotError::Empty { path: path.display().to_string(), problem });
+        }
+        Ok(snapshot)
+    }
+
+    /// How many objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.objects.values().map(|(_, objects)| objects.len()).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// The newest instant that any object tells of: the dump was taken then or later.
+    #[must_use]
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
+    }
+
+    /// The dump as observations, in the order in which a watch would have told them.
+    #[must_use]
+    pub fn observations(self) -> Vec<Observation> {
+        let kinds: Vec<WatchedKind> =
+            self.objects.iter().map(|((group, kind), (version, objects))| watched(group, version, kind, objects)).collect();
+        let mut told = vec![Observation::KindsDiscovered(kinds.clone())];
+        for (kind, (_, objects)) in kinds.into_iter().zip(self.objects.into_values()) {
+            let watch = kind.watch;
+            told.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
+            let listed = objects.into_iter().map(|object| Observation::Listed { watch: watch.clone(), object: Box::new(object) });
+            told.extend(listed);
+            told.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
+        }
+        let detail = self.problems.join("; ");
+        told.push(match self.problems.is_empty() {
+            true => Observation::SourceRecovered { source: SourceId::Snapshot },
+            false => Observation::SourceFailed { source: SourceId::Snapshot, cause: Cause::Undecodable, detail },
+        });
+        told
+    }
+
+    fn read_file(&mut self, path: &Path, key: &HashKey) {
+        match std::fs::read_to_string(path) {
+            Ok(text) => self.add_text(&path.display().to_string(), &text, key),
+            Err(error) => self.problems.push(format!("{}: {error}", path.display())),
+        }
+    }
+
+    fn add_text(&mut self, file: &str, text: &str, key: &HashKey) {
+        self.files += 1;
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim_start().starts_with('{') {
+            if let Err(error) = self.add_json(file, text, key) {
+                self.problems.push(format!("{file}: {error}"));
+            }
+            return;
+        }
+        for (line, document) in documents(text) {
+            if let Err(error) = self.add_yaml(&format!("{file}, document at line {line}"), document, key) {
+                self.problems.push(format!("{file}, document at line {line}: {error}"));
+            }
+        }
+    }
+
+    /// Items are decoded one by one out of the text, so that a dump needs little more memory than its file.
+    fn add_json(&mut self, file: &str, text: &str, key: &HashKey) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Document<'a> {
+            #[serde(borrow, default, rename = "apiVersion")]
+            api_version: Cow<'a, str>,
+            #[serde(borrow, default)]
+            kind: Cow<'a, str>,
+            #[serde(borrow)]
+            items: Option<Vec<&'a RawValue>>,
+        }
+        let Document { api_version, kind, items } = serde_json::from_str(text)?;
+        let (Some(items), Some(of)) = (items, kind.strip_suffix("List")) else {
+            self.add(file, "", "", decode::decoded(text.as_bytes(), key).map_err(|e| e.to_string()));
+            return Ok(());
+        };
+        for (number, item) in items.into_iter().enumerate() {
+            let decoded = decode::decoded(item.get().as_bytes(), key).map_err(|e| e.to_string());
+            self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
+        }
+        Ok(())
+    }
+
+    fn add_yaml(&mut self, place: &str, document: &str, key: &HashKey) -> Result<(), String> {
+        // A dump may be as large as its file; what is deep or full of aliases is still refused.
+        let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
+            max_nodes: document.len(), max_events: document.len() * 2, max_total_scalar_bytes: document.len()
+        } };
+        let value: Value = serde_saphyr::from_str_with_options(document, options)
+            .map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned())?;
+        let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (word("apiVersion"), word("kind"));
+        match (value, kind.strip_suffix("List")) {
+            (Value::Null, _) => {}
+            (Value::Object(mut fields), Some(of)) if fields.get("items").is_some_and(Value::is_array) => {
+                let items = fields.remove("items").and_then(|items| match items {
+                    Value::Array(items) => Some(items),
+                    _ => None,
+                });
+                for (number, item) in items.into_iter().flatten().enumerate() {
+                    let decoded = ObjectSeed(key).deserialize(item).map_err(|e| e.to_string());
+                    self.add(&format!("{place}, item {number}"), &api_version, of, decoded);
+                }
+            }
+            (value, _) => self.add(place, "", "", ObjectSeed(key).deserialize(value).map_err(|e| e.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Takes one object. Items of typed lists leave out what the list says: `api_version` and `kind`.
+    fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<Decoded, String>) {
+        let decoded = match decoded {
+            Ok(decoded) => decoded,
+            Err(error) => return self.problems.push(format!("{place}: {error}")),
+        };
+        let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
+        let (api_version, kind) = (or(decoded.api_version, api_version), or(decoded.kind, kind));
+        if kind.is_empty() || decoded.object.key.name.is_empty() {
+            return self.problems.push(format!("{place}: no Kubernetes object: it has no kind or no name"));
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));
+        entry.1.push(decoded.object);
+    }
+}
+
+fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> WatchedKind {
+    let namespaced = objects.iter().any(|object| !object.key.namespace.is_empty());
+    let scope = if namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+    // The plural is not in a dump; kubectl accepts the kind in lower case.
+    let resource = kind.to_lowercase();
+    WatchedKind {
+        watch: WatchId::new(group, &resource, &scope),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        resource,
+        scope,
+        role: Role::Primary,
+        status: StatusSchema::Unknown,
+        why: Why::InSnapshot,
+        missing: Vec::new(),
+    }
+}
+
+fn newest(object: &ObjectView) -> Option<Timestamp> {
+    let conditions = object.conditions.iter().filter_map(|condition| condition.changed);
+    let managers = object.managers.iter().filter_map(|manager| manager.time);
+    conditions.chain(managers).chain(object.created).chain(object.deleted).max()
+}
+
+/// The documents of a YAML text, with the line at which each begins.
+fn documents(text: &str) -> Vec<(usize, &str)> {
+    let mut documents = Vec::new();
+    let (mut start, mut start_line, mut offset) = (0, 1, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let separates = line.trim_end() == "---" || line.starts_with("--- ");
+        if separates {
+            documents.push((start_line, &text[start..offset]));
+            (start, start_line) = (offset + line.len(), number + 2);
+        }
+        offset += line.len();
+    }
+    documents.push((start_line, &text[start..]));
+    documents.retain(|(_, document)| !document.trim().is_empty());
+    documents
+}
+
+fn files(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    entries.sort();
+    for path in entries {
+        let is_dump = path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
+        if path.is_dir() && depth < MAX_DEPTH {
+            found.extend(files(&path, depth + 1)?);
+        } else if is_dump && path.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: HashKey = HashKey([1; 16]);
+
+    fn read(text: &str) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.add_text("dump", text, &KEY);
+        snapshot
+    }
+
+    #[test]
+    fn objects_and_lists_are_read_from_json_and_yaml() {
+        let json = r#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x","namespace":"n"}}]}"#;
+        let typed = r#"{"apiVersion":"a.io/v1","kind":"WList","items":[{"metadata":{"name":"x"}}]}"#;
+        let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: y}\n";
+        for (text, expected) in [(json, 1), (typed, 1), (yaml, 2)] {
+            let snapshot = read(text);
+            assert_eq!(snapshot.len(), expected, "{text}: {:?}", snapshot.problems);
+            assert_eq!(snapshot.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
+            assert!(snapshot.problems.is_empty(), "{:?}", snapshot.problems);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_the_rest_is_read() {
+        let snapshot = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: y}\n---\nkind: W\n");
+        assert_eq!(snapshot.len(), 1);
+        assert_eq!(snapshot.problems.len(), 2, "{:?}", snapshot.problems);
+        assert!(snapshot.problems[0].contains("document at line 1"), "{:?}", snapshot.problems);
+        assert!(snapshot.problems[1].contains("line 6") || snapshot.problems[1].contains("line 7"), "{:?}", snapshot.problems);
+    }
+}
