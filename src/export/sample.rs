@@ -65,6 +65,23 @@ pub(crate) fn sample() -> Sample {
     Sample { snapshot, rows }
 }
 
+/// Nothing wrong, nothing hidden.
+pub(crate) fn healthy() -> Sample {
+    let mut sample = sample();
+    let snapshot = &mut sample.snapshot;
+    snapshot.kinds.truncate(1);
+    snapshot.kinds[0].watches.truncate(1);
+    snapshot.kinds[0].oldest_unconverged = None;
+    snapshot.kinds[0].namespaces = BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0])]);
+    snapshot.findings.clear();
+    snapshot.troubled.clear();
+    snapshot.permissions_missing.clear();
+    snapshot.dropped.clear();
+    snapshot.health = BTreeMap::from([("team-c".to_owned(), Health::Healthy)]);
+    snapshot.sources.truncate(2);
+    sample
+}
+
 /// Before anything has been listed.
 pub(crate) fn empty() -> Sample {
     Sample { snapshot: Snapshot { at: now(), ..Snapshot::default() }, rows: Vec::new() }

@@ -16,13 +16,12 @@ pub struct BlindSpot {
     pub why: String,
 }
 
-/// The worst health of any namespace; `unknown` before anything was seen.
+/// The worst health of any namespace; `unknown` while nothing can be seen, which is not the same as healthy.
 #[must_use]
 pub fn overall(snapshot: &Snapshot) -> &'static str {
-    if snapshot.kinds.is_empty() {
-        return "unknown";
-    }
-    snapshot.health.values().max().copied().unwrap_or(Health::Healthy).as_str()
+    let worst = snapshot.health.values().max().copied().unwrap_or(Health::Healthy);
+    let sees = watches(snapshot).any(|(_, watch)| watch.synced && !is_down(snapshot, &watch.watch));
+    if worst == Health::Healthy && !sees { "unknown" } else { worst.as_str() }
 }
 
 /// Objects in each state, over all kinds to which something is owed.
@@ -47,6 +46,13 @@ pub fn roots(snapshot: &Snapshot, severity: Severity) -> usize {
 #[must_use]
 pub fn is_root(snapshot: &Snapshot, finding: &Finding) -> bool {
     finding.explained_by.is_none_or(|root| !snapshot.findings.iter().any(|other| other.id == root))
+}
+
+/// Whether a character steers the display instead of showing something: terminal escapes, text direction.
+#[must_use]
+pub fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Where the runbook of a finding stands in the repository.
@@ -161,7 +167,7 @@ fn source_name(watch: &WatchId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::sample::{empty, sample};
+    use crate::export::sample::{empty, healthy, sample};
 
     #[test]
     fn each_blind_spot_is_named_once_with_its_reason() {
@@ -183,6 +189,10 @@ mod tests {
     fn the_worst_namespace_gives_the_word() {
         assert_eq!(overall(&sample().snapshot), "failing");
         assert_eq!(overall(&empty().snapshot), "unknown");
+        let mut blind = healthy().snapshot;
+        assert_eq!(overall(&blind), "healthy");
+        blind.kinds[0].watches[0].synced = false;
+        assert_eq!(overall(&blind), "unknown", "what cannot be seen is never good");
     }
 
     #[test]

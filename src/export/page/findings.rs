@@ -1,0 +1,143 @@
+//! What is wrong: root findings as cards, what they explain inside of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::{Confidence, Finding, FindingId, Severity, Subject};
+use loopwatch_model::snapshot::Snapshot;
+
+use super::{Age, Escaped, Number};
+use crate::export::summary;
+
+/// Cards on the page; the rest is a number and a link. Nobody reads more, and a browser has to lay them out.
+const SHOWN: usize = 100;
+
+/// What a finding explains, by its id.
+type Explained<'a> = BTreeMap<FindingId, Vec<&'a Finding>>;
+
+pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
+    let mut explained = Explained::new();
+    let mut roots = Vec::new();
+    for finding in &snapshot.findings {
+        match finding.explained_by {
+            Some(root) if !summary::is_root(snapshot, finding) => explained.entry(root).or_default().push(finding),
+            _ => roots.push(finding),
+        }
+    }
+    let (notes, urgent): (Vec<&Finding>, Vec<&Finding>) =
+        roots.into_iter().partition(|finding| finding.info().severity == Severity::Info);
+    page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
+    if urgent.is_empty() {
+        let seen = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
+            ("unknown", _) => "Nothing has been seen yet.",
+            (_, true) => "Nothing is wrong.",
+            (_, false) => "Nothing is wrong with what can be seen.",
+        };
+        let _ = write!(page, "<p class=\"empty\">{seen}</p>");
+    }
+    list(page, snapshot, &urgent, &explained);
+    if !notes.is_empty() {
+        let _ = write!(
+            page,
+            "<details class=\"notes\" data-key=\"notes\"><summary>{} to know, nothing to do at once</summary>",
+            if notes.len() == 1 { "1 note".to_owned() } else { format!("{} notes", notes.len()) }
+        );
+        list(page, snapshot, &notes, &explained);
+        page.push_str("</details>");
+    }
+    page.push_str("</section>");
+}
+
+fn list(page: &mut String, snapshot: &Snapshot, findings: &[&Finding], explained: &Explained<'_>) {
+    page.push_str("<div class=\"cards\">");
+    for finding in findings.iter().take(SHOWN) {
+        card(page, snapshot, finding, explained);
+    }
+    page.push_str("</div>");
+    if findings.len() > SHOWN {
+        let more = Number((findings.len() - SHOWN) as u64);
+        let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all of them</a></p>");
+    }
+}
+
+fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, explained: &Explained<'_>) {
+    let info = finding.info();
+    let severity = info.severity.as_str();
+    let _ = write!(
+        page,
+        "<article class=\"card {severity}\" data-key=\"f-{id}\" data-find><header><span class=\"severity\">{severity}</span>\
+         <h3>{subject}</h3><span class=\"age\">for {age}</span></header>",
+        id = finding.id,
+        subject = subject(&finding.subject),
+        age = Age(snapshot, finding.since),
+    );
+    let suspected = if finding.confidence == Confidence::Suspected { " <i>(suspected)</i>" } else { "" };
+    let _ = write!(page, "<p class=\"meaning\"><b>{}</b> {}{suspected}</p>", info.name, Escaped(info.meaning));
+    evidence(page, finding);
+    let _ = write!(page, "<p class=\"advice\">{}</p>", Escaped(info.advice));
+    command(page, &finding.command());
+    nested(page, snapshot, explained.get(&finding.id).map_or(&[], Vec::as_slice), finding);
+    page.push_str("</article>");
+}
+
+fn evidence(page: &mut String, finding: &Finding) {
+    if finding.evidence.0.is_empty() {
+        return;
+    }
+    page.push_str("<dl>");
+    for (key, value) in &finding.evidence.0 {
+        let key = key.replace('_', " ");
+        let _ = write!(page, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(&key), Escaped(&value.to_string()));
+    }
+    page.push_str("</dl>");
+}
+
+fn command(page: &mut String, command: &str) {
+    let _ = write!(
+        page,
+        "<div class=\"command\"><code tabindex=\"0\">{}</code><button type=\"button\" data-copy>Copy</button></div>",
+        Escaped(command)
+    );
+}
+
+/// What has this finding as its cause: it needs no action of its own.
+fn nested(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], root: &Finding) {
+    if explained.is_empty() {
+        return;
+    }
+    let _ = write!(
+        page,
+        "<details data-key=\"e-{}\"><summary>explains {} more</summary><ul>",
+        root.id,
+        Number(explained.len() as u64)
+    );
+    for finding in explained.iter().take(SHOWN) {
+        let _ = write!(
+            page,
+            "<li data-key=\"f-{id}\"><b>{code}</b> {subject} <span class=\"age\">for {age}</span><br>{summary}</li>",
+            id = finding.id,
+            code = finding.info().name,
+            subject = subject(&finding.subject),
+            age = Age(snapshot, finding.since),
+            summary = Escaped(&finding.summary()),
+        );
+    }
+    page.push_str("</ul></details>");
+}
+
+/// The subject, so that kind, namespace and name can be told apart.
+fn subject(subject: &Subject) -> String {
+    match subject {
+        Subject::Object { kind, namespace, name, .. } if namespace.is_empty() => {
+            format!("<span class=\"kind\">{}</span> <bdi>{}</bdi>", Escaped(kind), Escaped(name))
+        }
+        Subject::Object { kind, namespace, name, .. } => format!(
+            "<span class=\"kind\">{}</span> <bdi><span class=\"ns\">{}/</span>{}</bdi>",
+            Escaped(kind),
+            Escaped(namespace),
+            Escaped(name)
+        ),
+        Subject::Kind { kind, .. } => format!("<span class=\"kind\">{}</span> all of them", Escaped(kind)),
+        other => format!("<bdi>{}</bdi>", Escaped(&other.to_string())),
+    }
+}

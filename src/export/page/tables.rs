@@ -1,0 +1,180 @@
+//! Kinds and their states, objects that need attention, sources, and what cannot be seen.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::observation::Role;
+use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
+
+use super::{Age, Escaped, Number};
+use crate::export::summary;
+
+/// Objects on the page; the rest is a number and a link.
+const SHOWN: usize = 100;
+
+pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
+    if snapshot.kinds.is_empty() {
+        return;
+    }
+    page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2><div class=\"kinds\">");
+    for kind in &snapshot.kinds {
+        kind_card(page, snapshot, kind);
+    }
+    page.push_str("</div></section>");
+}
+
+fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
+    let states = kind.states();
+    let total: u64 = states.iter().sum();
+    let role = if kind.role == Role::Child { " <span class=\"role\">child</span>" } else { "" };
+    let _ = write!(
+        page,
+        "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\
+         <p class=\"total\">{}</p>",
+        Number(total),
+        group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
+        name = Escaped(&kind.kind),
+    );
+    bar(page, &states);
+    page.push_str("<ul class=\"states\">");
+    for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
+        let state = state.as_str();
+        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Number(count));
+    }
+    page.push_str("</ul>");
+    if kind.role == Role::Primary {
+        promise(page, snapshot, kind);
+    }
+    page.push_str("</article>");
+}
+
+/// The deadline, and how the kind keeps it.
+fn promise(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
+    let _ = write!(
+        page,
+        "<dl><div><dt>deadline</dt><dd>{} <small>{}</small></dd></div>",
+        kind.deadline,
+        kind.deadline_source.as_str()
+    );
+    let latency = |q| summary::quantile(&kind.convergence, q).map_or("over a day".to_owned(), |span| span.to_string());
+    let _ = match kind.convergence.count() {
+        0 => write!(page, "<div><dt>converges in</dt><dd>not seen yet</dd></div>"),
+        count => write!(
+            page,
+            "<div><dt>converges in</dt><dd>{} <small>half of {}</small></dd></div><div><dt>90&thinsp;% in</dt><dd>{}</dd></div>",
+            latency(0.5),
+            Number(count),
+            latency(0.9)
+        ),
+    };
+    if let Some(oldest) = kind.oldest_unconverged {
+        let _ = write!(page, "<div><dt>longest wait</dt><dd>{}</dd></div>", Age(snapshot, oldest));
+    }
+    page.push_str("</dl>");
+}
+
+/// A stacked bar, drawn in thousandths. The smallest part stays visible: one broken object among ten thousand is what
+/// people look for.
+fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
+    const VISIBLE: u64 = 12;
+    let total: u64 = states.iter().sum();
+    let parts = states.iter().filter(|count| **count > 0).count() as u64;
+    let label: Vec<_> = ObjectState::ALL
+        .iter()
+        .zip(states)
+        .filter(|(_, n)| **n > 0)
+        .map(|(s, n)| format!("{n} {}", s.as_str()))
+        .collect();
+    let _ = write!(
+        page,
+        "<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
+        if label.is_empty() { "no objects".to_owned() } else { label.join(", ") }
+    );
+    let shared = 1000_u64.saturating_sub(parts * VISIBLE);
+    let mut x = 0;
+    for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| **count > 0) {
+        let width = VISIBLE + u64::try_from(u128::from(shared) * u128::from(*count) / u128::from(total)).unwrap_or(0);
+        let _ = write!(page, "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"/>", state.as_str());
+        x += width;
+    }
+    page.push_str("</svg>");
+}
+
+pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
+    if snapshot.troubled.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Objects to look at</h2><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-labelledby=\"objects\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
+         <th scope=\"col\">For</th><th scope=\"col\">Says</th></tr></thead><tbody>",
+    );
+    for row in snapshot.troubled.iter().take(SHOWN) {
+        let slash = if row.namespace.is_empty() { "" } else { "/" };
+        let signal = if row.signal.is_empty() { row.reason } else { &row.signal };
+        let state = row.state.as_str();
+        let _ = write!(
+            page,
+            "<tr data-key=\"o-{uid}\" data-find><td><span class=\"kind\">{kind}</span> <bdi><span class=\"ns\">{namespace}{slash}\
+             </span>{name}</bdi></td><td><span class=\"state {state}\">{state}</span></td><td class=\"num\">{age}</td>\
+             <td>{signal}</td></tr>",
+            uid = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
+            kind = Escaped(&row.kind),
+            namespace = Escaped(&row.namespace),
+            name = Escaped(&row.name),
+            age = Age(snapshot, row.since),
+            signal = Escaped(signal),
+        );
+    }
+    page.push_str("</tbody></table></div>");
+    let more = snapshot.troubled.len().saturating_sub(SHOWN) as u64 + snapshot.troubled_dropped;
+    if more > 0 {
+        let _ = write!(
+            page,
+            "<p class=\"more\">and {} more: <a href=\"api/v1/objects?state=overdue\">overdue</a>, \
+             <a href=\"api/v1/objects?state=failed\">failed</a></p>",
+            Number(more)
+        );
+    }
+    page.push_str("</section>");
+}
+
+pub(super) fn blind_spots(page: &mut String, snapshot: &Snapshot) {
+    let spots = summary::blind_spots(snapshot);
+    if spots.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">Silence about these means \
+         nothing.</p><ul class=\"spots\">",
+    );
+    for spot in spots.iter().take(SHOWN) {
+        let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));
+    }
+    page.push_str("</ul></section>");
+}
+
+pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
+    if snapshot.sources.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-labelledby=\"sources\"><table><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">Works</th>\
+         <th scope=\"col\">For</th><th scope=\"col\">Last heard</th><th scope=\"col\">Failures so far</th></tr></thead><tbody>",
+    );
+    for source in &snapshot.sources {
+        let (class, word) = if source.up { ("up", "yes") } else { ("down", "no") };
+        let heard = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot, at)));
+        let failures: Vec<_> =
+            source.failures.iter().map(|(cause, count)| format!("{count} {}", cause.replace('_', " "))).collect();
+        let _ = write!(
+            page,
+            "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{word}</span></td>\
+             <td class=\"num\">{}</td><td class=\"num\">{heard}</td><td>{}</td></tr>",
+            Age(snapshot, source.since),
+            Escaped(&failures.join(", ")),
+            name = Escaped(&source.source),
+        );
+    }
+    page.push_str("</tbody></table></div></section>");
+}
