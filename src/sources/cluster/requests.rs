@@ -1,0 +1,131 @@
+//! Requests to the API server: sent raw, read piece by piece, bounded in time and size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use loopwatch_model::observation::Cause;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::Cluster;
+use crate::sources::failure::Failure;
+
+/// Whole objects.
+pub(crate) const JSON: &str = "application/json";
+/// Events of a watch with the objects reduced to their metadata.
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// A list of objects reduced to their metadata.
+pub(crate) const LIST_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The API server itself gives up on an ordinary request after 60 s; the first byte takes a fraction of that.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The largest answer that is read as one document: aggregated discovery of a cluster with thousands of kinds is 5 MB.
+const LARGEST_DOCUMENT: usize = 32 << 20;
+/// As much of an error's body as is read for its message.
+const LARGEST_ERROR: usize = 64 << 10;
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Sends a GET and returns once the answer begins, if it is a success.
+    pub(crate) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, Failure> {
+        self.send(Method::GET, path, accept, Body::empty()).await.map(Response::into_body)
+    }
+
+    /// Reads one document.
+    pub(crate) async fn get_json<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, Failure> {
+        let bytes = self.get(path, accept).await?;
+        decode(path, &bytes)
+    }
+
+    /// Reads one document as it is.
+    pub(crate) async fn get(&self, path: &str, accept: &'static str) -> Result<Vec<u8>, Failure> {
+        let mut body = self.open(path, accept).await?;
+        collect(&mut body, LARGEST_DOCUMENT).await
+    }
+
+    /// Creates a review, which changes nothing: the only kind of POST there is in this program.
+    pub(crate) async fn review<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        review: &impl serde::Serialize,
+    ) -> Result<T, Failure> {
+        let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
+        let mut answer = self.send(Method::POST, path, JSON, Body::from(body)).await?;
+        let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;
+        decode(path, &bytes)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Body,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::new(body);
+        *request.uri_mut() = path.parse().map_err(|e| Failure::new(Cause::Invalid, format!("{path}: {e}")))?;
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
+        if method == Method::POST {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        }
+        *request.method_mut() = method;
+        let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {
+            Ok(answer) => answer.map_err(|error| Failure::client(&error))?,
+            Err(_) => return Err(Failure::timeout(path, ANSWER_WITHIN)),
+        };
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        // What can be had of the body is the reason; an error while reading it is not worth another message.
+        let told = collect(answer.body_mut(), LARGEST_ERROR).await.unwrap_or_default();
+        Err(Failure::http(answer.status(), answer.headers(), &told))
+    }
+}
+
+/// The next piece of a body; `None` at its end.
+pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match timeout(within, body.frame()).await {
+            Err(_) => return Err(Failure::timeout("reading the answer", within)),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => return Err(Failure::client(&error)),
+            Ok(Some(Ok(frame))) => {
+                // Trailers say nothing here.
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+async fn collect(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
+        if bytes.len() + chunk.len() > limit {
+            return Err(Failure::new(Cause::TooLarge, format!("the answer is larger than {limit} bytes")));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
+}
+
+/// Percent-encodes what is not plain, so that a name or token fits into a path or query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}

@@ -1,0 +1,279 @@
+//! Custom resource definitions: what the API server serves, and how it stores and reports it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use loopwatch_model::observation::{
+    Condition, ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
+};
+use loopwatch_model::time::Timestamp;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::sync::Notify;
+
+use super::failure::Failure;
+use super::watch::event::undecodable;
+use super::watch::{Sink, Target};
+
+/// All definitions as they are now, shared between their watch and discovery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Definitions {
+    table: Arc<RwLock<Table>>,
+    /// Rung when something changed that discovery should look at.
+    pub(crate) changed: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Whether they have been listed.
+    known: bool,
+    by_name: BTreeMap<String, DefinitionView>,
+}
+
+/// Tells of definitions.
+pub(crate) struct DefinitionSink {
+    definitions: Definitions,
+    listed: BTreeSet<String>,
+}
+
+const GROUP: &str = "apiextensions.k8s.io";
+const RESOURCE: &str = "customresourcedefinitions";
+
+// === impl Definitions ===
+
+impl Definitions {
+    /// What to watch.
+    pub(crate) fn target() -> Target {
+        Target { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
+    }
+
+    /// The name of the watch.
+    pub(crate) fn watch() -> WatchId {
+        WatchId(format!("{RESOURCE}.{GROUP}").into())
+    }
+
+    /// Its group and resource, for reviews.
+    pub(crate) const fn resource() -> (&'static str, &'static str) {
+        (GROUP, RESOURCE)
+    }
+
+    /// The definition of a kind, if definitions can be read and there is one.
+    pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.by_name.get(&format!("{resource}.{group}")).cloned()
+    }
+
+    /// Whether all definitions have been listed.
+    pub(crate) fn are_known(&self) -> bool {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).known
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+        change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+// === impl DefinitionSink ===
+
+impl DefinitionSink {
+    pub(crate) fn new(definitions: Definitions) -> Self {
+        Self { definitions, listed: BTreeSet::new() }
+    }
+
+    fn seen(&self, view: DefinitionView, out: &mut Vec<Observation>) {
+        let known = self.definitions.change(|table| table.by_name.insert(view.name.clone(), view.clone()));
+        if known.as_ref() == Some(&view) {
+            return;
+        }
+        if known.is_none_or(|known| what_is_served(&known) != what_is_served(&view)) {
+            self.definitions.changed.notify_one();
+        }
+        out.push(Observation::DefinitionSeen(view));
+    }
+
+    fn gone(&self, name: String, out: &mut Vec<Observation>) {
+        self.definitions.change(|table| table.by_name.remove(&name));
+        self.definitions.changed.notify_one();
+        out.push(Observation::DefinitionGone(name));
+    }
+}
+
+impl Sink for DefinitionSink {
+    fn source(&self) -> SourceId {
+        SourceId::Watch(Definitions::watch())
+    }
+
+    fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
+        self.listed.clear();
+    }
+
+    fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
+        let (view, _) = decode(object)?;
+        self.listed.insert(view.name.clone());
+        self.seen(view, out);
+        Ok(())
+    }
+
+    fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
+        let listed = std::mem::take(&mut self.listed);
+        let vanished = self.definitions.change(|table| {
+            table.known = true;
+            table.by_name.keys().filter(|name| !listed.contains(*name)).cloned().collect::<Vec<_>>()
+        });
+        vanished.into_iter().for_each(|name| self.gone(name, out));
+        self.definitions.changed.notify_one();
+    }
+
+    fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let (view, version) = decode(object)?;
+        self.seen(view, out);
+        Ok(version)
+    }
+
+    fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let (view, version) = decode(object)?;
+        self.listed.remove(&view.name);
+        self.gone(view.name, out);
+        Ok(version)
+    }
+
+    fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
+}
+
+/// The part of a definition that decides what is watched, and how.
+fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
+    let established = view.conditions.iter().any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
+    (&view.served, &view.storage, view.status, established)
+}
+
+// The wire form, as far as it is read; a schema of a megabyte is skipped without being kept.
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wire {
+    metadata: WireMetadata,
+    spec: WireSpec,
+    status: WireStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireMetadata {
+    name: String,
+    resource_version: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireSpec {
+    group: String,
+    names: WireNames,
+    versions: Vec<WireVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireNames {
+    kind: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireVersion {
+    name: String,
+    served: bool,
+    storage: bool,
+    schema: Option<WireSchema>,
+    subresources: Option<WireSubresources>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireSchema {
+    #[serde(rename = "openAPIV3Schema")]
+    root: Option<WireRoot>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireRoot {
+    properties: Option<WireProperties>,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    open: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireProperties {
+    status: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireSubresources {
+    status: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireStatus {
+    conditions: Vec<WireCondition>,
+    stored_versions: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireCondition {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_transition_time: Option<String>,
+}
+
+/// Reads one definition and its resource version.
+fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
+    let Wire { metadata, spec, status } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+    let storage = spec.versions.iter().find(|version| version.storage);
+    let view = DefinitionView {
+        name: metadata.name,
+        group: spec.group,
+        kind: spec.names.kind,
+        served: spec.versions.iter().filter(|version| version.served).map(|version| version.name.clone()).collect(),
+        storage: storage.map(|version| version.name.clone()).unwrap_or_default(),
+        stored: status.stored_versions,
+        status: storage.map_or(StatusSchema::Unknown, status_schema),
+        conditions: status.conditions.into_iter().map(condition).collect(),
+        deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
+    };
+    Ok((view, metadata.resource_version))
+}
+
+fn status_schema(version: &WireVersion) -> StatusSchema {
+    let root = version.schema.as_ref().and_then(|schema| schema.root.as_ref());
+    let in_schema = root.and_then(|root| root.properties.as_ref()).is_some_and(|p| p.status.is_some());
+    match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
+        Some(_) => StatusSchema::Subresource,
+        None if in_schema => StatusSchema::InBody,
+        None if root.is_none_or(|root| root.open == Some(true)) => StatusSchema::Unknown,
+        None => StatusSchema::None,
+    }
+}
+
+fn condition(wire: WireCondition) -> Condition {
+    let WireCondition { r#type, status, reason, message, last_transition_time } = wire;
+    Condition {
+        r#type,
+        status: match status.as_str() {
+            "True" => ConditionStatus::True,
+            "False" => ConditionStatus::False,
+            "Unknown" => ConditionStatus::Unknown,
+            _ => ConditionStatus::Absent,
+        },
+        reason: reason.chars().take(128).collect(),
+        message: message.chars().take(256).collect(),
+        changed: last_transition_time.and_then(|time| Timestamp::parse(&time)),
+        ..Condition::default()
+    }
+}

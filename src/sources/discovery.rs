@@ -1,0 +1,228 @@
+//! Finds out what to watch, without configuration: from what the API server serves and what the account may do.
+//!
+//! The sidecar shares the operator's service account. What that account may write says what the operator owes: the
+//! right to write `widgets/status` makes Widget a primary kind, the right to create a ConfigMap makes it a child.
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind};
+
+mod catalog;
+mod choose;
+mod rights;
+#[cfg(test)]
+mod tests;
+
+use self::catalog::{ApiKind, Catalog};
+use self::choose::{Candidate, Choice, Facts, candidates, choose};
+use self::rights::{Rules, may};
+use super::cluster::Cluster;
+use super::definitions::Definitions;
+use super::failure::Failure;
+use super::options::{Options, Selection};
+
+/// Looks at rights and kinds, again and again.
+pub(crate) struct Discovery {
+    cluster: Cluster,
+    options: Options,
+    definitions: Definitions,
+    /// What was found last: a scope that was seen once is not forgotten when the right to see it is withdrawn.
+    last: Vec<WatchedKind>,
+}
+
+/// What one look found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Kinds and scopes, primary ones first.
+    pub(crate) kinds: Vec<WatchedKind>,
+    /// One view per scope: of the cluster, and of each namespace in question.
+    pub(crate) rights: Vec<RightsView>,
+    /// What the user must know, if anything.
+    pub(crate) trouble: Option<String>,
+}
+
+/// Enough candidates to recognise the own ones by.
+const CANDIDATES: usize = 8;
+
+// === impl Discovery ===
+
+impl Discovery {
+    pub(crate) fn new(cluster: Cluster, options: Options, definitions: Definitions) -> Self {
+        Self { cluster, options, definitions, last: Vec::new() }
+    }
+
+    /// Where failures of this source are told.
+    pub(crate) const SOURCE: SourceId = SourceId::Discovery;
+
+    /// Whether the account may list and watch definitions.
+    pub(crate) async fn may_read_definitions(&self) -> Result<bool, Failure> {
+        let (group, resource) = Definitions::resource();
+        Ok(self.missing(group, resource, "").await?.is_empty())
+    }
+
+    /// Which verbs for reading a resource are refused; the empty namespace means everywhere.
+    pub(crate) async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
+        let mut missing = Vec::new();
+        for verb in ["list", "watch"] {
+            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
+            if !may(&self.cluster, &right, namespace).await? {
+                missing.push(right.verb);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Looks.
+    pub(crate) async fn look(&mut self) -> Result<Found, Failure> {
+        let catalog = Catalog::read(&self.cluster).await?;
+        let namespaces = self.namespaces();
+        let mut rules = Vec::new();
+        for namespace in &namespaces {
+            rules.push(Rules::review(&self.cluster, namespace).await?);
+        }
+        let (choice, trouble) = self.choose(&catalog, &rules);
+        let mut kinds = Vec::new();
+        for candidate in &choice.kinds {
+            kinds.extend(self.scopes(candidate, &namespaces, &rules).await?);
+        }
+        self.keep_unknown(&catalog, &mut kinds);
+        let rights = self.rights(&kinds, &choice, &namespaces, &rules).await?;
+        self.last.clone_from(&kinds);
+        Ok(Found { kinds, rights, trouble })
+    }
+
+    fn choose(&self, catalog: &Catalog, rules: &[Rules]) -> (Choice, Option<String>) {
+        let Options { watch, select, .. } = &self.options;
+        let definition = |group: &str, resource: &str| self.definitions.get(group, resource);
+        let facts = Facts { catalog, rules, definition: &definition, watch, select: *select };
+        let choice = choose(&facts);
+        let trouble = trouble(&facts, &choice);
+        (choice, trouble)
+    }
+
+    /// The namespaces whose rules are looked at. Any one shows the rules of the cluster as well.
+    fn namespaces(&self) -> Vec<String> {
+        if self.options.namespaces.is_empty() {
+            return vec![self.cluster.namespace().to_owned()];
+        }
+        self.options.namespaces.clone()
+    }
+
+    /// Where a kind can be seen, or could be if some right were not missing.
+    async fn scopes(
+        &self,
+        candidate: &Candidate,
+        namespaces: &[String],
+        rules: &[Rules],
+    ) -> Result<Vec<WatchedKind>, Failure> {
+        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
+        let last: Vec<&WatchedKind> =
+            self.last.iter().filter(|kind| kind.group == *group && kind.resource == *resource).collect();
+        let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+        let mut missing_everywhere = vec!["list".to_owned(), "watch".to_owned()];
+        if !*namespaced || self.options.namespaces.is_empty() {
+            // What no rule of a namespace allows, no rule of the cluster allows either: most questions need not be asked.
+            let possible = rules.iter().any(|rules| rules.incomplete || rules.allow("list", group, resource));
+            if possible {
+                missing_everywhere = self.missing(group, resource, "").await?;
+            }
+            if missing_everywhere.is_empty() {
+                return Ok(vec![watched(candidate, everywhere, Vec::new())]);
+            }
+        }
+        let mut scopes = Vec::new();
+        if *namespaced {
+            for namespace in namespaces {
+                let missing = self.missing(group, resource, namespace).await?;
+                scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
+            }
+        }
+        let asked_for_namespaces = *namespaced && !self.options.namespaces.is_empty();
+        if asked_for_namespaces || scopes.iter().any(|kind| kind.missing.is_empty()) {
+            return Ok(scopes);
+        }
+        // Nothing can be seen. A child that never could be is no loss.
+        if candidate.role == Role::Child && last.is_empty() {
+            return Ok(Vec::new());
+        }
+        let scopes = if last.is_empty() { vec![everywhere] } else { last.iter().map(|k| k.scope.clone()).collect() };
+        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, missing_everywhere.clone())).collect())
+    }
+
+    /// Kinds of a server that does not answer now have not vanished.
+    fn keep_unknown(&self, catalog: &Catalog, kinds: &mut Vec<WatchedKind>) {
+        for kind in self.last.iter().filter(|kind| catalog.is_unknown(&kind.group)) {
+            if catalog.get(&kind.group, &kind.resource).is_none() {
+                kinds.push(kind.clone());
+            }
+        }
+    }
+
+    async fn rights(
+        &self,
+        kinds: &[WatchedKind],
+        choice: &Choice,
+        namespaces: &[String],
+        rules: &[Rules],
+    ) -> Result<Vec<RightsView>, Failure> {
+        let mut views = BTreeMap::new();
+        let mut cluster = RightsView { excess: choice.excess.clone(), ..RightsView::default() };
+        for right in &self.options.expect_denied {
+            if may(&self.cluster, right, "").await? {
+                cluster.excess.push(right.clone());
+            }
+        }
+        views.insert(String::new(), cluster);
+        for (namespace, rules) in namespaces.iter().zip(rules) {
+            let view =
+                RightsView { namespace: namespace.clone(), incomplete: rules.incomplete, ..RightsView::default() };
+            views.insert(namespace.clone(), view);
+        }
+        for kind in kinds {
+            let namespace = kind.scope.namespace().unwrap_or_default();
+            let view = views
+                .entry(namespace.to_owned())
+                .or_insert_with(|| RightsView { namespace: namespace.to_owned(), ..RightsView::default() });
+            view.missing.extend(kind.missing.iter().map(|verb| Right {
+                verb: verb.clone(),
+                group: kind.group.clone(),
+                resource: kind.resource.clone(),
+            }));
+        }
+        Ok(views.into_values().collect())
+    }
+}
+
+fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
+    let Candidate { kind, role, why, status } = candidate.clone();
+    let ApiKind { group, version, kind, resource, .. } = kind;
+    let watch = WatchId::new(&group, &resource, &scope);
+    WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing }
+}
+
+/// What the user must know: that nothing is watched, or not what was named.
+fn trouble(facts: &Facts<'_>, choice: &Choice) -> Option<String> {
+    if !choice.not_served.is_empty() {
+        let named = choice.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let known = candidates(facts, CANDIDATES).join(", ");
+        return Some(format!("the API server does not serve {named}, which --watch names; it serves: {known}"));
+    }
+    if choice.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
+        return None;
+    }
+    let known = match candidates(facts, CANDIDATES) {
+        known if known.is_empty() => "none is served yet".to_owned(),
+        known => known.join(", "),
+    };
+    Some(match facts.select {
+        Selection::EveryKindWithStatus => "no custom resource with a status is served".to_owned(),
+        Selection::OperatorRights if !choice.excess.is_empty() => format!(
+            "the account may write everything, so its rights do not say what the operator owns; \
+             name its kinds with --watch GROUP/KIND. Candidates: {known}"
+        ),
+        Selection::OperatorRights => format!(
+            "the account may not write the status or the finalizers of any custom resource, so it does not look like \
+             an operator's; name the kinds with --watch GROUP/KIND. Candidates: {known}"
+        ),
+    })
+}

@@ -1,0 +1,279 @@
+//! Which kinds the API server serves: aggregated discovery, or group by group where that is not known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::sources::cluster::{Cluster, JSON};
+use crate::sources::failure::Failure;
+
+/// All kinds that the API server serves, each once, in the version it prefers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    kinds: BTreeMap<(String, String), ApiKind>,
+    /// Groups whose server did not answer: what they serve is not known now.
+    unknown: BTreeSet<String>,
+}
+
+/// One kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ApiKind {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    /// Plural resource name.
+    pub(crate) resource: String,
+    pub(crate) namespaced: bool,
+    /// Whether it can be listed and watched at all.
+    pub(crate) watchable: bool,
+    /// Whether there is a status subresource.
+    pub(crate) has_status: bool,
+}
+
+/// Any of the documents that `/api`, `/apis` and `/apis/GROUP/VERSION` answer with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    kind: String,
+    items: Vec<AggregatedGroup>,
+    groups: Vec<Group>,
+    versions: Vec<String>,
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AggregatedGroup {
+    metadata: Name,
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AggregatedVersion {
+    version: String,
+    resources: Vec<AggregatedResource>,
+    /// `Current` or `Stale`.
+    freshness: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AggregatedResource {
+    resource: String,
+    response_kind: Option<ResponseKind>,
+    scope: String,
+    verbs: Vec<String>,
+    subresources: Vec<Subresource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResponseKind {
+    kind: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Subresource {
+    subresource: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Group {
+    name: String,
+    versions: Vec<GroupVersion>,
+    preferred_version: GroupVersion,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct GroupVersion {
+    version: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Resource {
+    /// `widgets` or `widgets/status`.
+    name: String,
+    kind: String,
+    namespaced: bool,
+    verbs: Vec<String>,
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/// Groups that come with Kubernetes: never an operator's own, whatever it may write there.
+const BUILT_IN: &[&str] = &[
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "custom.metrics.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "external.metrics.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "metrics.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+// === impl Catalog ===
+
+impl Catalog {
+    /// Asks the API server: two requests, or one per group and version where it is old.
+    pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
+        let mut catalog = Self::default();
+        let core: Document = cluster.get_json("/api", AGGREGATED).await?;
+        if core.kind == "APIGroupDiscoveryList" {
+            catalog.add_aggregated(core);
+        } else {
+            for version in core.versions {
+                catalog.add_version(cluster, "", &version).await?;
+            }
+        }
+        let groups: Document = cluster.get_json("/apis", AGGREGATED).await?;
+        if groups.kind == "APIGroupDiscoveryList" {
+            catalog.add_aggregated(groups);
+            return Ok(catalog);
+        }
+        for group in groups.groups {
+            let Group { name, versions, preferred_version } = group;
+            let others = versions.into_iter().filter(|v| v.version != preferred_version.version);
+            for version in std::iter::once(preferred_version.clone()).chain(others) {
+                catalog.add_version(cluster, &name, &version.version).await?;
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// All kinds, by group and resource.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &ApiKind> {
+        self.kinds.values()
+    }
+
+    /// The kind of this group and plural resource.
+    pub(crate) fn get(&self, group: &str, resource: &str) -> Option<&ApiKind> {
+        self.kinds.get(&(group.to_owned(), resource.to_owned()))
+    }
+
+    /// Whether the server of this group did not answer.
+    pub(crate) fn is_unknown(&self, group: &str) -> bool {
+        self.unknown.contains(group)
+    }
+
+    fn add_aggregated(&mut self, document: Document) {
+        for AggregatedGroup { metadata: Name { name: group }, versions } in document.items {
+            for AggregatedVersion { version, resources, freshness } in versions {
+                if freshness == "Stale" {
+                    self.unknown.insert(group.clone());
+                }
+                for resource in resources {
+                    let AggregatedResource { resource, response_kind, scope, verbs, subresources } = resource;
+                    self.add(ApiKind {
+                        group: group.clone(),
+                        version: version.clone(),
+                        kind: response_kind.unwrap_or_default().kind,
+                        resource,
+                        namespaced: scope == "Namespaced",
+                        watchable: is_watchable(&verbs),
+                        has_status: subresources.iter().any(|sub| sub.subresource == "status"),
+                    });
+                }
+            }
+        }
+    }
+
+    /// One group and version of an API server without aggregated discovery. Groups of other servers fail alone.
+    async fn add_version(&mut self, cluster: &Cluster, group: &str, version: &str) -> Result<(), Failure> {
+        let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let document: Document = match cluster.get_json(&path, JSON).await {
+            Ok(document) => document,
+            Err(failure) if failure.status.is_some() => {
+                self.unknown.insert(group.to_owned());
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let with_status: BTreeSet<&str> =
+            document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
+        for Resource { name, kind, namespaced, verbs } in &document.resources {
+            if name.contains('/') {
+                continue;
+            }
+            self.add(ApiKind {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: kind.clone(),
+                resource: name.clone(),
+                namespaced: *namespaced,
+                watchable: is_watchable(verbs),
+                has_status: with_status.contains(name.as_str()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Versions come in the order of preference, so the first that can be watched stays.
+    fn add(&mut self, kind: ApiKind) {
+        let known = self.kinds.entry((kind.group.clone(), kind.resource.clone())).or_insert_with(|| kind.clone());
+        if !known.watchable && kind.watchable {
+            *known = kind;
+        }
+    }
+}
+
+#[cfg(test)]
+impl FromIterator<ApiKind> for Catalog {
+    fn from_iter<I: IntoIterator<Item = ApiKind>>(kinds: I) -> Self {
+        let mut catalog = Self::default();
+        kinds.into_iter().for_each(|kind| catalog.add(kind));
+        catalog
+    }
+}
+
+// === impl ApiKind ===
+
+impl ApiKind {
+    /// Whether the kind comes with Kubernetes.
+    pub(crate) fn is_built_in(&self) -> bool {
+        BUILT_IN.contains(&self.group.as_str())
+    }
+}
+
+impl std::fmt::Display for ApiKind {
+    /// As `--watch` takes it: `example.io/Widget`, `Pod`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let slash = if self.group.is_empty() { "" } else { "/" };
+        write!(f, "{}{slash}{}", self.group, self.kind)
+    }
+}
+
+fn is_watchable(verbs: &[String]) -> bool {
+    ["list", "watch"].iter().all(|needed| verbs.iter().any(|verb| verb == needed))
+}

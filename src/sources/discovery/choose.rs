@@ -1,0 +1,124 @@
+//! Which kinds matter, and why: a pure choice from what the API server serves and what the account may do.
+
+use loopwatch_model::observation::{DefinitionView, Right, Role, StatusSchema, Why};
+
+use super::catalog::{ApiKind, Catalog};
+use super::rights::Rules;
+use crate::sources::options::{KindSelector, Selection};
+
+/// What the choice is made from.
+pub(crate) struct Facts<'a> {
+    pub(crate) catalog: &'a Catalog,
+    /// The rules in each namespace in question.
+    pub(crate) rules: &'a [Rules],
+    /// The definition of a group and resource, where definitions can be read.
+    pub(crate) definition: &'a dyn Fn(&str, &str) -> Option<DefinitionView>,
+    pub(crate) watch: &'a [KindSelector],
+    pub(crate) select: Selection,
+}
+
+/// The kinds that matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Primary kinds first, each in the order of group and resource.
+    pub(crate) kinds: Vec<Candidate>,
+    /// Rights that nobody should need.
+    pub(crate) excess: Vec<Right>,
+    /// Kinds that were named and are not served.
+    pub(crate) not_served: Vec<KindSelector>,
+}
+
+/// A kind that matters. Where it may be seen is another question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) kind: ApiKind,
+    pub(crate) role: Role,
+    pub(crate) why: Why,
+    pub(crate) status: StatusSchema,
+}
+
+/// Made by the thousand and about other objects, not parts of one.
+const NEVER_CHILDREN: &[(&str, &str)] =
+    &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
+
+/// Chooses.
+pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
+    let mut choice = Choice::default();
+    let mut children = Vec::new();
+    for kind in facts.catalog.kinds().filter(|kind| kind.watchable) {
+        let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(facts, kind) };
+        if let Some(why) = why_primary(facts, kind) {
+            choice.kinds.push(candidate(Role::Primary, why));
+        } else if is_child(facts, kind) {
+            children.push(candidate(Role::Child, Why::CreateRight));
+        }
+    }
+    choice.kinds.append(&mut children);
+    if facts.select == Selection::OperatorRights {
+        choice.excess = facts.rules.iter().flat_map(Rules::excess).collect();
+        choice.excess.sort();
+        choice.excess.dedup();
+    }
+    let served = |selector: &&KindSelector| {
+        facts.catalog.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
+    };
+    choice.not_served = facts.watch.iter().filter(|selector| !served(selector)).cloned().collect();
+    choice
+}
+
+/// Kinds that could be meant, for a message: custom resources with a status, at most `most`.
+pub(crate) fn candidates(facts: &Facts<'_>, most: usize) -> Vec<String> {
+    facts.catalog.kinds().filter(|kind| reports_status(facts, kind)).map(ToString::to_string).take(most).collect()
+}
+
+fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
+    if !facts.watch.is_empty() {
+        let named = |selector: &KindSelector| selector.names(&kind.group, &kind.kind, &kind.resource);
+        return facts.watch.iter().any(named).then_some(Why::Configured);
+    }
+    if facts.select == Selection::EveryKindWithStatus {
+        return reports_status(facts, kind).then_some(Why::HasStatus);
+    }
+    // Many operators may write the status and finalizers of kinds that are not theirs, such as Ingress.
+    if kind.is_built_in() {
+        return None;
+    }
+    let may_write = |subresource: &str| {
+        let resource = format!("{}/{subresource}", kind.resource);
+        let named = |verb: &str| facts.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource));
+        named("update") || named("patch")
+    };
+    if may_write("status") {
+        Some(Why::StatusRight)
+    } else if may_write("finalizers") {
+        Some(Why::FinalizerRight)
+    } else {
+        None
+    }
+}
+
+fn is_child(facts: &Facts<'_>, kind: &ApiKind) -> bool {
+    let ApiKind { group, resource, .. } = kind;
+    facts.select == Selection::OperatorRights
+        && !NEVER_CHILDREN.contains(&(group.as_str(), resource.as_str()))
+        && facts.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
+}
+
+fn reports_status(facts: &Facts<'_>, kind: &ApiKind) -> bool {
+    !kind.is_built_in()
+        && kind.watchable
+        && match (facts.definition)(&kind.group, &kind.resource) {
+            Some(definition) => definition.status != StatusSchema::None,
+            None => kind.has_status,
+        }
+}
+
+fn status_of(facts: &Facts<'_>, kind: &ApiKind) -> StatusSchema {
+    match (facts.definition)(&kind.group, &kind.resource) {
+        Some(definition) => definition.status,
+        None if kind.has_status => StatusSchema::Subresource,
+        // Of a built-in kind discovery tells all; a custom one may have a status in its body.
+        None if kind.is_built_in() => StatusSchema::None,
+        None => StatusSchema::Unknown,
+    }
+}

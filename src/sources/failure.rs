@@ -1,0 +1,149 @@
+//! How talking to the API server fails, as data: the one place that maps errors to causes.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use loopwatch_model::observation::Cause;
+use serde::Deserialize;
+
+/// One failed request or stream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Failure {
+    /// Why, from a closed list.
+    pub cause: Cause,
+    /// What happened, for people.
+    pub detail: String,
+    /// The HTTP status, or the code of a `Status` inside a stream.
+    pub status: Option<u16>,
+    /// How long the API server asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// The API server's own words: `metav1.Status`, as far as it matters here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    message: String,
+    reason: String,
+    code: u16,
+    details: StatusDetails,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusDetails {
+    retry_after_seconds: u64,
+}
+
+/// A server may ask for patience, but not for silence: we come back after at most this long.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
+
+// === impl Failure ===
+
+impl Failure {
+    /// A failure that no answer of the API server describes.
+    #[must_use]
+    pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
+        Self { cause, detail: detail.into(), status: None, retry_after: None }
+    }
+
+    /// Nobody answered in time.
+    pub(crate) fn timeout(what: &str, after: Duration) -> Self {
+        Self::new(Cause::Timeout, format!("{what}: no answer within {} s", after.as_secs()))
+    }
+
+    /// From an HTTP answer that is not a success, with what could be read of its body.
+    pub(crate) fn http(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let mut told: Status = serde_json::from_slice(body).unwrap_or_default();
+        told.code = status.as_u16();
+        if told.message.is_empty() {
+            // Proxies and load balancers answer in words of their own.
+            told.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
+        }
+        let mut failure = Self::told(told);
+        if let Some(seconds) = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok()) {
+            failure.retry_after = Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+        }
+        failure
+    }
+
+    /// From a `Status` object, as an ERROR event inside a stream carries it.
+    pub(crate) fn told(status: Status) -> Self {
+        let Status { message, reason, code, details } = status;
+        let cause = match (code, reason.as_str()) {
+            (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
+            (401, _) => Cause::Unauthorized,
+            (403, _) => Cause::Forbidden,
+            (404 | 405, _) => Cause::NotFound,
+            (429, _) => Cause::Throttled,
+            (408, _) | (_, "Timeout") => Cause::Timeout,
+            (500.., _) => Cause::ServerError,
+            (400..=499, _) => Cause::Invalid,
+            _ => Cause::Other,
+        };
+        let name = if reason.is_empty() { "the API server answered" } else { &reason };
+        let detail = match (code, message.is_empty()) {
+            (0, true) => name.to_owned(),
+            (0, false) => message,
+            (_, true) => format!("{name}: HTTP {code}"),
+            (_, false) => format!("HTTP {code}: {message}"),
+        };
+        let retry_after = (details.retry_after_seconds > 0)
+            .then(|| Duration::from_secs(details.retry_after_seconds).min(LONGEST_RETRY_AFTER));
+        Self { cause, detail, status: Some(code), retry_after }
+    }
+
+    /// From an error of the client: no answer came, or it broke off.
+    pub(crate) fn client(error: &kube::Error) -> Self {
+        let cause = match error {
+            kube::Error::Auth(_) => Cause::Unauthorized,
+            kube::Error::RustlsTls(_) | kube::Error::TlsRequired => Cause::Tls,
+            kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => transport(error),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Cause::Undecodable,
+            kube::Error::InferKubeconfig(_)
+            | kube::Error::InferConfig(_)
+            | kube::Error::ProxyProtocolDisabled { .. }
+            | kube::Error::ProxyProtocolUnsupported { .. } => Cause::Invalid,
+            _ => Cause::Other,
+        };
+        Self::new(cause, innermost(error))
+    }
+}
+
+/// Looks through the layers of an error for what really happened to the connection.
+fn transport(error: &(dyn Error + 'static)) -> Cause {
+    let mut layer = Some(error);
+    while let Some(error) = layer {
+        if error.is::<rustls::Error>() {
+            return Cause::Tls;
+        }
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            // An io::Error's `source` is the source of what it wraps, so the wrapped error is looked at here.
+            if io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+                return Cause::Tls;
+            }
+            if io.kind() == std::io::ErrorKind::TimedOut {
+                return Cause::Timeout;
+            }
+        }
+        layer = error.source();
+    }
+    Cause::Connection
+}
+
+/// The outermost message and the innermost: "client error (Connect): Connection refused (os error 111)".
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut words = vec![error.to_string()];
+    let mut layer = error.source();
+    while let Some(error) = layer {
+        let text = error.to_string();
+        // Many layers repeat the text of the one below.
+        if !words.iter().any(|said| said.contains(&text)) {
+            words.push(text);
+        }
+        layer = error.source();
+    }
+    words.join(": ")
+}

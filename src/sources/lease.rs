@@ -1,0 +1,92 @@
+//! Leader election: who leads the operator, and whether the lease is kept alive.
+
+use loopwatch_model::observation::{LeaseView, Observation, SourceId};
+use loopwatch_model::time::{Span, Timestamp};
+use serde::Deserialize;
+
+use super::cluster::encode;
+use super::failure::Failure;
+use super::watch::event::undecodable;
+use super::watch::{Sink, Target};
+
+/// Tells of the leases of one namespace, or of one of them.
+pub(crate) struct LeaseSink {
+    /// Only the lease of this name.
+    pub(crate) name: Option<String>,
+}
+
+pub(crate) const GROUP: &str = "coordination.k8s.io";
+pub(crate) const RESOURCE: &str = "leases";
+
+/// What to watch.
+pub(crate) fn target(namespace: &str) -> Target {
+    Target { path: format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), metadata_only: false }
+}
+
+// === impl LeaseSink ===
+
+impl LeaseSink {
+    fn tell(&self, object: &[u8], gone: bool, out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let Wire { metadata, spec } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+        if self.name.as_ref().is_none_or(|name| *name == metadata.name) {
+            out.push(Observation::LeaseSeen(LeaseView {
+                namespace: metadata.namespace,
+                name: metadata.name,
+                // A lease that is deleted is held by nobody.
+                holder: spec.holder_identity.filter(|_| !gone).unwrap_or_default(),
+                renewed: spec.renew_time.and_then(|time| Timestamp::parse(&time)),
+                duration: spec.lease_duration_seconds.map(Span::secs),
+                transitions: spec.lease_transitions.unwrap_or(0),
+            }));
+        }
+        Ok(metadata.resource_version)
+    }
+}
+
+impl Sink for LeaseSink {
+    fn source(&self) -> SourceId {
+        SourceId::Lease
+    }
+
+    fn began(&mut self, _: u64, _: &mut Vec<Observation>) {}
+
+    fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
+        self.tell(object, false, out).map(drop)
+    }
+
+    fn ended(&mut self, _: u64, _: &str, _: &mut Vec<Observation>) {}
+
+    fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        self.tell(object, false, out)
+    }
+
+    fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        self.tell(object, true, out)
+    }
+
+    fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wire {
+    metadata: WireMetadata,
+    spec: WireSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireMetadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireSpec {
+    holder_identity: Option<String>,
+    lease_duration_seconds: Option<i64>,
+    renew_time: Option<String>,
+    lease_transitions: Option<i64>,
+}

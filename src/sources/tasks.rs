@@ -1,0 +1,114 @@
+//! Tasks by name: a panic in one is caught, told, and answered by a restart.
+
+use std::collections::BTreeMap;
+
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::time::Instant;
+
+use super::supervisor::Job;
+use super::watch::pace::Pace;
+
+/// The running tasks.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    set: JoinSet<()>,
+    running: BTreeMap<Job, AbortHandle>,
+    names: BTreeMap<Id, Job>,
+    /// Jobs whose task panicked, and when they are tried again.
+    restarts: BTreeMap<Job, Instant>,
+    paces: BTreeMap<Job, Pace>,
+}
+
+/// What happens among the tasks.
+pub(crate) enum TaskEvent {
+    /// A task panicked, and said this. It will be due again.
+    Broke(Job, String),
+    /// It is time to start a job again.
+    Due(Job),
+}
+
+// === impl Tasks ===
+
+impl Tasks {
+    pub(crate) fn spawn(&mut self, job: Job, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.set.spawn(task);
+        self.names.insert(handle.id(), job.clone());
+        self.running.insert(job, handle);
+    }
+
+    /// Whether the job has been started; it may have ended by itself, or wait for its restart.
+    pub(crate) fn has(&self, job: &Job) -> bool {
+        self.running.contains_key(job) || self.restarts.contains_key(job)
+    }
+
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.running.keys().chain(self.restarts.keys())
+    }
+
+    /// Ends a job and waits until it has ended, so that nothing comes from it afterwards.
+    pub(crate) async fn stop(&mut self, job: &Job) {
+        self.restarts.remove(job);
+        let Some(handle) = self.running.remove(job) else { return };
+        handle.abort();
+        let id = handle.id();
+        while self.names.contains_key(&id) {
+            match self.set.join_next_with_id().await {
+                Some(ended) => drop(self.ended(ended)),
+                None => return,
+            }
+        }
+    }
+
+    pub(crate) async fn stop_all(&mut self) {
+        self.restarts.clear();
+        self.running.clear();
+        self.names.clear();
+        self.set.shutdown().await;
+    }
+
+    /// What happens next among the tasks. Waits for ever when all is well.
+    pub(crate) async fn next(&mut self) -> TaskEvent {
+        let next = self.restarts.iter().min_by_key(|(_, due)| **due).map(|(job, due)| (job.clone(), *due));
+        loop {
+            let due = async {
+                match &next {
+                    Some((_, due)) => tokio::time::sleep_until(*due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                ended = self.set.join_next_with_id(), if !self.set.is_empty() => ended,
+                () = due => None,
+            };
+            match (ended, &next) {
+                (Some(ended), _) => {
+                    if let Some((job, said)) = self.ended(ended) {
+                        return TaskEvent::Broke(job, said);
+                    }
+                }
+                (None, Some((job, _))) => {
+                    self.restarts.remove(job);
+                    return TaskEvent::Due(job.clone());
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> Option<(Job, String)> {
+        let (id, panic) = match ended {
+            Ok((id, ())) => (id, None),
+            Err(error) => (error.id(), error.try_into_panic().ok()),
+        };
+        let job = self.names.remove(&id)?;
+        let is_current = self.running.get(&job).is_some_and(|handle| handle.id() == id);
+        let panic = panic?;
+        if is_current {
+            self.running.remove(&job);
+            let wait = self.paces.entry(job.clone()).or_insert_with(Pace::new).wait(None);
+            self.restarts.insert(job.clone(), Instant::now() + wait);
+        }
+        let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
+        Some((job, said.unwrap_or_default()))
+    }
+}

@@ -1,0 +1,152 @@
+//! One line of a watch stream, and the words around a list.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::sources::failure::{Failure, Status};
+use loopwatch_model::observation::Cause;
+
+/// One line of a watch stream. Objects are left as they are: decoding them is the sink's affair.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// `ADDED`.
+    Added(&'a [u8]),
+    /// `MODIFIED`.
+    Modified(&'a [u8]),
+    /// `DELETED`.
+    Deleted(&'a [u8]),
+    /// `BOOKMARK`: nothing more up to `version`.
+    Bookmark {
+        /// The version reached.
+        version: String,
+        /// Whether everything that existed at the beginning has now been sent.
+        ends_list: bool,
+    },
+    /// `ERROR`.
+    Error(Failure),
+}
+
+/// What surrounds the items of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Envelope {
+    pub(crate) metadata: ListMetadata,
+}
+
+/// `metadata` of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ListMetadata {
+    pub(crate) resource_version: String,
+    #[serde(rename = "continue")]
+    pub(crate) token: String,
+    pub(crate) remaining_item_count: Option<u64>,
+}
+
+/// A line in any order of its keys.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Bookmark {
+    metadata: BookmarkMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BookmarkMetadata {
+    resource_version: String,
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// On the bookmark that ends a streamed list.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+// === impl Event ===
+
+impl<'a> Event<'a> {
+    /// Reads one line.
+    pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Failure> {
+        let (kind, object) = split(line)?;
+        Ok(match &*kind {
+            "ADDED" => Self::Added(object),
+            "MODIFIED" => Self::Modified(object),
+            "DELETED" => Self::Deleted(object),
+            "BOOKMARK" => {
+                let Bookmark { metadata } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+                let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+                Self::Bookmark { version: metadata.resource_version, ends_list }
+            }
+            "ERROR" => Self::Error(Failure::told(serde_json::from_slice::<Status>(object).unwrap_or_default())),
+            other => {
+                let known = other.chars().take(32).collect::<String>();
+                return Err(Failure::new(Cause::Undecodable, format!("an event of type {known:?}")));
+            }
+        })
+    }
+}
+
+/// The type and the object of a line. The API server writes them in this order and without spaces, so that the object
+/// need not be scanned twice.
+fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
+    let fast = || {
+        let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
+        let end = rest.iter().take(16).position(|byte| *byte == b'"')?;
+        let object = rest[end..].strip_prefix(br#"","object":"#)?;
+        let kind = std::str::from_utf8(&rest[..end]).ok()?;
+        object.starts_with(b"{").then_some((Cow::Borrowed(kind), object))
+    };
+    if let Some(parts) = fast() {
+        return Ok(parts);
+    }
+    let Line { r#type, object } = serde_json::from_slice(line).map_err(|e| undecodable(&e))?;
+    Ok((r#type, object.get().as_bytes()))
+}
+
+pub(crate) fn undecodable(error: &serde_json::Error) -> Failure {
+    // Only the place is told: the text of the error may quote the object.
+    let (line, column) = (error.line(), error.column());
+    Failure::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_in_any_order_of_their_keys() {
+        for line in
+            [r#"{"type":"ADDED","object":{"a":{"type":"x"}}}"#, r#"{ "object" : {"a":{"type":"x"}}, "type":"ADDED" }"#]
+        {
+            match Event::parse(line.as_bytes()) {
+                Ok(Event::Added(object)) => assert_eq!(object, br#"{"a":{"type":"x"}}"#),
+                other => panic!("{line} was read as {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bookmarks_say_whether_they_end_the_list() {
+        let end = br#"{"type":"BOOKMARK","object":{"kind":"W","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+        assert!(matches!(Event::parse(end), Ok(Event::Bookmark { version, ends_list: true }) if version == "7"));
+        let idle = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
+        assert!(matches!(Event::parse(idle), Ok(Event::Bookmark { version, ends_list: false }) if version == "8"));
+    }
+
+    #[test]
+    fn errors_inside_the_stream_have_a_cause() {
+        let gone = br#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#;
+        assert!(matches!(Event::parse(gone), Ok(Event::Error(f)) if f.cause == Cause::Gone));
+        for broken in [&br#"{"type":"ADDED","obj"#[..], b"", b"null", br#"{"type":"NEW","object":{}}"#] {
+            assert!(matches!(Event::parse(broken), Err(f) if f.cause == Cause::Undecodable), "{broken:?}");
+        }
+    }
+}

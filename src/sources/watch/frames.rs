@@ -1,0 +1,251 @@
+//! Cuts a body that arrives in pieces into documents, without ever holding more than one of them.
+
+use bytes::{Bytes, BytesMut};
+
+/// Cuts a watch stream into lines.
+pub(crate) struct Lines {
+    buffer: BytesMut,
+    scanned: usize,
+    limit: usize,
+}
+
+/// Cuts a list into its items; what surrounds them is kept as a small document of its own.
+pub(crate) struct Items {
+    buffer: BytesMut,
+    scanned: usize,
+    limit: usize,
+    place: Place,
+    depth: u32,
+    in_text: bool,
+    escaped: bool,
+    envelope: Vec<u8>,
+}
+
+/// Where in a list the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Outside of `items`.
+    Envelope,
+    /// Between two items.
+    Between,
+    /// In an item.
+    Item,
+}
+
+/// A document is larger than the limit. What follows it cannot be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("one document is larger than {0} bytes")]
+pub(crate) struct TooLarge(pub(crate) usize);
+
+/// What surrounds the items of a list is `metadata` and two words.
+const ENVELOPE_LIMIT: usize = 64 << 10;
+/// A buffer that one large object has grown is not kept for ever.
+const KEEP_CAPACITY: usize = 64 << 10;
+
+// === impl Lines ===
+
+impl Lines {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), scanned: 0, limit }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next whole line without its end; `None` when more has to be pushed first. Empty lines are skipped.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
+        loop {
+            let Some(end) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') else {
+                self.scanned = self.buffer.len();
+                shrink(&mut self.buffer);
+                return if self.scanned > self.limit { Err(TooLarge(self.limit)) } else { Ok(None) };
+            };
+            let mut line = self.buffer.split_to(self.scanned + end + 1);
+            self.scanned = 0;
+            line.truncate(line.trim_ascii_end().len());
+            if line.len() > self.limit {
+                return Err(TooLarge(self.limit));
+            }
+            if !line.is_empty() {
+                return Ok(Some(line.freeze()));
+            }
+        }
+    }
+
+    /// Whether a line was begun and not ended.
+    pub(crate) fn is_mid_line(&self) -> bool {
+        !self.buffer.trim_ascii().is_empty()
+    }
+}
+
+// === impl Items ===
+
+impl Items {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            scanned: 0,
+            limit,
+            place: Place::Envelope,
+            depth: 0,
+            in_text: false,
+            escaped: false,
+            envelope: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next whole item; `None` when more has to be pushed first.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
+        while let Some(&byte) = self.buffer.get(self.scanned) {
+            self.scanned += 1;
+            match self.place {
+                Place::Envelope => {
+                    self.envelope.push(byte);
+                    if self.envelope.len() > ENVELOPE_LIMIT {
+                        return Err(TooLarge(ENVELOPE_LIMIT));
+                    }
+                    if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
+                        self.place = Place::Between;
+                    } else {
+                        self.track(byte);
+                    }
+                }
+                Place::Between if byte == b']' => {
+                    self.envelope.push(byte);
+                    self.place = Place::Envelope;
+                    self.skip();
+                }
+                Place::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
+                Place::Between => {
+                    let _ = self.buffer.split_to(self.scanned - 1);
+                    self.scanned = 1;
+                    self.place = Place::Item;
+                    self.track(byte);
+                }
+                Place::Item => {
+                    self.track(byte);
+                    if self.depth == 1 && !self.in_text && byte == b'}' {
+                        let item = self.buffer.split_to(self.scanned);
+                        self.scanned = 0;
+                        self.place = Place::Between;
+                        return Ok(Some(item.freeze()));
+                    }
+                    if self.scanned > self.limit {
+                        return Err(TooLarge(self.limit));
+                    }
+                }
+            }
+        }
+        if self.place != Place::Item {
+            self.skip();
+        }
+        shrink(&mut self.buffer);
+        Ok(None)
+    }
+
+    /// The list without its items.
+    pub(crate) fn envelope(&self) -> &[u8] {
+        &self.envelope
+    }
+
+    fn skip(&mut self) {
+        let _ = self.buffer.split_to(self.scanned);
+        self.scanned = 0;
+    }
+
+    fn track(&mut self, byte: u8) {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.in_text => self.escaped = true,
+            b'"' => self.in_text = !self.in_text,
+            _ if self.in_text => {}
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
+
+/// Whether what was read last is the key `items`. Only a key can stand before a colon.
+fn is_items(envelope: &[u8]) -> bool {
+    let before = envelope.strip_suffix(b"[").unwrap_or(envelope).trim_ascii_end();
+    before.strip_suffix(b":").is_some_and(|before| {
+        let before = before.trim_ascii_end();
+        before.ends_with(b"\"items\"") && !before.ends_with(b"\\\"items\"")
+    })
+}
+
+fn shrink(buffer: &mut BytesMut) {
+    if buffer.is_empty() && buffer.capacity() > KEEP_CAPACITY {
+        *buffer = BytesMut::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(document: &str, piece: usize) -> (Vec<String>, String) {
+        let mut items = Items::new(1000);
+        let mut found = Vec::new();
+        for chunk in document.as_bytes().chunks(piece) {
+            items.push(chunk);
+            while let Some(item) = items.next().expect("within the limit") {
+                found.push(String::from_utf8(item.to_vec()).expect("text"));
+            }
+        }
+        (found, String::from_utf8(items.envelope().to_vec()).expect("text"))
+    }
+
+    #[test]
+    fn a_list_is_cut_into_its_items_wherever_the_pieces_end() {
+        let document = r#"{"kind":"L","metadata":{"items":[1,{"a":2}],"continue":"x\"items\":["},
+            "items" : [ {"a":"}]\\\"{"} , {"b":[{"c":{}}]},{}
+            ],"tail":"items"}"#;
+        for piece in 1..document.len() + 1 {
+            let (found, envelope) = items(document, piece);
+            assert_eq!(found, [r#"{"a":"}]\\\"{"}"#, r#"{"b":[{"c":{}}]}"#, "{}"], "in pieces of {piece}");
+            let rest: serde_json::Value = serde_json::from_str(&envelope).expect("what is left is a document");
+            assert_eq!(rest["tail"], "items");
+            assert_eq!(rest["metadata"]["continue"], "x\"items\":[");
+            assert!(rest["items"].as_array().is_some_and(Vec::is_empty));
+        }
+    }
+
+    #[test]
+    fn a_list_without_items_has_none() {
+        for document in [r#"{"items":null,"metadata":{}}"#, r#"{"items":[]}"#, r#"{"metadata":{}}"#] {
+            assert_eq!(items(document, 1), (vec![], document.to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_item_or_line_over_the_limit_is_refused_before_it_is_whole() {
+        let mut items = Items::new(10);
+        items.push(br#"{"items":[{"a":1},{"b":"0123456789"#);
+        assert!(items.next().is_ok_and(|item| item.is_some()));
+        assert_eq!(items.next(), Err(TooLarge(10)));
+        let mut lines = Lines::new(10);
+        lines.push(b"short\n0123456789a");
+        assert!(lines.next().is_ok_and(|line| line.is_some()));
+        assert_eq!(lines.next(), Err(TooLarge(10)));
+    }
+
+    #[test]
+    fn lines_are_whole_or_not_there() {
+        let mut lines = Lines::new(100);
+        lines.push(b"{\"a\":1}\r\n\n{\"b\"");
+        assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"a\":1}"[..]));
+        assert_eq!(lines.next(), Ok(None));
+        assert!(lines.is_mid_line());
+        lines.push(b":2}\n");
+        assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"b\":2}"[..]));
+        assert_eq!(lines.next(), Ok(None));
+        assert!(!lines.is_mid_line());
+    }
+}

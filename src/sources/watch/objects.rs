@@ -1,0 +1,60 @@
+//! The ordinary sink: objects of a kind that somebody owes something, or that were made for one.
+
+use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, WatchId};
+
+use super::Sink;
+use crate::sources::decode::{self, HashKey};
+use crate::sources::failure::Failure;
+
+/// Tells of objects.
+pub(crate) struct Objects {
+    pub(crate) watch: WatchId,
+    pub(crate) hash_key: HashKey,
+}
+
+// === impl Objects ===
+
+impl Objects {
+    fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
+        // The text of the error may quote the object, so it is not told.
+        let decoded = decode::object(object, &self.hash_key);
+        decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
+    }
+}
+
+impl Sink for Objects {
+    fn source(&self) -> SourceId {
+        SourceId::Watch(self.watch.clone())
+    }
+
+    fn began(&mut self, epoch: u64, out: &mut Vec<Observation>) {
+        out.push(Observation::ListBegan { watch: self.watch.clone(), epoch });
+    }
+
+    fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
+        let object = self.decode(object)?;
+        out.push(Observation::Listed { watch: self.watch.clone(), object });
+        Ok(())
+    }
+
+    fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>) {
+        out.push(Observation::ListEnded { watch: self.watch.clone(), epoch, version: version.to_owned() });
+    }
+
+    fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let object = self.decode(object)?;
+        let version = object.version.clone();
+        out.push(Observation::Applied { watch: self.watch.clone(), object });
+        Ok(version)
+    }
+
+    fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let ObjectView { key, version, .. } = *self.decode(object)?;
+        out.push(Observation::Deleted { watch: self.watch.clone(), key, version: version.clone() });
+        Ok(version)
+    }
+
+    fn progressed(&mut self, version: &str, out: &mut Vec<Observation>) {
+        out.push(Observation::Progressed { watch: self.watch.clone(), version: version.to_owned() });
+    }
+}

@@ -1,0 +1,71 @@
+//! How long to wait after a failure: longer each time, never the same for two watches.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+/// The backoff of one watch: 0.8 s, doubling to 30 s, a quarter of jitter either way.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    failures: u32,
+    noise: u64,
+}
+
+const FIRST: Duration = Duration::from_millis(800);
+const LONGEST: Duration = Duration::from_secs(30);
+
+// === impl Pace ===
+
+impl Pace {
+    /// A pace with its own jitter.
+    pub(crate) fn new() -> Self {
+        // Not a secret, only different for each watch and each process.
+        Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
+    }
+
+    /// How long to wait now. An API server that asks for patience gets at least what it asks for.
+    pub(crate) fn wait(&mut self, at_least: Option<Duration>) -> Duration {
+        let base = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
+        self.failures = self.failures.saturating_add(1);
+        self.jitter(base).max(at_least.map_or(Duration::ZERO, |asked| self.above(asked)))
+    }
+
+    /// Begins again with short waits.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Between three and five quarters of `base`.
+    pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
+        base.mul_f64(0.75 + 0.5 * self.random())
+    }
+
+    /// Up to a quarter more than `base`, never less.
+    fn above(&mut self, base: Duration) -> Duration {
+        base.mul_f64(1.0 + 0.25 * self.random())
+    }
+
+    /// A number from 0 to 1 (xorshift64).
+    fn random(&mut self) -> f64 {
+        self.noise ^= self.noise << 13;
+        self.noise ^= self.noise >> 7;
+        self.noise ^= self.noise << 17;
+        (self.noise >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_half_a_minute_and_begin_again_after_success() {
+        let mut pace = Pace::new();
+        let waits: Vec<f64> = (0..12).map(|_| pace.wait(None).as_secs_f64()).collect();
+        assert!((0.6..=1.0).contains(&waits[0]), "{waits:?}");
+        assert!(waits[3] > waits[0] && waits.iter().all(|wait| *wait <= 37.5), "{waits:?}");
+        assert!(waits[11] >= 22.5, "{waits:?}");
+        pace.reset();
+        assert!(pace.wait(None) <= Duration::from_secs(1));
+        assert!(pace.wait(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
+    }
+}

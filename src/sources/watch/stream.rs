@@ -1,0 +1,90 @@
+//! One open watch stream.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kube::client::Body;
+use loopwatch_model::observation::Cause;
+use tokio::time::Instant;
+
+use super::frames::Lines;
+use super::{STREAM_GRACE, Target};
+use crate::sources::cluster::{Cluster, JSON, METADATA, encode, next_chunk};
+use crate::sources::failure::Failure;
+
+/// A watch stream, read line by line.
+pub(crate) struct Stream {
+    body: Body,
+    lines: Lines,
+    opened: Instant,
+    lasts: Duration,
+}
+
+/// What a stream delivers.
+pub(crate) enum Next {
+    /// One line.
+    Line(Bytes),
+    /// Nothing until the instant that was given.
+    Silence,
+    /// The API server ended the stream.
+    End,
+}
+
+/// No object is larger: etcd refuses requests over 1.5 MiB, and no API server is known to be set above 8.
+const LARGEST_LINE: usize = 8 << 20;
+
+// === impl Stream ===
+
+impl Stream {
+    /// Opens a stream from a version, or one that begins with everything there is.
+    pub(crate) async fn open(
+        cluster: &Cluster,
+        target: &Target,
+        from: Option<&str>,
+        lasts: Duration,
+    ) -> Result<Self, Failure> {
+        let Target { path, metadata_only } = target;
+        let seconds = lasts.as_secs();
+        let begin = match from {
+            Some(version) => format!("resourceVersion={}", encode(version)),
+            // Without a resourceVersion the list is consistent: at least as new as this request.
+            None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        };
+        let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
+        let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
+        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened: Instant::now(), lasts })
+    }
+
+    /// The next line, or that there was none until `silent_at`.
+    pub(crate) async fn next(&mut self, silent_at: Instant) -> Result<Next, Failure> {
+        loop {
+            match self.lines.next() {
+                Ok(Some(line)) => return Ok(Next::Line(line)),
+                Ok(None) => {}
+                Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
+            }
+            let within = silent_at.saturating_duration_since(Instant::now());
+            match next_chunk(&mut self.body, within).await {
+                Ok(Some(chunk)) => self.lines.push(&chunk),
+                Ok(None) if self.lines.is_mid_line() => {
+                    return Err(Failure::new(Cause::Connection, "the stream broke off in the middle of a line"));
+                }
+                Ok(None) => return Ok(Next::End),
+                Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
+                    return Ok(Next::Silence);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// When the API server must have ended this stream, so that one that is still open is dead.
+    pub(crate) fn overdue(&self) -> Instant {
+        self.opened + self.lasts + STREAM_GRACE
+    }
+
+    /// For how long it has been open.
+    pub(crate) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+}
