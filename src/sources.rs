@@ -22,6 +22,8 @@ pub mod sync;
 mod audit;
 mod definitions;
 mod discovery;
+#[cfg(test)]
+mod fake;
 mod lease;
 mod tasks;
 mod watch;

@@ -287,7 +287,7 @@ impl<S: Sink> Watcher<S> {
     }
 
     async fn stream_failed(&mut self, failure: &Failure) -> Result<State, Closed> {
-        if failure.status.is_some() || !is_transport(failure.cause) {
+        if blames_the_stream(failure) {
             self.stream_failures += 1;
             // Pages may work where streams do not: behind proxies, or when the watch cache cannot be filled.
             self.streams = self.stream_failures < STREAM_FAILURES;
@@ -511,9 +511,13 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-/// Whether the way to the API server failed, and not the API server.
-fn is_transport(cause: Cause) -> bool {
-    matches!(cause, Cause::Connection | Cause::Timeout | Cause::Tls)
+/// Whether a page might succeed where this failed: not when the connection, the rights or the kind are missing.
+fn blames_the_stream(failure: &Failure) -> bool {
+    match failure.cause {
+        Cause::ServerError | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => true,
+        Cause::Timeout => failure.status.is_some(),
+        _ => false,
+    }
 }
 
 /// Whether the API server says that it does not know streamed lists, or not for this kind.

@@ -1,1 +1,451 @@
+use std::sync::Arc;
+use std::time::Duration;
 
+use loopwatch_model::observation::{Cause, Observation, WatchId};
+use loopwatch_model::time::Timestamp;
+
+use super::objects::Objects;
+use super::{Target, Watcher};
+use crate::sources::decode::HashKey;
+use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
+use crate::sources::feed::Feed;
+use crate::sources::sync::{InitialSync, Progress};
+
+/// What came of a script.
+struct Story {
+    seen: Vec<(Timestamp, Observation)>,
+    script: Script,
+    progress: Progress,
+}
+
+impl Story {
+    fn said(&self) -> Vec<String> {
+        self.seen.iter().map(|(_, observation)| say(observation)).collect()
+    }
+
+    fn cause(&self) -> Option<Cause> {
+        self.seen.iter().find_map(|(_, observation)| match observation {
+            Observation::SourceFailed { cause, .. } => Some(*cause),
+            _ => None,
+        })
+    }
+}
+
+/// Watches widgets until the script has no answer any more.
+async fn watch(replies: impl IntoIterator<Item = Reply>) -> Story {
+    watch_with(replies, false, false).await
+}
+
+async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> Story {
+    let script = Script::new(replies);
+    let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
+    let target = Target { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
+    let name = WatchId("widgets.example.io".into());
+    let sink = Objects { watch: name.clone(), hash_key: HashKey([0; 16]) };
+    let sync = InitialSync::new();
+    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::default(), sync.reporter(&name), once);
+    tokio::select! {
+        () = watcher.run() => {}
+        () = script.ended() => {}
+    }
+    let mut seen = Vec::new();
+    while let Ok(observation) = observations.try_recv() {
+        seen.push(observation);
+    }
+    Story { seen, script, progress: sync.progress() }
+}
+
+// What the API server says.
+
+fn widget(name: &str, version: u32) -> String {
+    format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}}}}"#)
+}
+
+fn event(kind: &str, name: &str, version: u32) -> Piece {
+    Piece::Line(format!(r#"{{"type":"{kind}","object":{}}}"#, widget(name, version)))
+}
+
+fn bookmark(version: u32) -> Piece {
+    Piece::Line(format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#))
+}
+
+fn end_of_list(version: u32) -> Piece {
+    Piece::Line(format!(
+        r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#
+    ))
+}
+
+fn status(code: u16, reason: &str) -> String {
+    format!(r#"{{"kind":"Status","status":"Failure","code":{code},"reason":"{reason}","message":"because"}}"#)
+}
+
+fn error(code: u16, reason: &str) -> Piece {
+    Piece::Line(format!(r#"{{"type":"ERROR","object":{}}}"#, status(code, reason)))
+}
+
+fn refuse(code: u16, reason: &str) -> Reply {
+    Reply::Told(code, vec![], status(code, reason))
+}
+
+fn page(widgets: &[(&str, u32)], version: u32, token: &str) -> Reply {
+    let items: Vec<String> = widgets.iter().map(|(name, version)| widget(name, *version)).collect();
+    let items = items.join(",");
+    Reply::Told(
+        200,
+        vec![],
+        format!(
+            r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{items}]}}"#
+        ),
+    )
+}
+
+fn stream(pieces: impl IntoIterator<Item = Piece>) -> Reply {
+    Reply::Streamed(pieces.into_iter().collect())
+}
+
+fn pause(seconds: u64) -> Piece {
+    Piece::Pause(Duration::from_secs(seconds))
+}
+
+/// A streamed list of one widget, after which the stream goes on with `pieces`.
+fn listed(pieces: impl IntoIterator<Item = Piece>) -> Reply {
+    stream([event("ADDED", "a", 5), end_of_list(10)].into_iter().chain(pieces))
+}
+
+const LISTED: [&str; 4] = ["began 1", "listed a@5", "ended 1 at 10", "works"];
+
+/// What is said after a list like that of [`listed`].
+fn after_list(story: &Story) -> Vec<String> {
+    let said = story.said();
+    assert_eq!(said[..4], LISTED, "{said:?}");
+    said[4..].to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_becomes_the_watch_itself() {
+    let story = watch([listed([
+        event("MODIFIED", "a", 11),
+        event("ADDED", "b", 12),
+        bookmark(15),
+        event("DELETED", "a", 16),
+        pause(100),
+    ])])
+    .await;
+    assert_eq!(after_list(&story), ["applied a@11", "applied b@12", "progressed to 15", "deleted a@16"]);
+    assert_eq!(story.script.asked(), ["GET widgets watch initial", "GET widgets watch from=16"]);
+    assert_eq!(story.progress.listed, 1);
+    assert_eq!(story.progress.objects, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_while_the_list_is_streamed_belongs_to_the_list() {
+    let story = watch([stream([
+        event("ADDED", "a", 5),
+        event("ADDED", "b", 6),
+        event("MODIFIED", "a", 7),
+        event("DELETED", "b", 8),
+        end_of_list(8),
+        pause(100),
+    ])])
+    .await;
+    assert_eq!(
+        story.said(),
+        ["began 1", "listed a@5", "listed b@6", "listed a@7", "deleted b@8", "ended 1 at 8", "works"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_kind_shows_its_progress_by_bookmarks_alone() {
+    let story = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(80)])]).await;
+    assert_eq!(after_list(&story), ["progressed to 20", "progressed to 30"]);
+    assert_eq!(story.script.asked()[1], "GET widgets watch from=30");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
+    for code in [400, 422] {
+        let story = watch([
+            refuse(code, "Invalid"),
+            page(&[("a", 5), ("b", 6)], 10, "t1"),
+            page(&[("c", 7)], 10, ""),
+            stream([event("MODIFIED", "a", 11), pause(100)]),
+        ])
+        .await;
+        assert_eq!(
+            story.said(),
+            ["began 1", "listed a@5", "listed b@6", "listed c@7", "ended 1 at 10", "works", "applied a@11"],
+            "no failure is told: nothing is wrong"
+        );
+        assert_eq!(
+            story.script.asked(),
+            [
+                "GET widgets watch initial",
+                "GET widgets limit=100",
+                "GET widgets limit=100 continue=t1",
+                "GET widgets watch from=10",
+                "GET widgets watch from=11"
+            ]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_pages_after_ten_idle_seconds() {
+    let story = watch([
+        stream([
+            event("ADDED", "a", 5),
+            pause(8),
+            event("ADDED", "b", 6),
+            pause(8),
+            event("MODIFIED", "b", 9),
+            Piece::Silence,
+        ]),
+        page(&[("a", 5), ("b", 9)], 10, ""),
+    ])
+    .await;
+    assert_eq!(
+        story.said(),
+        [
+            "began 1",
+            "listed a@5",
+            "listed b@6",
+            "listed b@9",
+            "began 2",
+            "listed a@5",
+            "listed b@9",
+            "ended 2 at 10",
+            "works"
+        ]
+    );
+    assert_eq!(story.script.waits()[0], Duration::from_secs(18), "ten seconds after the last object was added");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_longer_than_one_stream_is_read_by_pages() {
+    let story = watch([stream([event("ADDED", "a", 5)]), page(&[("a", 5)], 10, "")]).await;
+    assert_eq!(story.said()[2..], ["began 2", "listed a@5", "ended 2 at 10", "works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_fails_twice_is_tried_by_pages() {
+    let story = watch([refuse(500, "InternalError"), refuse(500, "InternalError"), page(&[("a", 5)], 10, "")]).await;
+    assert_eq!(
+        story.said(),
+        ["failed: server_error", "failed: server_error", "began 1", "listed a@5", "ended 1 at 10", "works"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_breaks_off_is_read_again() {
+    let cut = Reply::Streamed(vec![
+        Piece::Text(format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{},{{"meta"#, widget("a", 5))),
+        Piece::Cut,
+    ]);
+    let story = watch([refuse(422, "Invalid"), cut, page(&[("a", 5), ("b", 6)], 10, "")]).await;
+    assert_eq!(
+        story.said(),
+        ["began 1", "listed a@5", "failed: connection", "listed a@5", "listed b@6", "ended 1 at 10", "works"]
+    );
+    let truncated = Reply::Streamed(vec![Piece::Text(r#"{"metadata":{"resourceVersion":"10"},"items":["#.to_owned())]);
+    let story = watch([refuse(422, "Invalid"), truncated, page(&[], 10, "")]).await;
+    assert_eq!(story.said(), ["began 1", "failed: undecodable", "ended 1 at 10", "works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole_list() {
+    let story = watch([
+        refuse(422, "Invalid"),
+        page(&[("a", 5)], 10, "t1"),
+        refuse(410, "Expired"),
+        page(&[("a", 5)], 20, "t2"),
+        refuse(410, "Expired"),
+        page(&[("a", 5), ("b", 6)], 30, ""),
+    ])
+    .await;
+    assert_eq!(
+        story.said(),
+        [
+            "began 1",
+            "listed a@5",
+            "began 2",
+            "listed a@5",
+            "began 3",
+            "listed a@5",
+            "listed b@6",
+            "ended 3 at 30",
+            "works"
+        ]
+    );
+    assert_eq!(
+        story.script.asked()[1..],
+        [
+            "GET widgets limit=100",
+            "GET widgets limit=100 continue=t1",
+            "GET widgets limit=100",
+            "GET widgets limit=100 continue=t2",
+            "GET widgets",
+            "GET widgets watch from=30"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_too_old_is_listed_again_whether_the_stream_says_so_or_the_answer() {
+    for gone in [stream([error(410, "Expired")]), refuse(410, "Gone")] {
+        let story = watch([listed([pause(100)]), gone, listed([])]).await;
+        assert_eq!(after_list(&story)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
+        assert_eq!(story.script.asked()[1..3], ["GET widgets watch from=10", "GET widgets watch initial"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_cannot_be_read_is_told_and_everything_is_listed_again() {
+    for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
+        let line = Piece::Line(broken.to_owned());
+        let story = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
+        assert_eq!(after_list(&story)[..3], ["failed: undecodable", "began 2", "listed a@5"], "{broken}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_too_large_is_told_and_everything_is_listed_again() {
+    let large = "x".repeat(1 << 20);
+    let pieces = std::iter::repeat_with(|| Piece::Text(large.clone())).take(9);
+    let story = watch([listed(pieces), listed([])]).await;
+    assert_eq!(after_list(&story)[..2], ["failed: too_large", "began 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_cut_in_the_middle_of_a_line_goes_on_where_it_was() {
+    for end in [Some(Piece::Cut), None] {
+        let half = Piece::Text(r#"{"type":"MODIFIED","obj"#.to_owned());
+        let pieces = [event("MODIFIED", "a", 11), half].into_iter().chain(end);
+        let story = watch([listed(pieces), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
+        assert_eq!(after_list(&story), ["applied a@11", "failed: connection", "applied a@12", "works"]);
+        assert_eq!(story.script.asked()[1], "GET widgets watch from=11");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_is_noticed_when_the_stream_should_have_ended() {
+    let story = watch([listed([Piece::Silence])]).await;
+    assert_eq!(after_list(&story), ["failed: timeout"]);
+    let noticed = story.seen.last().map(|(at, _)| at.0);
+    assert_eq!(noticed, Some(210_000), "200 s were asked for, and 10 s are granted");
+    assert_eq!(story.script.asked()[1], "GET widgets watch from=10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_proves_that_a_stream_works_after_two_seconds() {
+    let story = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
+    assert_eq!(after_list(&story), ["failed: connection", "failed: connection", "works"]);
+    let (failed, works) = (story.seen[5].0, story.seen[6].0);
+    assert!((2_000..4_500).contains(&(works.0 - failed.0)), "{failed} {works}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
+    let story = watch([
+        refuse(403, "Forbidden"),
+        refuse(403, "Forbidden"),
+        listed([pause(61), Piece::Cut]),
+        refuse(403, "Forbidden"),
+        stream([event("MODIFIED", "a", 12), pause(100)]),
+    ])
+    .await;
+    assert_eq!(
+        story.said(),
+        [
+            "failed: forbidden",
+            "failed: forbidden",
+            "began 1",
+            "listed a@5",
+            "ended 1 at 10",
+            "works",
+            "failed: connection",
+            "failed: forbidden",
+            "applied a@12",
+            "works"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_patience_gets_it() {
+    let patience = Reply::Told(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
+    let story = watch([patience, listed([])]).await;
+    assert_eq!(story.cause(), Some(Cause::Throttled));
+    let wait = story.script.waits()[0];
+    assert!((7..=9).contains(&wait.as_secs()), "{wait:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_failure_has_its_cause() {
+    for (reply, cause) in [
+        (refuse(401, "Unauthorized"), Cause::Unauthorized),
+        (refuse(404, "NotFound"), Cause::NotFound),
+        (refuse(500, "InternalError"), Cause::ServerError),
+        (refuse(503, "ServiceUnavailable"), Cause::ServerError),
+        (Reply::Told(502, vec![], "<html>Bad Gateway</html>".to_owned()), Cause::ServerError),
+        (Reply::Refused, Cause::Connection),
+        (Reply::Silence, Cause::Timeout),
+    ] {
+        let story = watch([reply]).await;
+        assert_eq!(story.cause(), Some(cause));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_grow_while_the_server_is_away_and_are_short_again_afterwards() {
+    let away = || std::iter::repeat_with(|| Reply::Refused).take(9);
+    let story = watch(away().chain([listed([pause(100), Piece::Cut]), Reply::Refused])).await;
+    let waits = story.script.waits();
+    assert!(waits[0] <= Duration::from_secs(1) && waits[7] >= Duration::from_secs(22), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(101)), "{waits:?}");
+    assert!(waits[10] <= Duration::from_secs(2), "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_end_at_once_are_not_opened_without_a_pause() {
+    let story = watch(std::iter::once(listed([])).chain((0..4).map(|_| stream([])))).await;
+    assert!(story.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)), "{:?}", story.script.waits());
+    assert_eq!(story.cause(), Some(Cause::Connection));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_from_the_future_is_given_up_after_three_refusals() {
+    // A restored backup: the server waits for a version that it will not reach, and says so with 504.
+    let refusals = (0..3).map(|_| refuse(504, "Timeout"));
+    let story = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
+    assert_eq!(story.script.asked()[4], "GET widgets watch initial", "{:?}", story.script.asked());
+    assert_eq!(after_list(&story)[3..5], ["began 2", "listed a@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_comes_back_is_listed_anew() {
+    let story = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
+    assert_eq!(after_list(&story)[..2], ["failed: not_found", "began 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_children_only_the_metadata_is_asked_for() {
+    let replies = [refuse(422, "Invalid"), page(&[("a", 5)], 10, ""), stream([pause(100)])];
+    let story = watch_with(replies, true, false).await;
+    assert_eq!(
+        story.script.asked()[..3],
+        ["GET widgets watch initial metadata", "GET widgets limit=100 metadata", "GET widgets watch from=10 metadata"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_ends_with_the_list_or_with_the_third_failure_or_with_the_first_refusal() {
+    let story = watch_with([listed([pause(500)])], false, true).await;
+    assert_eq!(story.said(), LISTED);
+    assert_eq!((story.progress.listed, story.progress.failed), (1, 0));
+    let story = watch_with([Reply::Refused, Reply::Refused, Reply::Refused, listed([])], false, true).await;
+    assert_eq!(story.script.asked().len(), 3);
+    assert_eq!((story.progress.listed, story.progress.failed), (0, 1));
+    let story = watch_with([refuse(403, "Forbidden"), listed([])], false, true).await;
+    assert_eq!(story.script.asked().len(), 1);
+    assert_eq!(story.progress.failed, 1);
+}

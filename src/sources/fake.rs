@@ -1,0 +1,209 @@
+//! An API server that says what a test tells it to say, in virtual time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
+use kube::Client;
+use kube::client::Body;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::time::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::clock::Clock;
+use super::cluster::Cluster;
+
+type Broken = Box<dyn std::error::Error + Send + Sync>;
+type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+
+/// What the server answers to one request.
+pub(crate) enum Reply {
+    /// A status, headers and a body.
+    Told(u16, Vec<(&'static str, String)>, String),
+    /// 200, and a body that comes in pieces.
+    Streamed(Vec<Piece>),
+    /// The connection is refused.
+    Refused,
+    /// No answer at all.
+    Silence,
+}
+
+/// A piece of a body.
+pub(crate) enum Piece {
+    /// Text, and a line end.
+    Line(String),
+    /// Text as it is.
+    Text(String),
+    /// Nothing for so long.
+    Pause(Duration),
+    /// The connection is cut.
+    Cut,
+    /// Nothing more comes, and nobody says so.
+    Silence,
+}
+
+/// Answers requests one after the other; when the script is at its end, nothing is answered any more.
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    asked: Arc<Mutex<Vec<(Instant, String)>>>,
+    ended: Arc<Notify>,
+}
+
+/// A clock that runs with the test's virtual time.
+pub(crate) struct VirtualClock(Instant);
+
+// === impl Script ===
+
+impl Script {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self { replies: Arc::new(Mutex::new(replies.into_iter().collect())), ..Self::default() }
+    }
+
+    pub(crate) fn cluster(&self) -> Cluster {
+        let script = self.clone();
+        cluster(move |request| {
+            let reply = script.reply(&request);
+            async move { answer(reply).await }
+        })
+    }
+
+    /// Waits until a request has come that the script does not answer.
+    pub(crate) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// All requests, as `METHOD path?query`, without the parts that are always there.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.lock_asked().iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// How long after the request before it each request came.
+    pub(crate) fn waits(&self) -> Vec<Duration> {
+        self.lock_asked().windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
+    }
+
+    fn reply(&self, request: &Request<Body>) -> Reply {
+        self.lock_asked().push((Instant::now(), describe(request)));
+        let next = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        next.unwrap_or_else(|| {
+            self.ended.notify_one();
+            Reply::Silence
+        })
+    }
+
+    fn lock_asked(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, String)>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl VirtualClock ===
+
+impl VirtualClock {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for VirtualClock {
+    fn wall(&self) -> Timestamp {
+        Timestamp(i64::try_from(self.0.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn steady(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// A cluster whose API server is a function.
+pub(crate) fn cluster<F, A>(serve: F) -> Cluster
+where
+    F: FnMut(Request<Body>) -> A + Send + 'static,
+    A: Future<Output = Result<Answer, Broken>> + Send + 'static,
+{
+    Cluster::from_client(Client::new(tower::service_fn(serve), "op"), "https://fake")
+}
+
+/// Carries out a reply.
+pub(crate) async fn answer(reply: Reply) -> Result<Answer, Broken> {
+    let (status, headers, pieces) = match reply {
+        Reply::Told(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
+        Reply::Streamed(pieces) => (200, vec![], pieces),
+        Reply::Refused => return Err(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
+        Reply::Silence => std::future::pending().await,
+    };
+    let mut answer = Response::new(StreamBody::new(stream::unfold(pieces.into_iter(), next)).boxed_unsync());
+    *answer.status_mut() = StatusCode::from_u16(status)?;
+    for (name, value) in headers {
+        answer.headers_mut().insert(name, value.parse()?);
+    }
+    Ok(answer)
+}
+
+async fn next(
+    mut pieces: std::vec::IntoIter<Piece>,
+) -> Option<(Result<Frame<Bytes>, Broken>, std::vec::IntoIter<Piece>)> {
+    let text = loop {
+        match pieces.next()? {
+            Piece::Line(line) => break line + "\n",
+            Piece::Text(text) => break text,
+            Piece::Pause(time) => tokio::time::sleep(time).await,
+            Piece::Cut => {
+                let cut = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                return Some((Err(Box::new(cut)), Vec::new().into_iter()));
+            }
+            Piece::Silence => std::future::pending().await,
+        }
+    };
+    Some((Ok(Frame::data(Bytes::from(text))), pieces))
+}
+
+/// `GET widgets limit=100 continue=abc`: the last word of the path and what differs between requests.
+fn describe(request: &Request<Body>) -> String {
+    let uri = request.uri();
+    let mut words = vec![request.method().to_string(), uri.path().rsplit('/').next().unwrap_or_default().to_owned()];
+    for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=').unwrap_or((pair, "")) {
+            ("allowWatchBookmarks" | "resourceVersionMatch" | "timeoutSeconds", _) => {}
+            ("watch", _) => words.push("watch".to_owned()),
+            ("sendInitialEvents", _) => words.push("initial".to_owned()),
+            ("resourceVersion", version) => words.push(format!("from={version}")),
+            (name, value) => words.push(format!("{name}={value}")),
+        }
+    }
+    if request.headers().get("accept").is_some_and(|v| v.as_bytes().windows(7).any(|w| w == b"Partial")) {
+        words.push("metadata".to_owned());
+    }
+    words.join(" ")
+}
+
+/// An observation in a few words.
+pub(crate) fn say(observation: &Observation) -> String {
+    match observation {
+        Observation::KindsDiscovered(kinds) => {
+            let say = |kind: &loopwatch_model::observation::WatchedKind| {
+                let missing =
+                    if kind.missing.is_empty() { String::new() } else { format!(" -{}", kind.missing.join("-")) };
+                format!("{}@{}{missing}", kind.watch, kind.version)
+            };
+            format!("kinds [{}]", kinds.iter().map(say).collect::<Vec<_>>().join(", "))
+        }
+        Observation::ListBegan { epoch, .. } => format!("began {epoch}"),
+        Observation::Listed { object, .. } => format!("listed {}@{}", object.key.name, object.version),
+        Observation::ListEnded { epoch, version, .. } => format!("ended {epoch} at {version}"),
+        Observation::Applied { object, .. } => format!("applied {}@{}", object.key.name, object.version),
+        Observation::Deleted { key, version, .. } => format!("deleted {}@{version}", key.name),
+        Observation::Progressed { version, .. } => format!("progressed to {version}"),
+        Observation::SourceFailed { cause, .. } => format!("failed: {cause}"),
+        Observation::SourceRecovered { .. } => "works".to_owned(),
+        Observation::DefinitionSeen(view) => format!("definition {} {:?}", view.name, view.status),
+        Observation::DefinitionGone(name) => format!("no definition {name}"),
+        other => format!("{other:?}"),
+    }
+}
