@@ -13,7 +13,7 @@
 //! cannot be read makes a new list, because a list says everything and thereby heals everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, SourceId};
@@ -26,18 +26,19 @@ use super::feed::{Closed, Feed};
 use super::sync::Reporter;
 
 pub(crate) mod event;
-pub(crate) mod frames;
-mod list;
+mod following;
+mod frames;
+mod listing;
 pub(crate) mod objects;
 pub(crate) mod pace;
+mod page;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use self::event::Event;
-use self::list::Page;
 use self::pace::Pace;
-use self::stream::{Next, Stream};
+use self::page::Page;
+use self::stream::Stream;
 
 /// Where a watch stands.
 pub(crate) enum State {
@@ -148,17 +149,6 @@ const LISTS_AT_ONCE: usize = 8;
 const STREAM_FOR: Duration = Duration::from_secs(200);
 /// A stream that outlives what was asked for by this much is not a stream any more: half-open connections end here.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// So long after the last object, a streamed list that does not end is taken for a watch that ignored the request.
-const LIST_IDLE: Duration = Duration::from_secs(10);
-/// A refusal comes at once, also inside a stream: after so long without one, the stream works.
-const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// A stream that lasted so long was a good one: the next failure is a new one.
-const GOOD_STREAM: Duration = Duration::from_secs(60);
-/// So often the API server may refuse a version before everything is listed again: after a restored backup it waits
-/// for a version that will never come.
-const REFUSALS: u32 = 3;
-/// After so many failures in a row that are not the connection's, lists are read by pages.
-const STREAM_FAILURES: u32 = 2;
 /// When only one list is wanted, so many failures in a row mean that it will not be had.
 const ATTEMPTS_ONCE: u32 = 3;
 
@@ -228,240 +218,6 @@ impl<S: Sink> Watcher<S> {
         }
     }
 
-    async fn begin_stream(&mut self) -> Result<State, Closed> {
-        let permit = self.list_permit().await?;
-        let stream = match Stream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
-            Ok(stream) => Box::new(stream),
-            Err(failure) if refuses_streamed_lists(&failure) => {
-                self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
-            }
-            Err(failure) => return self.stream_failed(&failure).await,
-        };
-        let epoch = self.begin_list().await?;
-        Ok(State::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
-    }
-
-    /// One line of a streamed list.
-    async fn fill(
-        &mut self,
-        mut stream: Box<Stream>,
-        epoch: u64,
-        mut give_up: Instant,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<State, Closed> {
-        let line = match stream.next(give_up).await {
-            Ok(Next::Line(line)) => line,
-            // Ignored, or longer than one stream lasts: pages end in any case.
-            Ok(Next::Silence | Next::End) => {
-                self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
-            }
-            Err(failure) => return self.stream_failed(&failure).await,
-        };
-        let told = match Event::parse(&line) {
-            Ok(Event::Added(object)) => {
-                give_up = Instant::now() + LIST_IDLE;
-                self.reporter.object();
-                self.sink.listed(object, &mut self.out)
-            }
-            // Between the beginning of the list and its end, things go on happening.
-            Ok(Event::Modified(object)) => self.sink.listed(object, &mut self.out),
-            Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
-            Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
-            Ok(Event::Bookmark { version, ends_list: true }) => {
-                drop(permit);
-                return self.end_list(epoch, version, Some(stream)).await;
-            }
-            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
-                self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
-            }
-            Ok(Event::Error(failure)) | Err(failure) => Err(failure),
-        };
-        self.flush().await?;
-        match told {
-            Ok(()) => Ok(State::Filling { stream, epoch, give_up, permit }),
-            Err(failure) => self.stream_failed(&failure).await,
-        }
-    }
-
-    async fn stream_failed(&mut self, failure: &Failure) -> Result<State, Closed> {
-        if blames_the_stream(failure) {
-            self.stream_failures += 1;
-            // Pages may work where streams do not: behind proxies, or when the watch cache cannot be filled.
-            self.streams = self.stream_failures < STREAM_FAILURES;
-        }
-        self.rest(failure, State::Unlisted(Listing::Streamed)).await
-    }
-
-    async fn begin_pages(&mut self, listing: Listing) -> Result<State, Closed> {
-        let permit = self.list_permit().await?;
-        let epoch = self.begin_list().await?;
-        Ok(State::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
-    }
-
-    /// One page of a list.
-    async fn read_page(
-        &mut self,
-        page: Page,
-        epoch: u64,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<State, Closed> {
-        let permit = match permit {
-            Some(permit) => permit,
-            None => self.list_permit().await?,
-        };
-        let mut body = match page.open(&self.cluster, &self.target).await {
-            Ok(body) => body,
-            Err(failure) => return self.page_failed(page, epoch, &failure).await,
-        };
-        loop {
-            match body.next().await {
-                Ok(Some(object)) => {
-                    self.reporter.object();
-                    let told = self.sink.listed(&object, &mut self.out);
-                    self.flush().await?;
-                    if let Err(failure) = told {
-                        return self.page_failed(page, epoch, &failure).await;
-                    }
-                }
-                Ok(None) => break,
-                Err(failure) => return self.page_failed(page, epoch, &failure).await,
-            }
-        }
-        match body.end() {
-            Ok(end) if end.token.is_empty() => {
-                drop(permit);
-                self.end_list(epoch, end.resource_version, None).await
-            }
-            Ok(end) => {
-                self.attempts = 0;
-                Ok(State::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
-            }
-            Err(failure) => self.page_failed(page, epoch, &failure).await,
-        }
-    }
-
-    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<State, Closed> {
-        if failure.cause == Cause::Gone && page.is_continued() {
-            // What was listed so far is abandoned with its epoch.
-            return Ok(State::Unlisted(page.after_expiry()));
-        }
-        // The same page again: a large list over a poor connection would otherwise never end. The permit is given
-        // back, so that kinds that cannot be listed do not hold up those that can.
-        self.rest(failure, State::Paging { page, epoch, permit: None }).await
-    }
-
-    async fn begin_list(&mut self) -> Result<u64, Closed> {
-        let epoch = self.commons.epochs.fetch_add(1, Ordering::Relaxed) + 1;
-        self.reporter.listing();
-        self.sink.began(epoch, &mut self.out);
-        self.flush().await?;
-        Ok(epoch)
-    }
-
-    async fn end_list(&mut self, epoch: u64, version: String, stream: Option<Box<Stream>>) -> Result<State, Closed> {
-        self.sink.ended(epoch, &version, &mut self.out);
-        self.flush().await?;
-        self.works().await?;
-        self.reporter.listed();
-        Ok(match stream {
-            _ if self.once => State::Done,
-            Some(stream) => State::Following { stream, version, proven: None },
-            None => State::Known { version, refused: 0 },
-        })
-    }
-
-    /// Opens a stream from a version.
-    async fn open(&mut self, version: String, refused: u32) -> Result<State, Closed> {
-        let stay = self.pace.jitter(STREAM_FOR).min(STREAM_FOR);
-        match Stream::open(&self.cluster, &self.target, Some(&version), stay).await {
-            Ok(stream) => {
-                let proven = Some(Instant::now() + PROVEN_AFTER);
-                Ok(State::Following { stream: Box::new(stream), version, proven })
-            }
-            Err(failure) => self.go_on_after(&failure, version, refused).await,
-        }
-    }
-
-    /// One line of a stream.
-    async fn follow(
-        &mut self,
-        mut stream: Box<Stream>,
-        mut version: String,
-        proven: Option<Instant>,
-    ) -> Result<State, Closed> {
-        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue())).await {
-            Ok(Next::Line(line)) => line,
-            Ok(Next::Silence) if proven.is_some() => {
-                self.works().await?;
-                return Ok(State::Following { stream, version, proven: None });
-            }
-            Ok(Next::Silence) => {
-                let failure = Failure::new(Cause::Timeout, "the stream went silent and did not end when it had to");
-                return self.go_on_after(&failure, version, 0).await;
-            }
-            Ok(Next::End) => return self.ended(stream, version).await,
-            Err(failure) => {
-                self.credit(&stream);
-                return self.go_on_after(&failure, version, 0).await;
-            }
-        };
-        let told = match Event::parse(&line) {
-            Ok(Event::Added(object) | Event::Modified(object)) => self.sink.applied(object, &mut self.out),
-            Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
-            Ok(Event::Bookmark { version, .. }) => {
-                self.sink.progressed(&version, &mut self.out);
-                Ok(version)
-            }
-            Ok(Event::Error(failure)) => return self.go_on_after(&failure, version, REFUSALS - 1).await,
-            Err(failure) => Err(failure),
-        };
-        self.flush().await?;
-        match told {
-            Ok(reached) => {
-                if !reached.is_empty() {
-                    version = reached;
-                }
-                if proven.is_some() {
-                    self.works().await?;
-                }
-                Ok(State::Following { stream, version, proven: None })
-            }
-            Err(failure) => self.go_on_after(&failure, version, 0).await,
-        }
-    }
-
-    /// The API server ended the stream in good order.
-    async fn ended(&mut self, stream: Box<Stream>, version: String) -> Result<State, Closed> {
-        if self.credit(&stream) {
-            return Ok(State::Known { version, refused: 0 });
-        }
-        // A proxy that ends every stream at once would otherwise be asked without a pause.
-        let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
-        self.go_on_after(&failure, version, 0).await
-    }
-
-    /// Where to go on after a failure when everything up to `version` is known.
-    async fn go_on_after(&mut self, failure: &Failure, version: String, refused: u32) -> Result<State, Closed> {
-        let relist = match failure.cause {
-            // What is known is too old, or something came that we do not know: only a list helps.
-            // A kind that comes back after a 404 is not the one that we knew.
-            Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::NotFound => true,
-            Cause::ServerError | Cause::Timeout | Cause::Invalid | Cause::Other => {
-                failure.status.is_some() && refused + 1 >= REFUSALS
-            }
-            _ => false,
-        };
-        let next = if relist {
-            State::Unlisted(Listing::Streamed)
-        } else {
-            State::Known { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
-        };
-        self.rest(failure, next).await
-    }
-
     /// Tells the failure and waits before what comes next.
     async fn rest(&mut self, failure: &Failure, next: State) -> Result<State, Closed> {
         self.out.clear();
@@ -490,37 +246,10 @@ impl<S: Sink> Watcher<S> {
         Ok(())
     }
 
-    /// Whether this was a good stream, so that the next failure is the first of its kind.
-    fn credit(&mut self, stream: &Stream) -> bool {
-        let good = stream.age() >= GOOD_STREAM;
-        if good {
-            self.pace.reset();
-        }
-        good
-    }
-
-    async fn list_permit(&self) -> Result<OwnedSemaphorePermit, Closed> {
-        Arc::clone(&self.commons.lists).acquire_owned().await.map_err(|_| Closed)
-    }
-
     async fn flush(&mut self) -> Result<(), Closed> {
         for observation in self.out.drain(..) {
             self.feed.tell(observation).await?;
         }
         Ok(())
     }
-}
-
-/// Whether a page might succeed where this failed: not when the connection, the rights or the kind are missing.
-fn blames_the_stream(failure: &Failure) -> bool {
-    match failure.cause {
-        Cause::ServerError | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => true,
-        Cause::Timeout => failure.status.is_some(),
-        _ => false,
-    }
-}
-
-/// Whether the API server says that it does not know streamed lists, or not for this kind.
-fn refuses_streamed_lists(failure: &Failure) -> bool {
-    matches!(failure.status, Some(400 | 406 | 415 | 422))
 }
