@@ -95,11 +95,23 @@ pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
 /// # Errors
 /// When the text is not JSON.
 pub fn decoded(json: &[u8], key: &HashKey) -> Result<Decoded, DecodeError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let mut decoded = ObjectSeed(key).deserialize(&mut deserializer)?;
-    deserializer.end()?;
+    // Checked as a whole, UTF-8 costs a tenth of what it costs text by text.
+    let mut decoded = match std::str::from_utf8(json) {
+        Ok(text) => whole(ObjectSeed(key), &mut serde_json::Deserializer::from_str(text))?,
+        Err(_) => whole(ObjectSeed(key), &mut serde_json::Deserializer::from_slice(json))?,
+    };
     decoded.object.bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
     Ok(decoded)
+}
+
+/// Decodes a whole text: nothing may follow.
+fn whole<'de, S: DeserializeSeed<'de>, R: serde_json::de::Read<'de>>(
+    seed: S,
+    deserializer: &mut serde_json::Deserializer<R>,
+) -> Result<S::Value, serde_json::Error> {
+    let value = seed.deserialize(&mut *deserializer)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 fn named(decoded: Decoded) -> Result<ObjectView, DecodeError> {
@@ -181,7 +193,7 @@ impl<'de> Shape<'de> for ObjectSeed<'_> {
                     spec_seen = true;
                 }
                 Name::Other => {
-                    let pair = entries.next_value_seed(Leaf::unseen(&hasher, 1, false))?;
+                    let pair = entries.next_value_seed(Leaf::plain(&hasher, 1))?;
                     spec.entry(&hasher, hash, pair);
                     spec_seen = true;
                 }

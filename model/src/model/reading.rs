@@ -101,6 +101,8 @@ reasons! {
     ReadyPending,
     /// A condition that sums up is unknown.
     ReadyUnknown,
+    /// A step on the way is done, and nothing says that all are.
+    StepTrue,
     /// The conditions of parts are true.
     ConditionsTrue,
     /// The condition of a part is unknown.
@@ -158,7 +160,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
     if acknowledged == Acknowledged::No {
-        let seen = object.observed_generation.unwrap_or_default();
+        let seen = object.observed_generation.or_else(|| conditions::newest_generation(object)).unwrap_or_default();
         let words = format!("observedGeneration={seen}, generation={}", object.generation);
         return reading(Verdict::Progressing, Reason::NotAcknowledged, words);
     }
@@ -171,7 +173,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
 }
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {
-    match object.observed_generation {
+    // Many operators say it only in their conditions.
+    match object.observed_generation.or_else(|| conditions::newest_generation(object)) {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
         Some(_) => Acknowledged::No,
         None => Acknowledged::Unsaid,
@@ -182,25 +185,32 @@ fn judge(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
-    let (conditions, whole) = conditions::says(object).unzip();
-    let conditions = conditions.map(|said| lacks(object, profile, said));
-    let whole = whole.unwrap_or_default();
+    let said = conditions::says(object);
+    let whole = said.as_ref().is_some_and(|said| said.whole);
+    let minimal = said.as_ref().is_some_and(|said| said.minimal);
     let phases = facts::phases(object, profile, whole);
+    // A step on the way says less than any phase.
+    let said = said.filter(|said| said.signal.reason != Reason::StepTrue || phases.is_none());
+    let conditions = said.map(|said| lacks(object, profile, said.signal));
     // What is stopped on purpose is not ready.
     if let Some(phase) = phases.as_ref().filter(|phase| phase.says == Says::Rest)
-        && conditions.as_ref().is_some_and(|said| said.reason == Reason::ReadyFalse)
+        && conditions.as_ref().is_some_and(|said| matches!(said.reason, Reason::ReadyFalse | Reason::ReadyPending))
     {
         return Some(phase.clone());
     }
     let said = worst([conditions, phases]);
+    if let Some(said) = said.as_ref().filter(|said| whole && said.says > Says::Done)
+        && matches!(said.reason, Reason::ReadyFalse | Reason::ReadyPending)
+        && facts::scaled_to_zero(object, conditions::rolled_out(object))
+    {
+        return Some(Signal::new(Says::Good, Reason::ScaledToZero, "status.replicas=0"));
+    }
     let said = if whole || said.is_some() { said } else { facts::flags(object) };
-    let counts = if whole { None } else { facts::counts(object, said.is_some()) };
+    let said = if whole { said } else { worst([said, facts::listed_flags(object)]) };
+    let counts = if whole && !minimal { None } else { facts::counts(object, said.is_some()) };
     match worst([said, counts]).or_else(|| facts::schedule(object)) {
         // An error text may be left over from before.
         Some(said) if said.says <= Says::Done => Some(ended(object, profile, said)),
-        Some(said) if said.says == Says::Bad && whole && facts::scaled_to_zero(object) => {
-            Some(Signal::new(Says::Good, Reason::ScaledToZero, "status.replicas=0"))
-        }
         said => worst([said, facts::errors(object)]),
     }
 }

@@ -12,7 +12,7 @@ use super::lint::{Lint, Lints};
 use super::pause::{self, Value};
 use super::shape::{Key, Shape, Take};
 use super::switches::{Place, Switches};
-use super::words;
+use super::words::{self, Hint};
 use super::{MAX_FACT, MAX_ITEMS};
 
 /// Facts deeper in the status than its own fields may not take the room of those.
@@ -37,7 +37,7 @@ pub(super) struct Walk<'w> {
     pub(super) nested: usize,
 }
 
-/// `.spec` and, one level down, the maps in it.
+/// `.spec` and the maps in it that hold switches.
 pub(super) struct Spec<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
     /// The path below the spec, when this is a map in it.
@@ -72,14 +72,7 @@ struct Field<'a, 'w> {
     parent: Option<&'a str>,
     key: &'a str,
     hint: Hint,
-}
-
-/// What a key of the spec promises.
-#[derive(Clone, Copy, Default)]
-struct Hint {
     switches: bool,
-    sizes: bool,
-    wishes: bool,
 }
 
 // === impl Walk ===
@@ -141,7 +134,7 @@ impl<'de> Shape<'de> for Spec<'_, '_> {
     }
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Pair, A::Error> {
-        Leaf::unseen(&self.walk.hasher, 1, false).0.list(items)
+        Leaf::plain(&self.walk.hasher, 1).0.list(items)
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Pair, A::Error> {
@@ -150,15 +143,13 @@ impl<'de> Shape<'de> for Spec<'_, '_> {
         let end = walk.path.len();
         loop {
             let seed = |text: &str| {
-                let hint =
-                    Hint { switches: pause::may_pause(text), sizes: words::sizes(text), wishes: words::wishes(text) };
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
-                (hasher.text(text), hint)
+                (hasher.text(text), words::hint(text), pause::may_pause(text))
             };
-            let Some((hash, hint)) = entries.next_key_seed(Key(seed))? else { break };
+            let Some((hash, hint, switches)) = entries.next_key_seed(Key(seed))? else { break };
             walk.push_key(&key);
-            let value = entries.next_value_seed(Take(Field { walk: &mut *walk, parent, key: &key, hint }))?;
+            let value = entries.next_value_seed(Take(Field { walk: &mut *walk, parent, key: &key, hint, switches }))?;
             walk.path.truncate(end);
             sum.entry(&hasher, hash, value);
         }
@@ -170,23 +161,23 @@ impl<'de> Shape<'de> for Spec<'_, '_> {
 
 impl Field<'_, '_> {
     fn scalar(self, scalar: Scalar<'_>) -> Pair {
-        let Self { walk, parent, key, hint } = self;
+        let Self { walk, parent, key, hint, switches } = self;
         let value = match scalar {
             Scalar::Flag(value) => Some(Value::Flag(value)),
             Scalar::Text(value) => Some(Value::Text(value)),
             _ => None,
         };
-        if let Some(value) = value.filter(|_| hint.switches || hint.wishes)
+        if let Some(value) = value.filter(|_| switches || hint.wishes)
             && pause::by_field(parent, key, value)
         {
             walk.switches.add(Place::Field, &walk.path);
         }
         let kept = match scalar {
             Scalar::Whole(_) => hint.sizes,
-            Scalar::Flag(_) => hint.wishes || hint.switches,
+            Scalar::Flag(_) => hint.wishes || switches,
             // Of the spec only single words, such as a wanted state, are ever kept.
             Scalar::Text(text) => {
-                (hint.wishes || hint.switches) && text.len() <= 32 && text.bytes().all(|b| b.is_ascii_alphabetic())
+                (hint.wishes || switches) && text.len() <= 32 && text.bytes().all(|b| b.is_ascii_alphabetic())
             }
             _ => false,
         };
@@ -227,11 +218,11 @@ impl<'de> Shape<'de> for Field<'_, '_> {
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
         let hasher = self.walk.hasher;
         let (mut sum, mut empty) = (Sum::default(), true);
-        while let Some(item) = items.next_element_seed(Leaf::unseen(&hasher, 2, false))? {
+        while let Some(item) = items.next_element_seed(Leaf::plain(&hasher, 2))? {
             sum.item(&hasher, item, true);
             empty = false;
         }
-        if empty && self.hint.switches && pause::by_field(self.parent, self.key, Value::Empty) {
+        if empty && self.switches && pause::by_field(self.parent, self.key, Value::Empty) {
             self.walk.switches.add(Place::Field, &self.walk.path);
         }
         Ok(sum.list(&hasher))
@@ -239,13 +230,13 @@ impl<'de> Shape<'de> for Field<'_, '_> {
 
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Pair, A::Error> {
         match self.parent {
-            None => Spec { walk: self.walk, parent: Some(self.key) }.map(entries),
+            None if pause::holds_switches(self.key) => Spec { walk: self.walk, parent: Some(self.key) }.map(entries),
             // `updateStrategy.rollingUpdate.paused` is as deep as switches go.
             Some(parent) if !parent.contains('.') && pause::holds_switches(parent) => {
                 let parent = format!("{parent}.{}", self.key);
                 Spec { walk: self.walk, parent: Some(&parent) }.map(entries)
             }
-            Some(_) => Leaf::unseen(&self.walk.hasher, 2, false).0.map(entries),
+            _ => Leaf::plain(&self.walk.hasher, 2).0.map(entries),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! There is no convention, but few words are used for it, and they are enough.
 
-use super::words::split;
+use super::words::{self, split};
 
 /// Words that pause when true.
 const PAUSES: [&str; 12] = [
@@ -67,9 +67,9 @@ pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> boo
 
 /// Whether a map in the spec holds switches for the whole object: `clusterOperation`, `updateStrategy`, `job`.
 pub(super) fn holds_switches(parent: &str) -> bool {
-    split(parent).iter().any(|word| {
+    words::any(parent, |word| {
         matches!(
-            word.as_str(),
+            word,
             "operation"
                 | "operations"
                 | "strategy"

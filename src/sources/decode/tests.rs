@@ -1,25 +1,408 @@
 //! What comes out of objects of all shapes.
 
-use loopwatch_model::observation::{ConditionStatus, FactValue, StatusShape};
+use loopwatch_model::observation::{ConditionStatus, FactValue, ManagerOperation, StatusShape};
+use loopwatch_model::time::{Span, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::*;
 
 const KEY: HashKey = HashKey([7; 16]);
 
-fn view(json: &str) -> ObjectView {
-    object(json.as_bytes(), &KEY).unwrap_or_else(|error| panic!("{json}: {error}"))
+fn view(json: &Value) -> ObjectView {
+    let text = json.to_string();
+    object(text.as_bytes(), &KEY).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn of(spec: &Value, status: &Value) -> ObjectView {
+    view(&json!({"metadata": {"name": "n"}, "spec": spec, "status": status}))
+}
+
+/// The conditions, each as `at/Type=status`.
+fn conditions(status: &Value) -> Vec<String> {
+    let show = |c: &loopwatch_model::observation::Condition| format!("{}/{}={}", c.at, c.r#type, c.status.as_str());
+    of(&json!({}), status).conditions.iter().map(show).collect()
 }
 
 #[test]
-fn smoke() {
-    let view = view(
-        r#"{"apiVersion":"a/v1","kind":"K","metadata":{"name":"n","generation":2},"spec":{"replicas":3,"suspend":true},
-        "status":{"observedGeneration":"2","phase":"Ready","conditions":[{"type":"Ready","status":"True"}]}}"#,
-    );
-    assert_eq!(view.observed_generation, Some(2));
-    assert_eq!(view.conditions[0].status, ConditionStatus::True);
-    assert_eq!(view.fact("status.phase"), Some(&FactValue::Text("Ready".into())));
+fn an_object_is_reduced_to_what_can_be_judged() {
+    let view = view(&json!({
+        "apiVersion": "example.org/v1", "kind": "Shop",
+        "metadata": {
+            "name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "17", "generation": 2,
+            "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
+            "deletionGracePeriodSeconds": 30, "finalizers": ["a.io/f", "b.io/f"],
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"a\":1}"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "ou", "controller": true, "blockOwnerDeletion": true},
+            ],
+            "managedFields": [
+                {"manager": "kubectl", "operation": "Apply", "time": "2026-01-01T00:00:01Z",
+                 "fieldsV1": {"f:spec": {"f:replicas": {}}, "f:metadata": {"f:finalizers": {".": {}}}}},
+                {"manager": "manager", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:02Z",
+                 "fieldsV1": {"f:status": {}, "f:metadata": {"f:finalizers": {"v:\"a.io/f\"": {}}}}},
+            ],
+        },
+        "spec": {"replicas": 3, "password": "hunter2", "deep": {"list": [1, 2]}},
+        "status": {
+            "observedGeneration": 2, "phase": "Ready", "readyReplicas": 3, "url": "https://example.org",
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "AllGood", "message": "fine", "severity": "Info",
+                "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:03Z",
+            }],
+        },
+    }));
+    assert_eq!((view.key.namespace.as_str(), view.key.name.as_str()), ("ns", "n"));
+    assert_eq!((view.uid.as_str(), view.version.as_str(), view.generation), ("u", "17", 2));
+    assert_eq!(view.created, Timestamp::parse("2026-01-01T00:00:00Z"));
+    assert_eq!(view.deleted, Timestamp::parse("2026-01-02T00:00:00Z"));
+    assert_eq!(view.grace, Some(Span::secs(30)));
+    assert_eq!(view.finalizers, ["a.io/f", "b.io/f"]);
+    assert!(view.owners[0].controller && view.owners[0].blocks_deletion && view.owners[0].uid == "ou");
+    let [applier, operator] = &view.managers[..] else { panic!("two managers") };
+    assert_eq!(applier.operation, ManagerOperation::Apply);
+    assert!(applier.owns.spec && !applier.owns.status && !applier.owns.finalizers, "{applier:?}");
+    assert!(!operator.owns.spec && operator.owns.status && operator.owns.finalizers, "{operator:?}");
+    assert_eq!((operator.finalizers[0].as_str(), operator.subresource.as_str()), ("a.io/f", "status"));
+    assert_eq!((view.status, view.observed_generation), (StatusShape::Filled, Some(2)));
+    let condition = &view.conditions[0];
+    assert_eq!((condition.r#type.as_str(), condition.status), ("Ready", ConditionStatus::True));
+    assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("AllGood", "fine"));
+    assert_eq!((condition.observed_generation, condition.changed.is_some()), (Some(2), true));
+    assert_eq!(view.fact("status.phase"), Some(&FactValue::Text("Ready".to_owned())));
     assert_eq!(view.fact("spec.replicas"), Some(&FactValue::Number(3)));
-    assert_eq!(view.paused.as_ref().map(|pause| pause.by.as_str()), Some("spec.suspend"));
-    assert_eq!(view.status, StatusShape::Filled);
+    assert_eq!(view.fact("status.readyReplicas"), Some(&FactValue::Number(3)));
+    assert!(view.lints.is_empty() && view.paused.is_none() && view.bytes > 1000);
+    let kept = serde_json::to_string(&view).expect("a view is JSON");
+    for secret in ["hunter2", "example.org/", "last-applied", "https"] {
+        assert!(!kept.contains(secret), "{secret} in {kept}");
+    }
+}
+
+#[test]
+fn wrong_types_are_absent_and_a_lint() {
+    for (object, lints) in [
+        (json!({"metadata": {"name": "n", "uid": 5}}), "uid"),
+        (json!({"metadata": {"name": "n", "namespace": ["a"]}}), "name"),
+        (json!({"metadata": {"name": "n", "resourceVersion": 17}}), "version"),
+        (json!({"metadata": {"name": "n", "generation": "many"}}), "generation"),
+        (json!({"metadata": {"name": "n", "creationTimestamp": "yesterday"}}), "created"),
+        (json!({"metadata": {"name": "n", "creationTimestamp": null}}), ""),
+        (json!({"metadata": {"name": "n", "deletionTimestamp": {}}}), "deleted"),
+        (json!({"metadata": {"name": "n", "deletionGracePeriodSeconds": []}}), "grace"),
+        (json!({"metadata": {"name": "n", "finalizers": "a"}}), "finalizers"),
+        (json!({"metadata": {"name": "n", "finalizers": ["a", 1, null]}}), "finalizers"),
+        (json!({"metadata": {"name": "n", "ownerReferences": [1]}}), "owners"),
+        (json!({"metadata": {"name": "n", "managedFields": {"a": 1}}}), "managers"),
+        (json!({"metadata": {"name": "n", "annotations": 1, "labels": []}}), "annotations labels"),
+        (json!({"metadata": {"name": "n", "annotations": {"a/paused": {}}}}), "annotations"),
+        (json!({"metadata": {"name": "n"}, "status": "Ready"}), "status"),
+        (json!({"metadata": {"name": "n"}, "status": [1]}), "status"),
+        (json!({"metadata": {"name": "n"}, "status": null}), ""),
+        (json!({"metadata": {"name": "n"}, "status": {"observedGeneration": {}}}), "observed_generation"),
+        (json!({"metadata": {"name": "n"}, "status": {"observedGeneration": "abc"}}), "observed_generation"),
+        (json!({"metadata": {"name": "n"}, "status": {"conditions": "none"}}), "conditions"),
+        (json!({"metadata": {"name": "n"}, "status": {"conditions": [1, [2]]}}), "condition"),
+        (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"status": "True"}]}}), "condition_type"),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "status": "Maybe"}]}}),
+            "condition_status",
+        ),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "lastTransitionTime": "x"}]}}),
+            "condition_time",
+        ),
+        (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "reason": 1}]}}), "condition"),
+        (json!({"metadata": {"name": "n".repeat(300)}}), "long_name"),
+    ] {
+        assert_eq!(view(&object).lints.join(" "), lints, "{object}");
+    }
+}
+
+#[test]
+fn the_observed_generation_has_many_forms() {
+    for (status, generation) in [
+        (json!({"observedGeneration": 3}), Some(3)),
+        (json!({"observedGeneration": "3"}), Some(3)),
+        (json!({"observedGeneration": 0}), None),
+        (json!({"observedGeneration": -1}), None),
+        (json!({"observedGeneration": null}), None),
+        (json!({"lastEvaluatedGeneration": 3}), Some(3)),
+        (json!({"lastHandledGeneration": 1, "observedGeneration": 2}), Some(2)),
+        (json!({"observedGeneration": 2, "reconciledGeneration": 1}), Some(2)),
+        (json!({"nodeClassObservedGeneration": 3}), None),
+        (json!({"child": {"observedGeneration": 3}}), None),
+    ] {
+        assert_eq!(of(&json!({}), &status).observed_generation, generation, "{status}");
+    }
+}
+
+#[test]
+fn conditions_are_found_wherever_they_stand() {
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    for (status, found) in [
+        (json!({"conditions": ready}), vec!["/Ready=true"]),
+        (json!({"conditions": [{"type": "Ready", "status": false}]}), vec!["/Ready=false"]),
+        (json!({"conditions": [{"type": "Ready"}]}), vec!["/Ready=absent"]),
+        (json!({"conditions": {"Ready": {"status": "unknown"}}}), vec!["/Ready=unknown"]),
+        (json!({"conditions": {"Ready": true, "note": "text"}}), vec!["/Ready=true"]),
+        (json!({"conditions": {"type": "Ready", "status": "True"}}), vec!["/Ready=true"]),
+        (json!({"a": {"conditions": ready}, "conditions": ready}), vec!["/Ready=true", "a/Ready=true"]),
+        (json!({"parents": [{}, {"conditions": ready}]}), vec!["parents[1]/Ready=true"]),
+        (json!({"conditionStatus": {"conditions": ready}}), vec!["conditionStatus/Ready=true"]),
+        (json!({"v1beta2": {"conditions": ready}}), vec!["v1beta2/Ready=true"]),
+        (json!({"resourceConditions": ready}), vec!["resourceConditions/Ready=true"]),
+        (json!({"disks": {"d": {"conditions": ready}}}), vec!["disks.d/Ready=true"]),
+        (json!({"addresses": ready}), vec![]),
+    ] {
+        assert_eq!(conditions(&status), found, "{status}");
+    }
+}
+
+#[test]
+fn switches_are_found_and_the_most_telling_one_is_kept() {
+    for (object, by) in [
+        (json!({"metadata": {"name": "n"}, "spec": {"suspend": true}}), Some("spec.suspend")),
+        (json!({"metadata": {"name": "n"}, "spec": {"suspend": false}}), None),
+        (
+            json!({"metadata": {"name": "n"}, "spec": {"clusterOperation": {"stopped": true}}}),
+            Some("spec.clusterOperation.stopped"),
+        ),
+        (
+            json!({"metadata": {"name": "n"}, "spec": {"updateStrategy": {"rollingUpdate": {"paused": true}}}}),
+            Some("spec.updateStrategy.rollingUpdate.paused"),
+        ),
+        (json!({"metadata": {"name": "n"}, "spec": {"backup": {"suspend": true}}}), None),
+        (json!({"metadata": {"name": "n"}, "spec": {"template": {"paused": true}}}), None),
+        (json!({"metadata": {"name": "n"}, "spec": {"managementPolicies": []}}), Some("spec.managementPolicies")),
+        (json!({"metadata": {"name": "n"}, "spec": {"managementPolicies": ["*"]}}), None),
+        (
+            json!({"metadata": {"name": "n", "annotations": {"b.io/paused": "true", "a.io/paused": "true"}}}),
+            Some("annotation a.io/paused"),
+        ),
+        (json!({"metadata": {"name": "n", "labels": {"do_not_reconcile": "true"}}}), Some("label do_not_reconcile")),
+        (
+            json!({"metadata": {"name": "n", "annotations": {"b.io/paused": "true"}}, "spec": {"paused": true}}),
+            Some("spec.paused"),
+        ),
+    ] {
+        assert_eq!(view(&object).paused.map(|pause| pause.by).as_deref(), by, "{object}");
+    }
+}
+
+#[test]
+fn only_a_change_of_meaning_changes_the_settled_hash() {
+    let status = |status: Value| of(&json!({}), &status).hashes;
+    let a = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let later = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});
+    let b = json!({"type": "B", "status": "True"});
+    let base = status(json!({"conditions": [a, b], "n": 1}));
+    for same in [
+        json!({"conditions": [later, b], "n": 1}),
+        json!({"conditions": [b, a], "n": 1}),
+        json!({"conditions": [a, b], "n": 1, "lastChecked": "2026-01-01T00:00:00Z"}),
+        json!({"conditions": [a, b], "n": 1, "lastHeartbeatTime": 1_700_000_000}),
+        json!({"conditions": [a, b], "n": 1, "anything": "2026-01-01T00:00:00.123Z"}),
+    ] {
+        let other = status(same.clone());
+        assert_eq!(other.settled, base.settled, "{same}");
+        assert_ne!(other.status, base.status, "{same}");
+    }
+    for other in [
+        json!({"conditions": [a], "n": 1}),
+        json!({"conditions": [a, b], "n": 2}),
+        json!({"conditions": [a, b], "n": "1"}),
+        json!({"conditions": [a, b], "n": [1]}),
+        json!({"conditions": [a, b], "n": {"n": 1}}),
+        json!({"conditions": [a, b], "n": 1, "m": null}),
+        json!({"conditions": [a, b], "m": 1}),
+    ] {
+        assert_ne!(status(other.clone()).settled, base.settled, "{other}");
+    }
+}
+
+#[test]
+fn hashes_follow_content_and_key_but_not_the_order_of_keys() {
+    let read = |text: &str, key: u8| object(text.as_bytes(), &HashKey([key; 16])).expect("an object").hashes;
+    let one = r#"{"metadata":{"name":"n"},"spec":{"a":1,"b":[1,2]},"status":{"x":1,"y":2}}"#;
+    let other = r#"{"status":{"y":2,"x":1},"spec":{"b":[1,2],"a":1},"metadata":{"name":"other","generation":9}}"#;
+    assert_eq!(read(one, 1), read(other, 1));
+    assert_ne!(read(one, 1).spec, read(one, 2).spec);
+    assert_ne!(read(one, 1).spec, read(&one.replace("[1,2]", "[2,1]"), 1).spec);
+    // Data outside the spec counts as spec: a ConfigMap has nothing else.
+    let map = |value| {
+        of(&json!({}), &json!({})).hashes.spec
+            ^ view(&json!({"metadata": {"name": "n"}, "data": {"k": value}})).hashes.spec
+    };
+    assert_ne!(map("a"), map("b"));
+    // Stable across versions of this program: recordings and checkpoints hold them.
+    assert_eq!(format!("{:016x}", read(one, 1).spec), "1261ff2a8f860364");
+}
+
+#[test]
+fn everything_is_bounded() {
+    let many =
+        |count: usize| (0..count).map(|i| json!({"type": format!("T{i}"), "status": "True"})).collect::<Vec<_>>();
+    let facts: serde_json::Map<_, _> = (0..500).map(|i| (format!("a{i}Phase"), json!("x".repeat(5000)))).collect();
+    let names = (0..500).map(|i| format!("f{i}")).collect::<Vec<_>>();
+    let mut status = facts;
+    status.insert("conditions".to_owned(), json!(many(500)));
+    status.insert("child".to_owned(), json!({"conditions": many(500)}));
+    let owners = names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    let managers = names.iter().map(|name| json!({"manager": name})).collect::<Vec<_>>();
+    let metadata = json!({"name": "n", "finalizers": names, "ownerReferences": owners, "managedFields": managers});
+    let view = view(&json!({"metadata": metadata, "status": status}));
+    assert_eq!((view.conditions.len(), view.facts.len(), view.finalizers.len()), (64, 64, 64));
+    assert_eq!((view.owners.len(), view.managers.len()), (64, 64));
+    assert_eq!(view.lints, ["many_conditions", "many_facts", "many_finalizers", "many_managers", "many_owners"]);
+    assert!(view.conditions.iter().any(|condition| condition.at.is_empty()), "the object's own must have room");
+    assert!(view.facts.iter().all(|fact| matches!(&fact.value, FactValue::Text(text) if text.len() <= 128)));
+}
+
+#[test]
+fn hostile_texts_are_errors_or_views_but_never_a_crash() {
+    let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+    for n in [10, 100, 10_000, 200_000] {
+        for inner in [deep("[", "]", n), deep("{\"a\":", "}", n), deep("{\"conditions\":[", "]}", n)] {
+            for field in ["status", "spec", "data"] {
+                let text = format!(r#"{{"metadata":{{"name":"n"}},"{field}":{{"x":{inner}}}}}"#);
+                let _ = object(text.as_bytes(), &KEY);
+            }
+        }
+    }
+    for text in
+        ["", "{", "nul", "[1,]", "{\"metadata\":{\"name\":\"n\"}} x", "{\"metadata\":{\"name\":\"\u{0}", "\u{feff}{}"]
+    {
+        assert!(matches!(object(text.as_bytes(), &KEY), Err(DecodeError::Json(_))), "{text}");
+    }
+    assert!(matches!(object(b"{\"metadata\":{\"name\":\"\xff\"}}", &KEY), Err(DecodeError::Json(_))));
+    for text in [
+        "{}",
+        "[]",
+        "null",
+        "3",
+        "{\"metadata\":null}",
+        "{\"metadata\":{\"name\":5}}",
+        "{\"metadata\":{\"name\":\"\"}}",
+    ] {
+        assert!(matches!(object(text.as_bytes(), &KEY), Err(DecodeError::Nameless)), "{text}");
+    }
+}
+
+#[test]
+fn a_watch_line_says_what_happened() {
+    let read = |text: &str| watch_line(text.as_bytes(), &KEY);
+    let object = r#"{"metadata":{"name":"n","resourceVersion":"5"},"spec":{"a":1}}"#;
+    for text in [
+        format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"),
+        format!("{{ \"object\" : {object}, \"type\": \"MODIFIED\" }}"),
+    ] {
+        let Ok(WatchEvent::Modified(view)) = read(&text) else { panic!("{text}") };
+        assert_eq!((view.version.as_str(), view.bytes as usize), ("5", object.len()));
+    }
+    assert!(matches!(read(&format!(r#"{{"type":"ADDED","object":{object}}}"#)), Ok(WatchEvent::Added(_))));
+    assert!(matches!(read(&format!(r#"{{"type":"DELETED","object":{object}}}"#)), Ok(WatchEvent::Deleted(_))));
+    let bookmark = |end: &str| {
+        let annotations = format!(r#"{{"k8s.io/initial-events-end":"{end}"}}"#);
+        read(&format!(
+            r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
+        ))
+    };
+    for (end, initial_events_end) in [("true", true), ("false", false)] {
+        let expected = WatchEvent::Bookmark { version: "9".to_owned(), initial_events_end };
+        assert_eq!(bookmark(end).ok(), Some(expected));
+    }
+    let gone = read(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#);
+    let expected = Refusal { code: 410, reason: "Expired".to_owned(), message: "too old".to_owned() };
+    assert_eq!(gone.ok(), Some(WatchEvent::Error(expected)));
+    for text in
+        ["", "{}", "[]", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#]
+    {
+        assert!(read(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_page_hands_over_its_items_one_by_one() {
+    let text = r#"{"kind":"ShopList","metadata":{"resourceVersion":"7","continue":"abc","remainingItemCount":5},
+        "items":[{"metadata":{"name":"a"}},{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
+    let mut seen = Vec::new();
+    let end = page(text.as_bytes(), &KEY, |item| seen.push(item.map(|view| view.key.name).ok()));
+    assert_eq!(seen, [Some("a".to_owned()), None, Some("b".to_owned())]);
+    let expected = Page { version: "7".to_owned(), r#continue: "abc".to_owned(), remaining: Some(5) };
+    assert_eq!(end.ok(), Some(expected));
+    assert!(page(br#"{"items":null}"#, &KEY, |_| ()).is_ok(), "Go writes an empty list as null");
+    assert!(page(br#"{"kind":"Status","code":403}"#, &KEY, |_| ()).is_err());
+    assert!(page(br#"{"items":[{"metadata":{"name":"a"}}"#, &KEY, |_| ()).is_err());
+}
+
+/// Any JSON, with the keys that the decoder knows more often than chance would have them.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+        prop::sample::select(vec!["True", "Ready", "2026-01-01T00:00:00Z", "0", "1/3"]).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 6, |inner| {
+        let key = prop_oneof![
+            prop::sample::select(vec![
+                "metadata",
+                "spec",
+                "status",
+                "conditions",
+                "type",
+                "status",
+                "name",
+                "finalizers",
+                "managedFields",
+                "fieldsV1",
+                "f:metadata",
+                "f:finalizers",
+                "v:\"x\"",
+                "annotations",
+                "a/paused",
+                "suspend",
+                "observedGeneration",
+                "phase",
+                "updateStrategy",
+                "replicas",
+                "generation",
+                "ownerReferences",
+                "parents",
+                "lastTransitionTime",
+            ])
+            .prop_map(str::to_owned),
+            ".{0,8}",
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6).prop_map(|entries| entries.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_decodes(metadata in any_json(), spec in any_json(), status in any_json(), other in any_json()) {
+        let text = json!({"metadata": metadata, "spec": spec, "status": status, "other": other}).to_string();
+        let first = decoded(text.as_bytes(), &KEY).expect("it is JSON");
+        prop_assert_eq!(&first, &decoded(text.as_bytes(), &KEY).expect("it is JSON"));
+        prop_assert!(first.object.lints.is_sorted());
+        let named = object(text.as_bytes(), &KEY);
+        prop_assert_eq!(named.is_ok(), !first.object.key.name.is_empty());
+        // A recorded view reads back as it was.
+        let written = serde_json::to_string(&first.object).expect("a view is JSON");
+        prop_assert_eq!(serde_json::from_str::<ObjectView>(&written).expect("it was written so"), first.object);
+    }
+
+    #[test]
+    fn any_bytes_are_an_error_at_worst(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = object(&bytes, &KEY);
+        let _ = watch_line(&bytes, &KEY);
+        let _ = page(&bytes, &KEY, |_| ());
+    }
 }

@@ -37,10 +37,20 @@ pub(super) fn marks(key: &str) -> bool {
     }
 }
 
-/// Whether a number under this key of the spec says how many there should be.
-pub(super) fn sizes(key: &str) -> bool {
-    matches!(
-        Lower::new(last_word(key)).as_str(),
+/// What a key of the spec promises.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Hint {
+    /// A number there says how many there should be.
+    pub(super) sizes: bool,
+    /// A text or a flag there says which state is wanted.
+    pub(super) wishes: bool,
+}
+
+/// What a key of the spec promises.
+pub(super) fn hint(key: &str) -> Hint {
+    let last = Lower::new(last_word(key));
+    let sizes = matches!(
+        last.as_str(),
         "replicas"
             | "replica"
             | "size"
@@ -50,16 +60,27 @@ pub(super) fn sizes(key: &str) -> bool {
             | "shards"
             | "servers"
             | "count"
-            | "parallelism"
-    )
+            | "partition"
+    );
+    let wishes = matches!(
+        last.as_str(),
+        "state" | "status" | "phase" | "mode" | "strategy" | "policy" | "active" | "running" | "enabled" | "disabled"
+    );
+    Hint { sizes, wishes }
 }
 
-/// Whether a text or a flag under this key of the spec says which state is wanted.
-pub(super) fn wishes(key: &str) -> bool {
-    matches!(
-        Lower::new(last_word(key)).as_str(),
-        "state" | "status" | "phase" | "mode" | "strategy" | "policy" | "active" | "running" | "enabled" | "disabled"
-    )
+/// Whether any word of the key is one of those meant; without an allocation.
+pub(super) fn any(key: &str, meant: impl Fn(&str) -> bool) -> bool {
+    let mut rest = key;
+    while !rest.is_empty() {
+        let word = first_word(rest);
+        if meant(Lower::new(word).as_str()) {
+            return true;
+        }
+        // At least a separator, which is ASCII.
+        rest = &rest[word.len().max(1)..];
+    }
+    false
 }
 
 /// Whether a number under this key of the status is the generation that the operator has seen. Others, such as

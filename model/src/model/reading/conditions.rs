@@ -42,6 +42,8 @@ pub(super) enum Kind {
     Motion,
     /// At rest: `Suspended`.
     Rest,
+    /// A step on the way to what sums up: `Launched`.
+    Step,
     /// Good, going by its form only: `RecommendationProvided`.
     Weak,
     /// Says nothing about health.
@@ -66,6 +68,9 @@ const GOALS: &[&str] = &[
     "successfully",
 ];
 
+/// Types that are true long before all is well.
+const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
+
 /// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
 const NEUTRAL: &[&str] =
     &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
@@ -81,9 +86,15 @@ pub(super) fn kind(r#type: &str) -> Kind {
         if NEUTRAL.contains(&words.get(0)) {
             return Kind::Neutral;
         }
+        if STEPS.contains(&words.get(0)) {
+            return Kind::Step;
+        }
         if words.get(0) == "running" {
             return Kind::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
         }
+    }
+    if words.last().starts_with("warning") {
+        return Kind::Neutral;
     }
     if matches!(words.last(), "stalled" | "terminal") {
         return Kind::Terminal;
@@ -103,8 +114,18 @@ pub(super) fn kind(r#type: &str) -> Kind {
     }
 }
 
+/// What conditions say.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) signal: Signal,
+    /// Whether they sum the object up.
+    pub(super) whole: bool,
+    /// Whether they do so by the least that is needed: `Available` with one replica of three.
+    pub(super) minimal: bool,
+}
+
 /// What all conditions of an object say together, and whether they sum it up.
-pub(super) fn says(object: &ObjectView) -> Option<(Signal, bool)> {
+pub(super) fn says(object: &ObjectView) -> Option<Said> {
     let top = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
@@ -115,7 +136,11 @@ pub(super) fn says(object: &ObjectView) -> Option<(Signal, bool)> {
             places.push(at);
         }
     }
-    places.into_iter().filter_map(|at| group(object, at)).reduce(|(a, whole), (b, also)| (a.worse(b), whole && also))
+    places.into_iter().filter_map(|at| group(object, at)).reduce(|a, b| Said {
+        signal: a.signal.worse(b.signal),
+        whole: a.whole && b.whole,
+        minimal: a.minimal || b.minimal,
+    })
 }
 
 /// Whether conditions under this key of the status are the object's own.
@@ -128,11 +153,11 @@ fn own(key: &str) -> bool {
 }
 
 /// What the conditions at one place say.
-fn group(object: &ObjectView, at: &str) -> Option<(Signal, bool)> {
+fn group(object: &ObjectView, at: &str) -> Option<Said> {
     let mut sum = Sum::default();
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
         let stale = condition.observed_generation.is_some_and(|seen| seen < object.generation);
-        sum.add(condition, stale);
+        sum.add(condition, stale, object.observed_generation.is_some());
     }
     sum.verdict()
 }
@@ -154,8 +179,23 @@ struct Sum {
     /// Work that may mean nothing.
     restless: Option<Signal>,
     rest: Option<Signal>,
+    /// A step on the way.
+    step: Option<Signal>,
+    /// Whether it is in use: a verdict only where there is no other.
+    active: Option<Signal>,
     /// Bad or moving types that say no.
     cleared: Option<Signal>,
+}
+
+/// Whether reason or message say why something is not as it should be.
+fn says_something(condition: &Condition) -> bool {
+    let wrong = |text: &str| matches!(Words::of(text).sense(), Some(Sense::Bad | Sense::Motion | Sense::Lacking));
+    wrong(&condition.reason) || wrong(&condition.message)
+}
+
+/// Whether the type says that the object is in use.
+fn is_active(condition: &Condition) -> bool {
+    condition.r#type.eq_ignore_ascii_case("active")
 }
 
 fn put(slot: &mut Option<Signal>, signal: Signal) {
@@ -168,11 +208,18 @@ fn put(slot: &mut Option<Signal>, signal: Signal) {
 // === impl Sum ===
 
 impl Sum {
-    fn add(&mut self, condition: &Condition, stale: bool) {
+    /// Takes a condition in; `stale` when it is about an earlier generation, `dated` when the status as a whole says
+    /// which generation it is about, so that a root may lag on purpose.
+    fn add(&mut self, condition: &Condition, stale: bool, dated: bool) {
         use ConditionStatus::{Absent, False, True, Unknown};
         let kind = kind(&condition.r#type);
-        if stale && !matches!(kind, Kind::Root(_) | Kind::End) {
-            return; // about an earlier generation; the root is kept, since it may lag on purpose
+        match kind {
+            Kind::Root(place) if stale && !dated => {
+                return self.add_root(place, Signal::new(Says::Motion, Reason::ReadyPending, show(condition)));
+            }
+            Kind::Root(_) | Kind::End => {}
+            _ if stale => return,
+            _ => {}
         }
         let show = || show(condition);
         match (kind, condition.status) {
@@ -182,6 +229,13 @@ impl Sum {
                 let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
                 let says = if failed { Says::Bad } else { Says::Motion };
                 self.add_root(place, Signal::new(says, Reason::ReadyUnknown, show()));
+            }
+            (Kind::Root(place), Absent) => {
+                // Without one of the three statuses only the words count.
+                let signal = denied(condition);
+                if says_something(condition) {
+                    self.add_root(place, signal);
+                }
             }
             (Kind::Part, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
             (Kind::Part, False) => put(&mut self.part, denied(condition)),
@@ -222,9 +276,17 @@ impl Sum {
                 put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
             }
             (Kind::Weak, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
-            (Kind::Weak, False) if Words::of(&condition.reason).sense() == Some(Sense::Bad) => {
-                put(&mut self.part, denied(condition));
+            (Kind::Weak, False) => {
+                if matches!(Words::of(&condition.reason).sense(), Some(Sense::Bad | Sense::Motion)) {
+                    put(&mut self.part, denied(condition));
+                }
             }
+            (Kind::Step, True) => put(&mut self.step, Signal::new(Says::Motion, Reason::StepTrue, show())),
+            (Kind::Step, False) => put(&mut self.part, denied(condition)),
+            (Kind::Neutral, True) if is_active(condition) => {
+                put(&mut self.active, Signal::new(Says::Good, Reason::ConditionsTrue, show()));
+            }
+            (Kind::Neutral, False) if is_active(condition) => put(&mut self.active, denied(condition)),
             (Kind::Rest, True) => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show())),
             (Kind::Neutral, False) if condition.severity == "Error" => {
                 put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show()));
@@ -251,22 +313,39 @@ impl Sum {
         self.root = Some((place, signal));
     }
 
-    /// What the place says, and whether it sums the object up.
-    fn verdict(self) -> Option<(Signal, bool)> {
-        let Self { root, roots, part, end, fault, terminal, motion, over, restless, rest, cleared } = self;
+    fn verdict(self) -> Option<Said> {
+        let Self { root, roots, part, end, fault, terminal, motion, over, restless, rest, step, active, cleared } =
+            self;
         if let Some(signal) = rest.or(terminal) {
-            return Some((signal, true));
+            return Some(Said { signal, whole: true, minimal: false });
         }
-        let whole = root.as_ref().is_some_and(|(place, _)| usize::from(*place) < ROOTS.len()) || end.is_some();
+        let place = root.as_ref().map_or(usize::MAX, |(place, _)| usize::from(*place));
+        let whole = place < ROOTS.len() || end.is_some();
+        let minimal = ROOTS.get(place) == Some(&"available");
         let root = root.map(|(_, signal)| signal);
         let well = |signal: &Option<Signal>| signal.as_ref().is_some_and(|signal| signal.says <= Says::Done);
         // What sums up is explained by its parts, not overruled by them.
         let settled = (whole && well(&root)) || well(&end);
         let part = part.filter(|_| !settled);
         let restless = restless.filter(|_| !settled);
-        let all = [root, roots, end, fault, motion, restless, part, over, cleared];
-        super::signals::worst(all).map(|signal| (signal, whole))
+        let all = [root, roots, end, fault, motion, restless, part, over];
+        let signal = super::signals::worst(all).or(step).or(cleared).or(active)?;
+        Some(Said { signal, whole, minimal })
     }
+}
+
+/// The newest generation that a condition of the object itself is about.
+pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
+    let own = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    own.filter_map(|condition| condition.observed_generation).max()
+}
+
+/// Whether a rollout is said to be over.
+pub(super) fn rolled_out(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| {
+        let over = || Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word));
+        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && over()
+    })
 }
 
 /// What a good type says when it is false: the reason tells waiting from failure.
@@ -287,7 +366,7 @@ fn denied(condition: &Condition) -> Signal {
     });
     let message = Words::of(&condition.message).sense();
     let (says, reason) = match (reason, message) {
-        (Some(Sense::Bad), _) => (Says::Bad, Reason::ReadyFalse),
+        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),
         (Some(Sense::Rest), _) => (Says::Rest, Reason::SuspendedTrue),
         (Some(Sense::Motion | Sense::Lacking), _) => (Says::Motion, Reason::ReadyPending),
         (_, Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),

@@ -136,6 +136,16 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     }))
 }
 
+/// What flags of parts say: one that is not there yet keeps the whole from being there.
+pub(super) fn listed_flags(object: &ObjectView) -> Option<Signal> {
+    let lags = |leaf: &Leaf<'_>| {
+        let part = matches!(leaf.key.get(0), "ready" | "applied" | "healthy" | "synced") && leaf.key.len() == 1;
+        leaf.listed && leaf.depth == 2 && part && *leaf.value == FactValue::Flag(false)
+    };
+    let leaf = leaves(object).find(lags)?;
+    Some(Signal::new(Says::Motion, Reason::FlagFalse, format!("{}=false", leaf.path)))
+}
+
 /// What error texts say: one that is there is meant.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let leaf = leaves(object).find(|leaf| {
@@ -143,6 +153,7 @@ pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
             || (leaf.key.len() > 1
                 && matches!(leaf.key.get(0), "error" | "failure")
                 && matches!(leaf.key.last(), "message" | "reason"));
+        let error = error || leaf.path == "status.error.message";
         leaf.depth <= 2
             && !leaf.listed
             && error
@@ -202,26 +213,25 @@ fn replicas(object: &ObjectView, said: bool) -> Option<Signal> {
         })
     };
     let (wanted, from) = find(WANTED)?;
-    let Some((present, path)) = find(PRESENT) else {
-        let short = || Signal::new(Says::Motion, Reason::CountsShort, format!("{from}={wanted}, none is ready"));
-        return (wanted > 0 && !said).then(short);
-    };
-    if present < wanted {
-        // Those that are there and not healthy are worse than those that are not there yet.
-        let says = if path.ends_with("Healthy") { Says::Bad } else { Says::Motion };
-        return Some(Signal::new(says, Reason::CountsShort, format!("{path}={present} of {from}={wanted}")));
-    }
-    let held = find(HELD).filter(|(held, _)| *held > 0);
-    match (find(UPDATED).filter(|(updated, _)| *updated < wanted), held) {
-        (Some((updated, path)), Some((held, _))) if updated >= wanted - held => Some(Signal::new(
-            Says::Rest,
-            Reason::HeldBack,
-            format!("{path}={updated} of {from}={wanted}, {held} held back"),
-        )),
-        (Some((updated, path)), _) => {
-            Some(Signal::new(Says::Motion, Reason::CountsShort, format!("{path}={updated} of {from}={wanted}")))
+    let of = |(have, path): (i64, &str)| format!("{path}={have} of {from}={wanted}");
+    let held = find(HELD).map_or(0, |(held, _)| held).max(0);
+    let present = find(PRESENT);
+    let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
+    match (present, updated) {
+        (Some(short), _) if short.0 < wanted => {
+            // Those that are there and not healthy are worse than those that are not there yet.
+            let says = if short.1.ends_with("Healthy") { Says::Bad } else { Says::Motion };
+            Some(Signal::new(says, Reason::CountsShort, of(short)))
         }
-        (None, _) => Some(Signal::new(Says::Good, Reason::CountsMet, format!("{path}={present}"))),
+        (_, Some(updated)) if held > 0 && updated.0 >= wanted.saturating_sub(held) => {
+            Some(Signal::new(Says::Rest, Reason::HeldBack, format!("{}, {held} held back", of(updated))))
+        }
+        (Some(_), Some(updated)) => Some(Signal::new(Says::Motion, Reason::CountsShort, of(updated))),
+        (Some((present, path)), None) => Some(Signal::new(Says::Good, Reason::CountsMet, format!("{path}={present}"))),
+        (None, _) if wanted > 0 && !said => {
+            Some(Signal::new(Says::Motion, Reason::CountsShort, format!("{from}={wanted}, none is ready")))
+        }
+        (None, _) => None,
     }
 }
 
@@ -253,12 +263,15 @@ fn ratio(object: &ObjectView) -> Option<Signal> {
 }
 
 /// Whether the counts say that nothing is wanted.
-pub(super) fn scaled_to_zero(object: &ObjectView) -> bool {
+///
+/// A spec that asks for more contradicts them, unless the rollout is over.
+pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
     let number = |path| match object.fact(path) {
         Some(FactValue::Number(number)) => Some(*number),
         _ => None,
     };
-    number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
+    let wanted = number("spec.replicas").unwrap_or(0) > 0 && !rolled_out;
+    !wanted && number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
 }
 
 /// Whether the status is that of something that runs to its end: it has begun, or counts its runs.

@@ -24,16 +24,38 @@ struct Row {
 
 const ORDINARY: Profile = Profile { finishes: false, phases: &[], needs: "" };
 
-/// The states of Gloo as older versions write them, by number (solo-io/solo-apis: api/gloo/core/v1/status.proto).
-const GLOO: Profile =
-    Profile { phases: &[("0", Sense::Motion), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)], ..ORDINARY };
+/// An order is ready before it is finalized, and valid when it is done
+/// (cert-manager/cert-manager: pkg/apis/acme/v1/types_order.go).
+const ORDER: Profile =
+    Profile { finishes: true, phases: &[("ready", Sense::Motion), ("valid", Sense::Done)], ..ORDINARY };
 
-/// `Synced` only says that the last call worked; an object that is not yet `Ready` may lack that condition.
+/// A run that is `ready` has ended (percona/percona-server-mongodb-operator: pkg/apis/psmdb/v1).
+const PERCONA_RUN: Profile = Profile { finishes: true, phases: &[("ready", Sense::Done)], ..ORDINARY };
+
+/// Runs to its end (operator-framework/api: pkg/operators/v1alpha1/installplan_types.go).
+const RUN: Profile = Profile { finishes: true, ..ORDINARY };
+
+/// The states of Gloo, by name or, as older versions write them, by number. `Pending` is what nothing refers to
+/// yet: it rests (solo-io/solo-apis: api/gloo/core/v1/status.proto).
+const GLOO: Profile = Profile {
+    phases: &[("0", Sense::Rest), ("pending", Sense::Rest), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)],
+    ..ORDINARY
+};
+
+/// `Synced` only says that the last call worked; a managed resource that is not yet `Ready` may lack that condition
+/// (crossplane/crossplane: apis/core/v2/condition.go).
 const CROSSPLANE: Profile = Profile { needs: "Ready", ..ORDINARY };
 
+/// The first row that fits counts.
 const TABLE: &[Row] = &[
+    Row { group: "acme.cert-manager.io", kind: "", profile: ORDER },
+    Row { group: "psmdb.percona.com", kind: "PerconaServerMongoDBBackup", profile: PERCONA_RUN },
+    Row { group: "psmdb.percona.com", kind: "PerconaServerMongoDBRestore", profile: PERCONA_RUN },
+    Row { group: "operators.coreos.com", kind: "InstallPlan", profile: RUN },
     Row { group: "gateway.solo.io", kind: "", profile: GLOO },
     Row { group: "gloo.solo.io", kind: "", profile: GLOO },
+    Row { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
+    Row { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },
     Row { group: ".crossplane.io", kind: "", profile: CROSSPLANE },
     Row { group: ".upbound.io", kind: "", profile: CROSSPLANE },
 ];

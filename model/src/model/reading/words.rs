@@ -44,6 +44,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("await*", Motion),
     ("backoff", Bad),
     ("blocked", Bad),
+    ("bootstrap", Motion),
     ("bootstrapped", Good),
     ("bound", Good),
     ("broken", Bad),
@@ -402,6 +403,7 @@ impl Words {
             ("timed", "out") => Some(Bad),
             // Scaling down is not being down.
             ("up" | "down", _) if before.ends_with("ing") => Some(Motion),
+            (_, _) if before == "being" => Some(Motion),
             // New what?
             ("new", _) if self.count > 1 => None,
             (word, _) => word_sense(word),
@@ -432,5 +434,56 @@ pub(super) fn word_sense(word: &str) -> Option<Sense> {
         Some((_, sense)) => Some(*sense),
         None if word.len() > 4 && word.ends_with("ing") && !STILL.contains(&word) => Some(Motion),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_no_stem_hides_behind_another_entry() {
+        for pair in WORDS.windows(2) {
+            let [(a, _), (b, _)] = pair else { continue };
+            assert!(a.trim_end_matches('*') < b.trim_end_matches('*'), "{a} before {b}");
+            assert!(!a.ends_with('*') || !b.starts_with(a.trim_end_matches('*')), "{b} is hidden by {a}");
+        }
+    }
+
+    #[test]
+    fn compounds_mean_what_their_head_means() {
+        for (text, sense) in [
+            ("FetchFailed", Some(Bad)),
+            ("RUNNING", Some(Good)),
+            ("in_progress", Some(Motion)),
+            ("APIServerAvailable", Some(Good)),
+            ("Cluster in healthy state", Some(Good)),
+            ("WaitingForFailedPods", Some(Motion)),
+            ("FailedToWait", Some(Bad)),
+            ("ReadyToStart", Some(Motion)),
+            ("NotReady", Some(Lacking)),
+            ("NotAllPodsReady", Some(Lacking)),
+            ("NotAllowedByListeners", Some(Bad)),
+            ("NoErrors", Some(Good)),
+            ("NotProgressing", None),
+            ("ContinuousArchivingSuccess", Some(Good)),
+            ("FinalizingPartiallyFailed", Some(Motion)),
+            ("PartiallyFailed", Some(Bad)),
+            ("failing over", Some(Motion)),
+            ("ScalingDown", Some(Motion)),
+            ("down", Some(Lacking)),
+            ("OutOfSync", Some(Lacking)),
+            ("InSync", Some(Good)),
+            ("up-to-date", Some(Good)),
+            ("TimedOut", Some(Bad)),
+            ("New", Some(Motion)),
+            ("NewReplicaSetAvailable", Some(Good)),
+            ("Resource is being created", Some(Motion)),
+            ("HEALTH_ERR", Some(Bad)),
+            ("Überraschung", None),
+            ("", None),
+        ] {
+            assert_eq!(Words::of(text).sense(), sense, "{text}");
+        }
     }
 }
