@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use loopwatch_model::finding::{Change, News};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Observation, Probe, SourceId};
+use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{Config, DEFAULT_LISTEN};
-use crate::export::http::{self, Server};
+use crate::export::{self, Exporter, ObjectSeries, http};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, Options, Supervisor};
+use crate::telemetry::SelfMetrics;
 
 mod memory;
 mod state;
@@ -45,7 +46,8 @@ pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Watches, judges and exports until told to stop. Never returns for any other reason.
 pub async fn run(config: Config, problems: Vec<String>) {
-    let Config { access, namespaces, watch, max_watches, settings, listen, expose_ui, object_series, state_dir } = config;
+    let Config { access, namespaces, watch, max_watches, settings, listen, expose_ui, object_series, state_dir } =
+        config;
     let settings = memory::bounded(settings);
     let stop = stop_signal();
     let mut model = Model::new(settings);
@@ -54,9 +56,9 @@ pub async fn run(config: Config, problems: Vec<String>) {
         state::restore(dir, &mut model);
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
-    let server = Server::new(model.clone(), object_series, expose_ui);
+    let exporter = exporter(model.clone(), object_series, expose_ui);
     let listen = listen.unwrap_or_else(default_listen);
-    let serving = tokio::spawn(serve(listen, server, stop.clone()));
+    let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
     tell_problems(&feed, problems).await;
 
     let (ask, questions) = tokio::sync::mpsc::channel(64);
@@ -106,14 +108,14 @@ pub async fn pump(
     let clock = SystemClock::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
-        let due = lock(&model).next_due().map(|due| due.since(clock.now()));
+        let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
         let timer = tokio::time::sleep(Duration::from_millis(due.map_or(60_000, |span| span.0.unsigned_abs())));
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
                 return (tap, Ended::Dry);
             },
-            () = timer => batch.push((clock.now(), Observation::Tick)),
+            () = timer => batch.push((clock.wall(), Observation::Tick)),
         }
         if let Some(tap) = tap.as_mut()
             && let Err(error) = batch.iter().try_for_each(|(at, observation)| tap.writer.write(*at, observation))
@@ -127,7 +129,7 @@ pub async fn pump(
             }
             (model.probes(), model.news())
         };
-        probes.into_iter().for_each(|probe| drop(ask(probe))); // one that finds no room is asked again in a minute
+        probes.into_iter().for_each(|probe| _ = ask(probe)); // one that finds no room is asked again in a minute
         news.iter().for_each(log_news);
         if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
             return (tap, Ended::Full);
@@ -152,13 +154,13 @@ pub fn channel() -> (Feed, Observations) {
 }
 
 /// Serves until told to stop. A port that is taken is tried again: exiting would not free it.
-pub async fn serve(listen: std::net::SocketAddr, server: Server, stop: CancellationToken) {
+pub async fn serve(listen: std::net::SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
         match TcpListener::bind(listen).await {
             Ok(listener) => {
                 info!(address = %listener.local_addr().unwrap_or(listen), "listening");
-                return http::serve(listener, server, stop).await;
+                return http::serve(listener, exporter, stop.cancelled_owned()).await;
             }
             Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
         }
@@ -167,6 +169,14 @@ pub async fn serve(listen: std::net::SocketAddr, server: Server, stop: Cancellat
         }
         wait = (wait * 2).min(RETRY.1);
     }
+}
+
+/// What shows a model.
+#[must_use]
+pub fn exporter(model: SharedModel, object_series: ObjectSeries, expose_ui: bool) -> Arc<Exporter> {
+    let max_object_series = lock(&model).settings().limits.object_series;
+    let options = export::Options { object_series, max_object_series, expose_ui };
+    Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), options))
 }
 
 /// The address to listen on when nobody named one.
@@ -239,12 +249,23 @@ async fn start_sources(access: &crate::sources::Access, options: Options, feed: 
             }
             Err(error) => {
                 warn!(%error, retry_in = ?wait, "cannot connect");
-                let failure = Failure::new(error.cause(), error.to_string());
+                let failure = Failure::new(cause(&error), error.to_string());
                 feed.failed(SourceId::Discovery, &failure).await.ok()?;
             }
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(RETRY.1);
+    }
+}
+
+/// What could not even be tried is a matter of configuration; the rest is told by the API server.
+fn cause(error: &ConnectError) -> Cause {
+    match error {
+        ConnectError::Unreachable { failure, .. } | ConnectError::Operator { failure, .. } => failure.cause,
+        ConnectError::NothingFound { .. }
+        | ConnectError::Kubeconfig { .. }
+        | ConnectError::InCluster(_)
+        | ConnectError::Client { .. } => Cause::Invalid,
     }
 }
 

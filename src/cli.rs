@@ -70,7 +70,7 @@ struct LogFlags {
     #[arg(long, value_name = "FILTER", env = "LOOPWATCH_LOG", global = true, help_heading = "Logging")]
     log: Option<String>,
     /// How to log: text or json [default: text]
-    #[arg(long, value_name = "FORMAT", env = "LOOPWATCH_LOG_FORMAT", global = true, help_heading = "Logging")]
+    #[arg(long, value_name = "FORMAT", env = "LOOPWATCH_LOG_FORMAT", global = true, value_parser = log_format, help_heading = "Logging")]
     log_format: Option<LogFormat>,
 }
 
@@ -83,7 +83,8 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Err(error) => return refuse(&error),
     };
     let quiet = !matches!(cli.command, Command::Run(_) | Command::Record(_));
-    let filter = cli.log.log.unwrap_or_else(|| if quiet { "warn" } else { crate::telemetry::DEFAULT_FILTER }.to_owned());
+    let filter =
+        cli.log.log.unwrap_or_else(|| if quiet { "warn" } else { crate::telemetry::DEFAULT_FILTER }.to_owned());
     let mut problems = problems;
     if let Err(error) = crate::telemetry::init_logs(&filter, cli.log.log_format.unwrap_or_default()) {
         problems.push(error.to_string());
@@ -137,10 +138,19 @@ fn leave_out(arguments: &mut Vec<std::ffi::OsString>, error: &clap::Error) -> bo
         *text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
     let Some(position) = arguments.iter().skip(1).position(is_named).map(|p| p + 1) else { return false };
-    let takes_value = error.get(ContextKind::InvalidValue).is_some() && !arguments[position].to_string_lossy().contains('=');
+    let takes_value =
+        error.get(ContextKind::InvalidValue).is_some() && !arguments[position].to_string_lossy().contains('=');
     let end = (position + 1 + usize::from(takes_value)).min(arguments.len());
     arguments.drain(position..end);
     true
+}
+
+fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("{text:?} is neither text nor json")),
+    }
 }
 
 fn refuse(error: &clap::Error) -> ExitCode {
@@ -160,9 +170,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
 /// What is wrong, and the nearest valid name, in one line.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
-    let lines = text.lines().map(str::trim).filter(|line| {
-        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
-    });
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
     let joined = lines.collect::<Vec<_>>().join("; ");
     joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ")
 }

@@ -15,6 +15,7 @@ pub mod view; // how exporters look at the model
 pub mod prometheus; // the two text formats
 pub mod summary; // what page, report and API say alike
 pub mod json; // what is promised to scripts
+pub mod report; // what the terminal shows
 pub mod page; // what people look at
 mod exporter; // what they share
 pub mod http; // the server

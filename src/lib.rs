@@ -9,7 +9,13 @@
 //!
 //! Only `sources` and `export` touch the world and may fail. The model, package `loopwatch-model`, is arithmetic: it
 //! reads no clock, does no I/O, and gives the same answer for the same observations, live or replayed.
+//!
+//! Read the modules in this order:
 
-pub mod export;
-pub mod sources;
-pub mod telemetry;
+pub mod sources; // where observations come from
+pub mod recording; // how they are kept
+pub mod export; // where snapshots go
+pub mod telemetry; // our own logs and metrics
+pub mod config; // flags, environment and file
+pub mod app; // the wiring
+pub mod cli; // one file per command

@@ -38,7 +38,8 @@ impl Writer {
     pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
         let file = BufWriter::new(File::create_new(path)?);
         let packed = path.extension().is_some_and(|extension| extension == "gz");
-        let out = if packed { Output::Packed(GzEncoder::new(file, Compression::default())) } else { Output::Plain(file) };
+        let out =
+            if packed { Output::Packed(GzEncoder::new(file, Compression::default())) } else { Output::Plain(file) };
         let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
         writer.line(&Header {
             loopwatch_recording: RECORDING_VERSION,

@@ -16,6 +16,8 @@ pub mod decode;
 pub mod failure;
 pub mod feed;
 pub mod options;
+pub mod replay;
+pub mod snapshot;
 pub mod supervisor;
 pub mod sync;
 

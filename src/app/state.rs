@@ -50,7 +50,7 @@ fn write(dir: &Path, model: &Model) -> std::io::Result<()> {
         _ => {}
     }
     let mut writer = Writer::create(&new, model.settings(), None)?;
-    writer.write(SystemClock::new().now(), &Observation::Restored(Box::new(model.checkpoint())))?;
+    writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(model.checkpoint())))?;
     writer.finish()?;
     std::fs::rename(new, dir.join(FILE))
 }

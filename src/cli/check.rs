@@ -71,7 +71,7 @@ pub(super) fn check(args: CheckArgs) -> anyhow::Result<u8> {
 
 fn judge_dump(path: &Path, at: Option<Timestamp>, config: Config) -> anyhow::Result<Model> {
     let snapshot = Snapshot::read(path, &app::hash_key())?;
-    let now = SystemClock::new().now();
+    let now = SystemClock::new().wall();
     // A dump is often looked at long after it was taken: by its own clock nothing has become overdue since.
     let at = at.or(snapshot.newest()).unwrap_or(now).min(now);
     for problem in &snapshot.problems {
@@ -104,11 +104,13 @@ async fn look(config: Config, timeout: Duration) -> anyhow::Result<Model> {
     let handle = Supervisor::start(cluster, options, feed);
     let pump = tokio::spawn(app::pump(observations, model.clone(), None, |_| false));
     if tokio::time::timeout(timeout, wait_and_tell(&handle)).await.is_err() {
-        super::complain(&format!("gave up after {timeout:?}; what was not listed by then is missing (--timeout, --watch)"));
+        super::complain(&format!(
+            "gave up after {timeout:?}; what was not listed by then is missing (--timeout, --watch)"
+        ));
     }
     handle.shutdown().await;
     pump.await?;
-    app::lock(&model).apply(SystemClock::new().now(), Observation::Tick);
+    app::lock(&model).apply(SystemClock::new().wall(), Observation::Tick);
     let model = Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
     Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
@@ -145,7 +147,8 @@ fn every_row(model: &Model) -> Vec<ObjectRow> {
 }
 
 fn instant(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text).ok_or_else(|| format!("{text:?} is not a time as in RFC 3339, for example 2026-01-31T12:00:00Z"))
+    Timestamp::parse(text)
+        .ok_or_else(|| format!("{text:?} is not a time as in RFC 3339, for example 2026-01-31T12:00:00Z"))
 }
 
 fn severity(text: &str) -> Result<Severity, String> {

@@ -95,7 +95,7 @@ async fn record_segment(
     let create = || -> std::io::Result<Writer> {
         let model = app::lock(model);
         let mut writer = Writer::create(segment.output, model.settings(), segment.key)?;
-        writer.write(SystemClock::new().now(), &Observation::Restored(Box::new(model.checkpoint())))?;
+        writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(model.checkpoint())))?;
         Ok(writer)
     };
     let writer = create().with_context(|| format!("cannot create {shown}"))?;
@@ -103,11 +103,14 @@ async fn record_segment(
     let handle = Supervisor::start(server.clone(), options, feed);
     let tap = Tap { writer, max_bytes: segment.max_bytes };
     let (asked, mut questions) = tokio::sync::mpsc::channel(64);
-    let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(tap), move |probe| asked.try_send(probe).is_ok()));
+    let mut pump =
+        tokio::spawn(app::pump(observations, model.clone(), Some(tap), move |probe| asked.try_send(probe).is_ok()));
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),
-            Some(probe) = questions.recv() => drop(handle.ask(probe)),
+            Some(probe) = questions.recv() => if !handle.ask(probe) {
+                tracing::debug!("too many questions wait; the model asks again");
+            },
             () = stop.cancelled() => break None,
         }
     };

@@ -14,7 +14,7 @@ use super::story::{self, Story};
 use super::{FINE, FOUND};
 use crate::app;
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
-use crate::export::http::Server;
+use crate::export::prometheus::Format as TextFormat;
 use crate::export::report::{self, Format};
 use crate::sources::replay::{Recording, Unreadable};
 
@@ -61,7 +61,10 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
     let snapshot = model.snapshot();
     let found = snapshot.findings.iter().any(|f| f.info().severity <= Severity::Warning);
     match args.output {
-        Output::Metrics => super::say(&Server::new(Arc::new(Mutex::new(model)), config.object_series, false).metrics_text()),
+        Output::Metrics => {
+            let exporter = app::exporter(Arc::new(Mutex::new(model)), config.object_series, false);
+            super::say(&exporter.render(TextFormat::Text004).into_text());
+        }
         Output::Json => super::say(&report::json(&snapshot, None)),
         Output::Table | Output::Markdown => {
             let format = if matches!(args.output, Output::Markdown) { Format::Markdown } else { Format::Table };
@@ -103,8 +106,8 @@ pub(super) fn tell(unreadable: &Unreadable) {
 pub(super) fn serve_end(model: Model, config: &Config) -> anyhow::Result<u8> {
     app::runtime()?.block_on(async {
         let model = Arc::new(Mutex::new(model));
-        let server = Server::new(model, config.object_series, config.expose_ui);
-        story::serve_and_tell(config.listen, server, app::stop_signal()).await
+        let exporter = app::exporter(model, config.object_series, config.expose_ui);
+        story::serve_and_tell(config.listen, exporter, app::stop_signal()).await
     })?;
     Ok(FINE)
 }
@@ -112,9 +115,9 @@ pub(super) fn serve_end(model: Model, config: &Config) -> anyhow::Result<u8> {
 async fn serve_playing(recording: Recording, model: Model, config: &Config, speed: f64) -> anyhow::Result<u8> {
     let model = Arc::new(Mutex::new(model));
     let stop = app::stop_signal();
-    let server = Server::new(model.clone(), config.object_series, config.expose_ui);
+    let exporter = app::exporter(model.clone(), config.object_series, config.expose_ui);
     let playing = tokio::spawn(play_slowly(recording, model, speed.clamp(0.01, 1e6)));
-    story::serve_and_tell(config.listen, server, stop).await?;
+    story::serve_and_tell(config.listen, exporter, stop).await?;
     playing.abort();
     Ok(FINE)
 }

@@ -7,7 +7,7 @@ use loopwatch_model::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::export::http::{self, Server};
+use crate::export::{Exporter, http};
 
 /// Lines told; a recording of weeks has more news than anybody reads.
 const MAX_LINES: usize = 200;
@@ -57,9 +57,15 @@ fn line(news: &News, first: Timestamp) -> String {
 
 /// Serves until interrupted, on the given address or on the usual port of this machine alone; when that is taken, on
 /// any free one. Says where.
-pub(super) async fn serve_and_tell(listen: Option<SocketAddr>, server: Server, stop: CancellationToken) -> anyhow::Result<()> {
+pub(super) async fn serve_and_tell(
+    listen: Option<SocketAddr>,
+    exporter: std::sync::Arc<Exporter>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let listener = match listen {
-        Some(address) => TcpListener::bind(address).await.map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?,
+        Some(address) => {
+            TcpListener::bind(address).await.map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?
+        }
         None => match TcpListener::bind(("127.0.0.1", 9917)).await {
             Ok(listener) => listener,
             Err(_) => TcpListener::bind(("127.0.0.1", 0)).await?,
@@ -67,6 +73,6 @@ pub(super) async fn serve_and_tell(listen: Option<SocketAddr>, server: Server, s
     };
     let address = listener.local_addr()?;
     super::say(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
-    http::serve(listener, server, stop).await;
+    http::serve(listener, exporter, stop.cancelled_owned()).await;
     Ok(())
 }

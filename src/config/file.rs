@@ -78,7 +78,8 @@ impl File {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let value: Value = serde_saphyr::from_str(text).map_err(|e| Problem(format!("not YAML: {}", first_line(&e))))?;
+        let value: Value =
+            serde_saphyr::from_str(text).map_err(|e| Problem(format!("not YAML: {}", first_line(&e))))?;
         let entries = match value {
             Value::Null => return Ok(Self::default()),
             Value::Object(entries) => entries,
@@ -102,7 +103,8 @@ fn check_settings(key: &str, value: &Value) -> Result<(), Problem> {
     let Value::Object(settings) = value else { return Ok(()) };
     let Ok(Value::Object(defaults)) = serde_json::to_value(Settings::default()) else { return Ok(()) };
     let names: Vec<&str> = defaults.keys().map(String::as_str).collect();
-    let limits: Vec<&str> = defaults["limits"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let limits: Vec<&str> =
+        defaults["limits"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let inner = settings.get("limits").and_then(Value::as_object).into_iter().flatten();
     let unknown_setting = settings.keys().find(|name| key == "settings" && !names.contains(&name.as_str()));
     let unknown_limit = inner.map(|(name, _)| name).find(|name| key == "settings" && !limits.contains(&name.as_str()));

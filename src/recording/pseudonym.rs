@@ -6,7 +6,8 @@
 use std::hash::Hasher;
 
 use loopwatch_model::observation::{
-    Answer, FactValue, LeaseView, Observation, ObjectKey, ObjectView, Probe, RightsView, Scope, SourceId, WatchId, WatchedKind,
+    Answer, FactValue, LeaseView, ObjectKey, ObjectView, Observation, Probe, RightsView, Scope, SourceId, WatchId,
+    WatchedKind,
 };
 use siphasher::sip::SipHasher24;
 
@@ -41,7 +42,9 @@ impl Pseudonyms {
             Observation::Deleted { watch, key, version } => {
                 Observation::Deleted { watch: self.watch(&watch), key: self.object_key(key), version }
             }
-            Observation::Progressed { watch, version } => Observation::Progressed { watch: self.watch(&watch), version },
+            Observation::Progressed { watch, version } => {
+                Observation::Progressed { watch: self.watch(&watch), version }
+            }
             Observation::RightsReviewed(view) => {
                 Observation::RightsReviewed(RightsView { namespace: self.namespace(&view.namespace), ..view })
             }
@@ -134,7 +137,8 @@ mod tests {
     fn names_are_replaced_alike_everywhere_and_messages_are_gone() {
         let pseudonyms = Pseudonyms::new([7; 16]);
         let key = ObjectKey { namespace: "team-a".into(), name: "payroll".into() };
-        let condition = loopwatch_model::observation::Condition { message: "payroll is broken".into(), ..Default::default() };
+        let condition =
+            loopwatch_model::observation::Condition { message: "payroll is broken".into(), ..Default::default() };
         let object = ObjectView { key: key.clone(), conditions: vec![condition], ..Default::default() };
         let watch = WatchId("widgets.example.io/team-a".into());
         let applied = pseudonyms.of(Observation::Applied { watch: watch.clone(), object: Box::new(object) });

@@ -45,7 +45,9 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// The first line is not a header.
-    #[error("{path} is not a loopwatch recording: line 1 is not its header ({reason}); record one with `loopwatch record -o FILE`")]
+    #[error(
+        "{path} is not a loopwatch recording: line 1 is not its header ({reason}); record one with `loopwatch record -o FILE`"
+    )]
     NotARecording {
         /// The file.
         path: String,
@@ -53,7 +55,9 @@ pub enum RecordingError {
         reason: String,
     },
     /// A newer program wrote it.
-    #[error("{path} is a recording of version {found}, this program reads up to version {RECORDING_VERSION}; use a newer loopwatch")]
+    #[error(
+        "{path} is a recording of version {found}, this program reads up to version {RECORDING_VERSION}; use a newer loopwatch"
+    )]
     TooNew {
         /// The file.
         path: String,
@@ -201,7 +205,8 @@ mod tests {
     #[test]
     fn a_line_without_end_does_not_fill_the_memory() {
         let long = "x".repeat(MAX_LINE + 10);
-        let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n")).expect("a recording");
+        let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n"))
+            .expect("a recording");
         assert_eq!(recording.by_ref().count(), 1);
         assert_eq!(recording.unreadable().count, 1);
     }

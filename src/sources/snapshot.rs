@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use loopwatch_model::observation::{
-    Cause, Observation, ObjectView, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
+    Cause, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
@@ -103,13 +103,18 @@ impl Snapshot {
     /// The dump as observations, in the order in which a watch would have told them.
     #[must_use]
     pub fn observations(self) -> Vec<Observation> {
-        let kinds: Vec<WatchedKind> =
-            self.objects.iter().map(|((group, kind), (version, objects))| watched(group, version, kind, objects)).collect();
+        let kinds: Vec<WatchedKind> = self
+            .objects
+            .iter()
+            .map(|((group, kind), (version, objects))| watched(group, version, kind, objects))
+            .collect();
         let mut told = vec![Observation::KindsDiscovered(kinds.clone())];
         for (kind, (_, objects)) in kinds.into_iter().zip(self.objects.into_values()) {
             let watch = kind.watch;
             told.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
-            let listed = objects.into_iter().map(|object| Observation::Listed { watch: watch.clone(), object: Box::new(object) });
+            let listed = objects
+                .into_iter()
+                .map(|object| Observation::Listed { watch: watch.clone(), object: Box::new(object) });
             told.extend(listed);
             told.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
@@ -254,7 +259,8 @@ fn documents(text: &str) -> Vec<(usize, &str)> {
 
 fn files(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     entries.sort();
     for path in entries {
         let is_dump = path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
@@ -298,6 +304,10 @@ mod tests {
         assert_eq!(snapshot.len(), 1);
         assert_eq!(snapshot.problems.len(), 2, "{:?}", snapshot.problems);
         assert!(snapshot.problems[0].contains("document at line 1"), "{:?}", snapshot.problems);
-        assert!(snapshot.problems[1].contains("line 6") || snapshot.problems[1].contains("line 7"), "{:?}", snapshot.problems);
+        assert!(
+            snapshot.problems[1].contains("line 6") || snapshot.problems[1].contains("line 7"),
+            "{:?}",
+            snapshot.problems
+        );
     }
 }
