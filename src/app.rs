@@ -245,6 +245,7 @@ async fn start_sources(access: &crate::sources::Access, options: Options, feed: 
         match Cluster::connect(access).await {
             Ok(cluster) => {
                 info!(server = cluster.url(), "watching");
+                feed.recovered(SourceId::Discovery).await.ok()?;
                 return Some(Supervisor::start(cluster, options, feed));
             }
             Err(error) => {

@@ -55,7 +55,7 @@ pub enum ConnectError {
         looked: String,
     },
     /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig {file}: {source}")]
+    #[error("cannot use the kubeconfig {file}: {}", first_line(source))]
     Kubeconfig {
         /// Which file or files.
         file: String,
@@ -93,6 +93,11 @@ pub enum ConnectError {
         /// What went wrong.
         failure: Failure,
     },
+}
+
+/// A parser shows the lines around an error, and those of a kubeconfig hold tokens: only the first line is told.
+fn first_line(error: &kube::config::KubeconfigError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// A connection that is not there after this long will not come.
