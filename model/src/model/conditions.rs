@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::desk::{Desk, Seen};
 use super::intern::{Shape, Symbol};
+use super::reading;
 use super::store::{History, Transitions};
 use crate::observation::{ConditionStatus, FactValue, ObjectView};
 use crate::time::{Span, Timestamp};
@@ -145,7 +146,7 @@ impl Desk<'_> {
         }
         for (condition, status) in after {
             let earlier = before.iter().find(|(other, _)| other == condition).map(|(_, status)| *status);
-            if earlier.is_none_or(|earlier| earlier == *status) || !decides(condition) {
+            if earlier.is_none_or(|earlier| earlier == *status) || !reading::decides(condition) {
                 continue;
             }
             let known =
@@ -204,11 +205,6 @@ pub(crate) fn phase(view: &ObjectView) -> &str {
         _ => None,
     });
     words.into_iter().next().unwrap_or_default()
-}
-
-/// Whether a condition says how the object is, rather than how busy: only those can flap.
-pub(crate) fn decides(condition: &str) -> bool {
-    !matches!(condition, "Active" | "Progressing" | "Reconciling" | "Paused" | "Suspended")
 }
 
 /// Whether a condition is not as it should be, whichever way it is meant: for finding when the goal was lost.

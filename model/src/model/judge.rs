@@ -3,7 +3,7 @@
 //! The same function serves events and timers, so that it does not matter which of them comes first.
 
 use super::desk::Desk;
-use super::reading::Verdict;
+use super::reading::{self, Verdict};
 use super::store::{Debt, Obligation};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::StatusSchema;
@@ -191,7 +191,8 @@ impl Desk<'_> {
     }
 
     fn phase_stuck_at(&self) -> Option<Timestamp> {
-        let passing = self.record.verdict == Verdict::Progressing && !self.texts.get(self.record.phase).is_empty();
+        let phase = self.texts.get(self.record.phase);
+        let passing = self.record.verdict == Verdict::Progressing && !phase.is_empty() && !reading::may_last(phase);
         let since = self.in_phase_since().filter(|_| passing)?;
         let deadline = self.kind.deadline(self.settings).0;
         Some(since.after(self.settings.phase_stuck_after.max(deadline)))

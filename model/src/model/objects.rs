@@ -358,7 +358,7 @@ impl Desk<'_> {
 fn lost(view: &ObjectView, verdict: Verdict, acknowledged: Acknowledged) -> Option<Timestamp> {
     let wrong = matches!(verdict, Verdict::Progressing | Verdict::Failed) && acknowledged != Acknowledged::No;
     let top_level = view.conditions.iter().filter(|c| c.at.is_empty() && conditions::is_false(c.status));
-    top_level.filter(|c| wrong && conditions::decides(&c.r#type)).filter_map(|c| c.changed).min()
+    top_level.filter(|c| wrong && reading::decides(&c.r#type)).filter_map(|c| c.changed).min()
 }
 
 /// Since when an object is as it is, when it is seen for the first time: the newest change that it tells of.

@@ -151,6 +151,18 @@ reasons! {
     CountsShort,
 }
 
+/// Whether a condition says how the object is, rather than how busy it is: only those can flap or be lost.
+pub(crate) fn decides(condition: &str) -> bool {
+    use conditions::Kind::{Fault, Lack, Part, Root, Terminal};
+    matches!(conditions::kind(condition), Root(_) | Part | Fault | Terminal | Lack)
+}
+
+/// Whether an object may stay in a phase for ever, going by the word alone.
+pub(crate) fn may_last(phase: &str) -> bool {
+    use words::Sense::{Done, Good, Rest};
+    matches!(words::Words::of(phase).sense(), Some(Good | Done | Rest))
+}
+
 /// Reads the status of one object.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
