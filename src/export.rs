@@ -15,8 +15,9 @@ pub mod view; // how exporters look at the model
 pub mod prometheus; // the two text formats
 pub mod summary; // what page, report and API say alike
 pub mod json; // what is promised to scripts
-pub mod report; // what the terminal shows
 pub mod page; // what people look at
+pub mod report; // what `check` and `replay` say
+pub mod docs; // what is documented from the table of findings
 mod exporter; // what they share
 pub mod http; // the server
 

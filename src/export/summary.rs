@@ -55,10 +55,13 @@ pub fn steers(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Where the runbook of a finding stands in the repository.
+/// Where runbooks are read; alerts link there, too.
+const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
+
+/// Where the runbook of a finding is read.
 #[must_use]
 pub fn runbook(finding: &str) -> String {
-    format!("docs/runbooks/{finding}.md")
+    format!("{RUNBOOKS}/{finding}.md")
 }
 
 /// The value below which the part `q` of all values lies, as Prometheus estimates it: linear within its bucket. `None`

@@ -74,7 +74,12 @@ fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, explained: &E
     let suspected = if finding.confidence == Confidence::Suspected { " <i>(suspected)</i>" } else { "" };
     let _ = write!(page, "<p class=\"meaning\"><b>{}</b> {}{suspected}</p>", info.name, Escaped(info.meaning));
     evidence(page, finding);
-    let _ = write!(page, "<p class=\"advice\">{}</p>", Escaped(info.advice));
+    let _ = write!(
+        page,
+        "<p class=\"advice\">{} <a href=\"{}\" rel=\"noreferrer\">Runbook</a></p>",
+        Escaped(info.advice),
+        summary::runbook(info.name)
+    );
     command(page, &finding.command());
     nested(page, snapshot, explained.get(&finding.id).map_or(&[], Vec::as_slice), finding);
     page.push_str("</article>");

@@ -1,0 +1,113 @@
+//! Documentation that is made from the table of findings: `docs/findings.md` and the beginnings of runbooks.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::{FINDINGS, FindingInfo};
+
+/// The headings that every runbook has, in this order.
+pub const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
+
+// `write!` into a string does not fail, so its result is dropped throughout.
+
+/// `docs/findings.md`.
+#[must_use]
+pub fn findings() -> String {
+    let mut page = String::from(
+        "<!-- Made from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
+         Everything that loopwatch can conclude. Each finding ends in the metrics `loopwatch_findings` and\n\
+         `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in `check`; each has a runbook.\n\
+         In commands, the words in braces stand for the subject's.\n",
+    );
+    let mut area = "";
+    for info in FINDINGS {
+        if info.area != area {
+            area = info.area;
+            let _ = write!(page, "\n## {}\n", capitalised(area));
+        }
+        let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
+        let _ = write!(
+            page,
+            "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n- Not to be confused with: {near}\n- Evidence: {evidence}\n\
+             - What to do: {advice}\n- Next command: `{command}`\n- [Runbook](runbooks/{name}.md)\n",
+            name = info.name,
+            meaning = info.meaning,
+            severity = info.severity.as_str(),
+            near = info.near_miss,
+            evidence = evidence.join(", "),
+            advice = info.advice,
+            command = info.command,
+        );
+    }
+    page
+}
+
+/// A runbook as it begins; people write on from there.
+#[must_use]
+pub fn runbook(info: &FindingInfo) -> String {
+    let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
+    format!(
+        "# {name}\n\n## Meaning\n\n{meaning}\n\nNot to be confused with: {near}\n\n## Impact\n\n{impact}\n\n## Diagnosis\n\n\
+         The finding carries its evidence ({evidence}). Begin with\n\n```sh\n{command}\n```\n\n## Mitigation\n\n{advice}\n",
+        name = info.name,
+        meaning = info.meaning,
+        near = info.near_miss,
+        impact = impact(info),
+        evidence = evidence.join(", "),
+        command = info
+            .command
+            .replace("{resource}", "<kind>.<group>")
+            .replace("{in_namespace}", " -n <namespace>")
+            .replace("{kind}", "<kind>")
+            .replace("{group}", "<group>")
+            .replace("{name}", "<name>"),
+        advice = info.advice,
+    )
+}
+
+fn impact(info: &FindingInfo) -> &'static str {
+    match info.severity.as_str() {
+        "critical" => "Users of the operator do not get what they asked for, now. Wake someone.",
+        "warning" => "Something does not work as asked for and will not mend itself. Look within the hour.",
+        _ => "Nothing is broken by it today.",
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::export::golden;
+
+    #[test]
+    fn the_documentation_is_what_the_table_says() {
+        golden::check("docs/findings.md", &findings());
+    }
+
+    #[test]
+    fn every_finding_has_a_runbook() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runbooks");
+        for info in FINDINGS {
+            let file = folder.join(format!("{}.md", info.name));
+            if std::env::var_os("UPDATE").is_some() && !file.exists() {
+                fs::create_dir_all(&folder).expect("the folder can be made");
+                fs::write(&file, runbook(info)).expect("the file can be written");
+            }
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            assert!(text.starts_with(&format!("# {}\n", info.name)), "{}: no runbook; UPDATE=1 begins one", info.name);
+            let headings: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+            assert_eq!(headings, RUNBOOK_HEADINGS, "{}", info.name);
+            for heading in RUNBOOK_HEADINGS {
+                let after = text.split_once(&format!("## {heading}\n")).map_or("", |(_, after)| after);
+                let section = after.split("\n## ").next().unwrap_or_default();
+                assert!(section.trim().len() > 20, "{}: nothing under {heading}", info.name);
+            }
+        }
+    }
+}

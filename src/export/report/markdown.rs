@@ -1,0 +1,120 @@
+//! The report as Markdown: to paste into a ticket or to post on a pull request.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::Confidence;
+use loopwatch_model::snapshot::{ObjectRow, Snapshot};
+
+use super::layout::plain;
+use super::{SHOWN, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
+use crate::export::summary;
+
+// `write!` into a string does not fail, so its result is dropped throughout.
+
+pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
+    let mut out = format!("## loopwatch: {}\n\n{}.\n", summary::overall(snapshot), headline(snapshot));
+    findings(&mut out, snapshot);
+    kinds(&mut out, snapshot);
+    match rows {
+        Some(rows) => objects(&mut out, snapshot, "Every object", &rows.iter().collect::<Vec<_>>(), usize::MAX),
+        None => objects(&mut out, snapshot, "Also failed or overdue", &unsaid(snapshot), 2 * SHOWN),
+    }
+    let spots = summary::blind_spots(snapshot);
+    if !spots.is_empty() {
+        out.push_str("\n### Not visible, so nothing is known about it\n\n");
+        for spot in spots {
+            let _ = writeln!(out, "- {}: {}", text(&spot.what), text(&spot.why));
+        }
+    }
+    out
+}
+
+fn findings(out: &mut String, snapshot: &Snapshot) {
+    let (found, explained) = groups(snapshot);
+    for group in &found {
+        let info = group.code.info();
+        let _ = write!(out, "\n### {}: {}\n\n{}\n\n", info.severity.as_str(), info.name, info.meaning);
+        for finding in group.findings.iter().take(SHOWN) {
+            let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
+            let age = snapshot.at.since(finding.since);
+            let _ = write!(out, "- **{}** for {age}{suspected}", text(&finding.subject.to_string()));
+            let evidence = evidence(finding);
+            let _ = if evidence.is_empty() { writeln!(out) } else { writeln!(out, " – {}", text(&evidence)) };
+            for other in explained.get(&finding.id).map_or(&[][..], Vec::as_slice).iter().take(SHOWN) {
+                let _ = writeln!(out, "  - explains {} of {}", other.info().name, text(&other.subject.to_string()));
+            }
+        }
+        if group.findings.len() > SHOWN {
+            let _ = writeln!(out, "- … and {} more", group.findings.len() - SHOWN);
+        }
+        let _ = writeln!(out, "\n{}", info.advice);
+        if let Some(first) = group.findings.first() {
+            // A longer fence than any run of backticks inside.
+            let command = plain(&first.command());
+            let _ = writeln!(out, "\n````sh\n{}\n````", command.replace("````", "` ` ` `"));
+        }
+    }
+}
+
+fn kinds(out: &mut String, snapshot: &Snapshot) {
+    if snapshot.kinds.is_empty() {
+        return;
+    }
+    let states = states_in_use(snapshot);
+    out.push_str("\n### Kinds\n\n| Kind | Objects |");
+    for state in &states {
+        let _ = write!(out, " {} |", state.as_str());
+    }
+    out.push_str(" Deadline |\n|---|---:|");
+    out.push_str(&"---:|".repeat(states.len()));
+    out.push_str("---|\n");
+    for kind in &snapshot.kinds {
+        let counts = kind.states();
+        let _ = write!(out, "| {} | {} |", text(&kind_name(&kind.group, &kind.kind)), counts.iter().sum::<u64>());
+        for state in &states {
+            let _ = write!(out, " {} |", counts[*state as usize]);
+        }
+        let _ = writeln!(out, " {} ({}) |", kind.deadline, kind.deadline_source.as_str());
+    }
+}
+
+fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRow], shown: usize) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = write!(out, "\n### {title}\n\n| State | For | Kind | Object | Says |\n|---|---|---|---|---|\n");
+    for row in rows.iter().take(shown) {
+        let says = if row.signal.is_empty() { row.reason } else { &row.signal };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            row.state.as_str(),
+            snapshot.at.since(row.since),
+            text(&kind_name(&row.group, &row.kind)),
+            text(&object_name(row)),
+            text(says),
+        );
+    }
+    if rows.len() > shown {
+        let _ = writeln!(out, "\n… and {} more", rows.len() - shown);
+    }
+}
+
+/// Text that stays text: no markup, links, mentions or HTML.
+fn text(raw: &str) -> String {
+    let mut safe = String::new();
+    for character in plain(raw).chars() {
+        match character {
+            '<' => safe.push_str("&lt;"),
+            '&' => safe.push_str("&amp;"),
+            '@' => safe.push_str("&#64;"), // a mention would notify people
+            '\\' | '`' | '*' | '[' | ']' | '|' | '#' | '!' | '~' => {
+                safe.push('\\');
+                safe.push(character);
+            }
+            '_' if safe.ends_with(|before: char| !before.is_alphanumeric()) => safe.push_str("\\_"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

@@ -1,0 +1,168 @@
+//! The report for people at a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::{Confidence, Finding, FindingId, Severity};
+use loopwatch_model::snapshot::{ObjectRow, Snapshot};
+
+use super::layout::{Ink, Table, paint, plain, wrap, wrap_item};
+use super::{Group, SHOWN, Style, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
+use crate::export::summary;
+
+// `write!` into a string does not fail, so its result is dropped throughout.
+
+pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
+    let mut out = String::new();
+    let word = summary::overall(snapshot);
+    let ink = match word {
+        "failing" => Ink::Critical,
+        "degraded" => Ink::Warning,
+        "healthy" => Ink::Good,
+        _ => Ink::Strong,
+    };
+    let word = paint(&word.to_uppercase(), ink, style.colours);
+    let _ = writeln!(out, "{word}  {}", headline(snapshot));
+    let (found, explained) = groups(snapshot);
+    for group in &found {
+        findings(&mut out, snapshot, group, &explained, style);
+    }
+    kinds(&mut out, snapshot, style);
+    match rows {
+        Some(rows) => objects(&mut out, snapshot, "Every object", rows.iter(), rows.len(), style),
+        None => {
+            let unsaid = unsaid(snapshot);
+            let count = unsaid.len();
+            objects(&mut out, snapshot, "Also failed or overdue", unsaid.into_iter().take(2 * SHOWN), count, style);
+        }
+    }
+    blind_spots(&mut out, snapshot, style);
+    out
+}
+
+fn findings(
+    out: &mut String,
+    snapshot: &Snapshot,
+    group: &Group<'_>,
+    explained: &BTreeMap<FindingId, Vec<&Finding>>,
+    style: Style,
+) {
+    let info = group.code.info();
+    let ink = match info.severity {
+        Severity::Critical => Ink::Critical,
+        Severity::Warning => Ink::Warning,
+        Severity::Info => Ink::Note,
+    };
+    let severity = paint(&info.severity.as_str().to_uppercase(), ink, style.colours);
+    let name = paint(info.name, Ink::Strong, style.colours);
+    let _ = writeln!(out, "\n{severity}  {name}");
+    out.push_str(&wrap(info.meaning, "  ", style.width));
+    for finding in group.findings.iter().take(SHOWN) {
+        let age = snapshot.at.since(finding.since);
+        let subject = paint(&plain(&finding.subject.to_string()), Ink::Strong, style.colours);
+        let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
+        let _ = writeln!(out, "  - {subject}  for {age}{suspected}");
+        out.push_str(&wrap(&evidence(finding), "      ", style.width));
+        let because = explained.get(&finding.id).map_or(&[][..], Vec::as_slice);
+        for other in because.iter().take(SHOWN) {
+            let age = snapshot.at.since(other.since);
+            let line = format!("explains {} of {}, for {age}", other.info().name, other.subject);
+            out.push_str(&wrap(&line, "      ", style.width));
+        }
+        if because.len() > SHOWN {
+            let _ = writeln!(out, "      explains {} more", because.len() - SHOWN);
+        }
+    }
+    if group.findings.len() > SHOWN {
+        let _ = writeln!(out, "  … and {} more; -o json lists them", group.findings.len() - SHOWN);
+    }
+    out.push_str(&wrap(info.advice, "  ", style.width));
+    if let Some(first) = group.findings.first() {
+        // Never wrapped: it is there to be copied.
+        let _ = writeln!(out, "  $ {}", plain(&first.command()));
+    }
+}
+
+fn kinds(out: &mut String, snapshot: &Snapshot, style: Style) {
+    if snapshot.kinds.is_empty() {
+        return;
+    }
+    let states = states_in_use(snapshot);
+    let mut heading = vec!["KIND".to_owned(), "OBJECTS".to_owned()];
+    heading.extend(states.iter().map(|state| state.as_str().to_uppercase()));
+    heading.push("DEADLINE".to_owned());
+    let mut table = Table::new(heading, 1..states.len() + 2);
+    for kind in &snapshot.kinds {
+        let counts = kind.states();
+        let mut cells = vec![kind_name(&kind.group, &kind.kind), counts.iter().sum::<u64>().to_string()];
+        cells.extend(states.iter().map(|state| match counts[*state as usize] {
+            0 => "·".to_owned(),
+            count => count.to_string(),
+        }));
+        cells.push(format!("{} ({})", kind.deadline, kind.deadline_source.as_str()));
+        table.row(cells);
+    }
+    title(out, "Kinds", style);
+    if table.width() <= style.width {
+        out.push_str(&table.text(style.colours));
+        return;
+    }
+    // Too many states for columns: in words then.
+    for kind in &snapshot.kinds {
+        let counts = kind.states();
+        let used = states.iter().filter(|state| counts[**state as usize] > 0);
+        let words: Vec<_> = used.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
+        let (name, deadline) = (kind_name(&kind.group, &kind.kind), kind.deadline);
+        let words = if words.is_empty() { "no objects".to_owned() } else { words.join(", ") };
+        out.push_str(&wrap_item(&format!("{name}: {words}; deadline {deadline}"), "  - ", "    ", style.width));
+    }
+}
+
+fn objects<'a>(
+    out: &mut String,
+    snapshot: &Snapshot,
+    name: &str,
+    rows: impl Iterator<Item = &'a ObjectRow>,
+    count: usize,
+    style: Style,
+) {
+    if count == 0 {
+        return;
+    }
+    let heading = ["STATE", "FOR", "KIND", "OBJECT", "SAYS"].map(str::to_owned).to_vec();
+    let mut table = Table::new(heading, 1..2);
+    let mut shown = 0;
+    for row in rows {
+        table.row(vec![
+            row.state.as_str().to_owned(),
+            snapshot.at.since(row.since).to_string(),
+            kind_name(&row.group, &row.kind),
+            object_name(row),
+            if row.signal.is_empty() { row.reason.to_owned() } else { row.signal.clone() },
+        ]);
+        shown += 1;
+    }
+    title(out, name, style);
+    out.push_str(&table.text(style.colours));
+    if count > shown {
+        let _ = writeln!(out, "  … and {} more; --all lists them", count - shown);
+    }
+}
+
+fn blind_spots(out: &mut String, snapshot: &Snapshot, style: Style) {
+    let spots = summary::blind_spots(snapshot);
+    if spots.is_empty() {
+        return;
+    }
+    title(out, "Not visible, so nothing is known about it", style);
+    for spot in spots.iter().take(4 * SHOWN) {
+        out.push_str(&wrap_item(&format!("{}: {}", spot.what, spot.why), "  - ", "    ", style.width));
+    }
+    if spots.len() > 4 * SHOWN {
+        let _ = writeln!(out, "  … and {} more; -o json lists them", spots.len() - 4 * SHOWN);
+    }
+}
+
+fn title(out: &mut String, text: &str, style: Style) {
+    let _ = writeln!(out, "\n{}", paint(text, Ink::Strong, style.colours));
+}

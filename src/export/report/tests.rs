@@ -1,0 +1,56 @@
+use super::*;
+use crate::export::golden;
+use crate::export::sample::{empty, healthy, sample};
+
+const PLAIN: Style = Style { markdown: false, colours: false, width: 100 };
+const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100 };
+
+#[test]
+fn the_report_reads_as_before() {
+    let sample = sample();
+    golden::check("tests/golden/report.txt", &text(&sample.snapshot, None, PLAIN));
+    golden::check("tests/golden/report.md", &text(&sample.snapshot, Some(&sample.rows), MARKDOWN));
+    let narrow = Style { width: 60, ..PLAIN };
+    golden::check("tests/golden/report-all-narrow.txt", &text(&sample.snapshot, Some(&sample.rows), narrow));
+    golden::check("tests/golden/report-healthy.txt", &text(&healthy().snapshot, None, PLAIN));
+}
+
+#[test]
+fn prose_keeps_to_the_width_and_what_is_copied_stays_whole() {
+    let sample = sample();
+    for width in [60, 100, 160] {
+        let report = text(&sample.snapshot, None, Style { width, ..PLAIN });
+        let prose = report.lines().skip(1).filter(|line| !line.starts_with("  $ ") && !line.contains(" team-"));
+        for line in prose {
+            assert!(line.chars().count() <= width, "{width}: {line}");
+        }
+        let commands: Vec<_> = report.lines().filter_map(|line| line.strip_prefix("  $ ")).collect();
+        assert_eq!(commands.len(), 4);
+        assert!(commands[1].ends_with("{.metadata.finalizers}'"));
+    }
+}
+
+#[test]
+fn colours_come_only_when_asked_for() {
+    let sample = sample();
+    assert!(!text(&sample.snapshot, None, PLAIN).contains('\x1b'));
+    let coloured = text(&sample.snapshot, None, Style { colours: true, ..PLAIN });
+    assert!(coloured.contains("\x1b[1;31mFAILING\x1b[0m"));
+}
+
+#[test]
+fn hostile_names_steer_neither_terminal_nor_markdown() {
+    const EVIL: &str = "\x1b]0;x\x07|</td><script>@everyone[a](http://evil)`";
+    let mut view = sample();
+    for row in &mut view.snapshot.troubled {
+        (row.name, row.signal) = (EVIL.to_owned(), EVIL.to_owned());
+    }
+    assert!(!text(&view.snapshot, None, PLAIN).contains(['\x1b', '\x07']));
+    let report = text(&view.snapshot, None, MARKDOWN);
+    assert!(!report.contains("<script") && !report.contains("@everyone") && !report.contains("[a]("), "{report}");
+}
+
+#[test]
+fn a_model_that_saw_nothing_does_not_claim_health() {
+    assert_eq!(text(&empty().snapshot, None, PLAIN), "UNKNOWN  nothing found\n");
+}
