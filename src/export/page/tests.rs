@@ -1,9 +1,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow};
+
 use super::*;
 use crate::export::exporter::{Exporter, Options};
-use crate::export::sample::{Sample, empty, healthy, sample};
+use crate::export::sample::{empty, healthy, sample};
+use crate::export::view::{Filter, View};
 use crate::telemetry::SelfMetrics;
 
 #[test]
@@ -77,16 +80,42 @@ fn numbers_have_their_thousands_apart() {
     }
 }
 
-/// For looking at it: `cargo test --lib serve_the_sample -- --ignored`, with `SAMPLE=empty` or `healthy`, until killed.
+/// Shows one sample after the other, so that the script has something to carry over.
+struct Moving(std::sync::atomic::AtomicUsize);
+
+impl View for Moving {
+    fn snapshot(&self) -> Snapshot {
+        let turn = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut snapshot = [sample, healthy, empty, sample][turn % 4]().snapshot;
+        snapshot.at.0 += turn as i64 * 1000;
+        if turn % 4 == 3 {
+            snapshot.findings.reverse();
+            snapshot.troubled.remove(1);
+        }
+        snapshot
+    }
+
+    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+        None
+    }
+
+    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        (Vec::new(), None)
+    }
+}
+
+/// For looking at it: `cargo test --lib serve_the_sample -- --ignored`, with `SAMPLE=empty`, `healthy` or `moving`, until
+/// it is killed.
 #[tokio::test]
 #[ignore = "runs until it is stopped"]
 async fn serve_the_sample() {
-    let view: Sample = match std::env::var("SAMPLE").as_deref() {
-        Ok("empty") => empty(),
-        Ok("healthy") => healthy(),
-        _ => sample(),
+    let view: Arc<dyn View> = match std::env::var("SAMPLE").as_deref() {
+        Ok("empty") => Arc::new(empty()),
+        Ok("healthy") => Arc::new(healthy()),
+        Ok("moving") => Arc::new(Moving(0.into())),
+        _ => Arc::new(sample()),
     };
-    let exporter = Arc::new(Exporter::of(Arc::new(view), Arc::new(SelfMetrics::new()), Options::default()));
+    let exporter = Arc::new(Exporter::of(view, Arc::new(SelfMetrics::new()), Options::default()));
     let address: SocketAddr =
         std::env::var("LISTEN").unwrap_or("127.0.0.1:9917".to_owned()).parse().expect("an address");
     let listener = crate::export::http::bind(address).await.expect("a free port");
