@@ -135,17 +135,20 @@ pub(super) fn heading_into(out: &mut String, metric: &Metric, format: Format) {
 
 /// Label values: backslash, quote and line feed are escaped, everything else is UTF-8 as it is.
 fn escape_into(out: &mut String, value: &str) {
-    let mut rest = value;
-    while let Some(at) = rest.find(['\\', '"', '\n']) {
-        out.push_str(&rest[..at]);
-        out.push_str(match rest.as_bytes()[at] {
-            b'\\' => "\\\\",
-            b'"' => "\\\"",
-            _ => "\\n",
-        });
-        rest = &rest[at + 1..];
+    // Nearly no value holds any of them. Looking at all bytes, without leaving early, is done many at a time.
+    let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
+    if !escape {
+        out.push_str(value);
+        return;
     }
-    out.push_str(rest);
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
 }
 
 /// Help texts: quotes are escaped under OpenMetrics only.
@@ -174,22 +177,43 @@ fn bound_into(out: &mut String, bound: f64) {
 
 impl Number {
     fn write(self, out: &mut String) {
-        let _ = match self {
-            Self::Count(count) => write!(out, "{count}"),
-            Self::Whole(number) => write!(out, "{number}"),
-            Self::Real(real) if real.is_nan() => out.write_str("NaN"),
-            Self::Real(f64::INFINITY) => out.write_str("+Inf"),
-            Self::Real(f64::NEG_INFINITY) => out.write_str("-Inf"),
-            Self::Real(real) => write!(out, "{real}"),
+        match self {
+            Self::Count(count) => digits_into(out, count, 1),
+            Self::Whole(number) => {
+                out.push_str(if number < 0 { "-" } else { "" });
+                digits_into(out, number.unsigned_abs(), 1);
+            }
+            Self::Real(real) if real.is_nan() => out.push_str("NaN"),
+            Self::Real(f64::INFINITY) => out.push_str("+Inf"),
+            Self::Real(f64::NEG_INFINITY) => out.push_str("-Inf"),
+            Self::Real(real) => {
+                let _ = write!(out, "{real}");
+            }
             Self::Millis(ms) => {
-                let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
-                match ms % 1000 {
-                    0 => write!(out, "{sign}{}", ms / 1000),
-                    rest => write!(out, "{sign}{}.{rest:03}", ms / 1000),
+                out.push_str(if ms < 0 { "-" } else { "" });
+                let (seconds, rest) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
+                digits_into(out, seconds, 1);
+                if rest > 0 {
+                    out.push('.');
+                    digits_into(out, rest, 3);
                 }
             }
-        };
+        }
     }
+}
+
+/// Writes a number with at least `least` digits. The formatting machinery of the standard library costs more than the
+/// rest of a sample.
+fn digits_into(out: &mut String, mut number: u64, least: usize) {
+    const MOST: usize = 20; // digits of the largest u64
+    let mut digits = [b'0'; MOST];
+    let mut start = MOST;
+    while number > 0 || MOST - start < least {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    out.extend(digits[start..].iter().map(|digit| char::from(*digit)));
 }
 
 impl From<u64> for Number {
@@ -283,6 +307,11 @@ mod tests {
             (Number::Millis(-1_500), "-1.500"),
             (Number::Millis(60_000), "60"),
             (Number::Whole(-3), "-3"),
+            (Number::Whole(i64::MIN), "-9223372036854775808"),
+            (Number::Count(u64::MAX), "18446744073709551615"),
+            (Number::Count(0), "0"),
+            (Number::Millis(0), "0"),
+            (Number::Millis(7), "0.007"),
         ] {
             let mut out = String::new();
             number.write(&mut out);
