@@ -55,6 +55,8 @@ pub struct Model {
     watches: Vec<Watch>,
     watch_of: BTreeMap<WatchId, u16>,
     store: Store,
+    /// Objects with a history.
+    histories: usize,
     /// Objects that listings of single objects show.
     troubled: BTreeSet<Slot>,
 
@@ -90,6 +92,7 @@ impl Model {
             watches: Vec::new(),
             watch_of: BTreeMap::new(),
             store: Store::new(),
+            histories: 0,
             troubled: BTreeSet::new(),
             texts: Interner::new(SHARED_VALUES, "".into()),
             shapes: Interner::new(SHARED_VALUES, Arc::new([])),

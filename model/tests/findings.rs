@@ -391,3 +391,15 @@ fn what_does_not_fit_is_counted_and_told() {
     lab.pass(Span::mins(10));
     lab.quiet();
 }
+
+#[test]
+fn histories_are_bounded_and_those_of_objects_that_went_make_room() {
+    let limits = Limits { histories: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits, ..Settings::default() });
+    let mut widgets: Vec<Widget> = ["a", "b"].map(|name| lab.settled(name)).into();
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.phase("Running").phase("Busy")));
+    assert_eq!(lab.snapshot().dropped["histories"], 1);
+    lab.delete(&widgets[0]);
+    lab.apply(widgets[1].phase("Running"));
+    assert_eq!(lab.snapshot().dropped["histories"], 1, "there is room again");
+}

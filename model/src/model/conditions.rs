@@ -30,12 +30,7 @@ impl Desk<'_> {
             leave(&mut self.kind.phases, self.texts.get(old));
         }
         if !seen.new && !seen.spec_changed {
-            let now = self.now;
-            let phases = &mut self.history().phases;
-            if phases.is_empty() && old != Symbol::default() {
-                phases.push_back((now, old)); // where it came from; that it began earlier does not matter
-            }
-            push(phases, (now, phase));
+            self.note_phase(old, phase);
         }
         let name = self.texts.get(phase);
         let known = self.kind.phases.contains_key(name);
@@ -140,6 +135,15 @@ impl Desk<'_> {
         flaps.chain(phases).min()
     }
 
+    fn note_phase(&mut self, old: Symbol, phase: Symbol) {
+        let now = self.now;
+        let Some(history) = self.history() else { return };
+        if history.phases.is_empty() && old != Symbol::default() {
+            history.phases.push_back((now, old)); // where it came from; that it began earlier does not matter
+        }
+        push(&mut history.phases, (now, phase));
+    }
+
     fn note_transitions(&mut self, seen: &Seen<'_>, before: &Shape, after: &Shape) {
         if seen.spec_changed {
             return;
@@ -161,7 +165,7 @@ impl Desk<'_> {
 
     fn note_transition(&mut self, condition: &Arc<str>, reason: String) {
         let now = self.now;
-        let transitions = &mut self.history().transitions;
+        let Some(History { transitions, .. }) = self.history() else { return };
         let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
             (transitions.len() < CONDITIONS).then(|| {
                 transitions.push(Transitions {
@@ -179,8 +183,12 @@ impl Desk<'_> {
         }
     }
 
-    fn history(&mut self) -> &mut History {
-        self.record.heat().history.get_or_insert_with(Box::default)
+    fn history(&mut self) -> Option<&mut History> {
+        if !self.room && self.record.hot.as_ref().is_none_or(|hot| hot.history.is_none()) {
+            self.refused = true;
+            return None;
+        }
+        Some(self.record.heat().history.get_or_insert_with(Box::default))
     }
 }
 

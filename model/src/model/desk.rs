@@ -15,6 +15,10 @@ pub(crate) struct Desk<'a> {
     pub(crate) settings: &'a Settings,
     /// The watch cannot see at present: what passes meanwhile is unknown.
     pub(crate) blind: bool,
+    /// Whether another object may have a history.
+    pub(crate) room: bool,
+    /// One was wanted and there was no room.
+    pub(crate) refused: bool,
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,

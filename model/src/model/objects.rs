@@ -140,7 +140,8 @@ impl Model {
         if new && !live {
             desk.record.since = began(view, desk.now);
         }
-        for (fits, limit) in fits.into_iter().zip(["phases", "condition_types"]) {
+        let fits = [fits[0], fits[1], !desk.refused];
+        for (fits, limit) in fits.into_iter().zip(["phases", "condition_types", "histories"]) {
             if !fits {
                 self.drop_one(limit);
             }
@@ -176,6 +177,9 @@ impl Model {
         self.timers.set(Timer::Object(slot), old_due, due);
         if let Some(record) = self.store.get_mut(slot) {
             record.cool(after, due);
+            let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
+            let had = std::mem::replace(&mut record.flags.history, has);
+            self.histories = self.histories + usize::from(has) - usize::from(had);
         }
         self.note_troubled(slot, after != 0);
         self.review_kind_of(slot, fails);
@@ -203,6 +207,7 @@ impl Model {
             }
         }
         self.troubled.remove(&slot);
+        self.histories -= usize::from(record.flags.history);
         let watch = &mut self.watches[record.watch as usize];
         watch.objects = watch.objects.saturating_sub(1);
         let kind = watch.kind;
@@ -217,6 +222,8 @@ impl Model {
             now: self.now,
             settings: &self.settings,
             blind: watch.blind.is_some(),
+            room: self.histories < self.settings.limits.histories,
+            refused: false,
             slot,
             kind: self.kinds.get_mut(watch.kind as usize)?,
             place: watch.places.get_mut(record.place as usize)?,

@@ -233,6 +233,7 @@ impl Model {
         let count = i64::try_from(entry.0).unwrap_or(i64::MAX);
         let bound = match limit {
             "objects" => settings.objects,
+            "histories" => settings.histories,
             "findings" => settings.findings,
             "watches" => settings.watches,
             "phases" => settings.phases,

@@ -60,6 +60,8 @@ pub(crate) struct Flags {
     pub(crate) settled: bool,
     /// It has a status.
     pub(crate) has_status: bool,
+    /// It is counted among those with a history.
+    pub(crate) history: bool,
     /// Its conditions are malformed.
     pub(crate) malformed: bool,
 }

@@ -1,0 +1,183 @@
+//! Random histories: reordered, repeated, lost and listed anew. Whatever happens, the books must balance.
+
+mod lab;
+
+use std::collections::BTreeMap;
+
+use lab::{Lab, Widget};
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId};
+use loopwatch_model::settings::{Limits, Settings};
+use loopwatch_model::snapshot::{Cursor, ObjectState};
+use loopwatch_model::time::Span;
+
+/// xorshift64*: a seed gives the same history everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % sides
+    }
+}
+
+/// What really is, and what was told of it.
+struct World {
+    dice: Dice,
+    lab: Lab,
+    widgets: BTreeMap<String, Widget>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let limits = Limits { histories: 5, ..Limits::default() };
+        let settings = Settings { deadline: Span::secs(30), limits, ..Settings::default() };
+        Self { dice: Dice(seed | 1), lab: Lab::with(settings), widgets: BTreeMap::new() }
+    }
+
+    fn step(&mut self) {
+        let name = format!("w{}", self.dice.roll(12));
+        let now = self.lab.now;
+        match self.dice.roll(16) {
+            0 | 1 => {
+                let mut widget = Widget::new(&name, now);
+                widget.uid = self.dice.roll(1 << 40);
+                self.lab.apply(&widget);
+                self.widgets.insert(name, widget);
+            }
+            2 => {
+                if let Some(widget) = self.widgets.remove(&name) {
+                    self.lab.delete(&widget);
+                }
+            }
+            3 => self.widgets.retain(|_, widget| widget.name != name), // a deletion that nobody tells
+            4 => {
+                let list: Vec<Widget> = self.widgets.values().cloned().collect();
+                self.lab.list(&list);
+            }
+            5 => self.lab.pass(Span(self.dice.roll(60_000) as i64)),
+            6 => self.lab.pass(Span::hours(1)),
+            7 => {
+                let source = SourceId::Watch(lab::watch());
+                let up = self.dice.roll(2) == 0;
+                let cause = Cause::Connection;
+                self.lab.tell(match up {
+                    true => Observation::SourceRecovered { source },
+                    false => Observation::SourceFailed { source, cause, detail: String::new() },
+                });
+            }
+            8 => {
+                let missing = if self.dice.roll(8) == 0 { vec!["list".to_owned()] } else { Vec::new() };
+                let mut kind = lab::kind();
+                let hidden = !missing.is_empty();
+                kind.missing = missing;
+                self.lab.tell(Observation::KindsDiscovered(vec![kind]));
+                if hidden {
+                    self.lab.tell(Observation::KindsDiscovered(vec![lab::kind()]));
+                    let list: Vec<Widget> = self.widgets.values().cloned().collect();
+                    self.lab.list(&list);
+                }
+            }
+            change => self.change(&name, change),
+        }
+    }
+
+    fn change(&mut self, name: &str, change: u64) {
+        let (now, spec) = (self.lab.now, self.dice.roll(4) + 1);
+        let (phase, times) = (self.dice.roll(4), self.dice.roll(2) + 1);
+        let Some(widget) = self.widgets.get_mut(name) else { return };
+        match change {
+            9 => drop(widget.spec(spec, now)),
+            10 => drop(widget.ready()),
+            11 => drop(widget.waiting()),
+            12 => drop(widget.failed("Broken")),
+            13 => drop(widget.phase(["Pending", "Running", "Failed", "Working"][phase as usize])),
+            14 => {
+                widget.paused = !widget.paused;
+                widget.condition(
+                    "Synced",
+                    if widget.paused { ConditionStatus::True } else { ConditionStatus::False },
+                    "X",
+                );
+            }
+            _ => {
+                widget.finalizers = vec!["example.io/f".into()];
+                widget.deleted = Some(now);
+            }
+        }
+        let widget = widget.clone();
+        (0..times).for_each(|_| self.lab.apply(&widget)); // sometimes told twice
+    }
+
+    fn check(&self, seed: u64, step: usize) {
+        let snapshot = self.lab.snapshot();
+        let (rows, _) = self.lab.model.rows(Cursor::default(), usize::MAX);
+        let kind = &snapshot.kinds[0];
+        let context = format!("seed {seed}, step {step}");
+        assert_eq!(kind.states().iter().sum::<u64>(), rows.len() as u64, "{context}: states do not add up");
+        let held: u64 = kind.watches.iter().map(|watch| watch.objects).sum();
+        assert_eq!(held, rows.len() as u64, "{context}: the watch's count");
+        assert!(kind.phases.values().sum::<u64>() <= rows.len() as u64, "{context}: phases");
+        let waiting: u64 = kind.finalizers.values().flat_map(|f| f.waiting).sum();
+        let terminating =
+            rows.iter().filter(|row| row.terminating_since.is_some() && !row.finalizers.is_empty()).count();
+        assert!(waiting <= terminating as u64, "{context}: {waiting} waits, {terminating} terminating");
+        assert!(kind.convergence.count() <= kind.acknowledge.count() + kind.convergence.count(), "{context}");
+        for finding in &snapshot.findings {
+            assert!(finding.since <= snapshot.at, "{context}: a finding from the future: {finding:?}");
+            if let Some(root) = finding.explained_by {
+                assert!(snapshot.findings.iter().any(|other| other.id == root), "{context}: explained by nothing");
+            }
+        }
+        if let Some(due) = self.lab.model.next_due() {
+            assert!(due > snapshot.at, "{context}: a timer in the past");
+        }
+    }
+}
+
+#[test]
+fn the_books_balance_whatever_happens() {
+    for seed in 1..=30 {
+        let mut world = World::new(seed * 0x9e37_79b9);
+        for step in 0..400 {
+            world.step();
+            world.check(seed, step);
+        }
+        let list: Vec<Widget> = world.widgets.values().cloned().collect();
+        world.lab.list(&list);
+        world.lab.tell(Observation::SourceRecovered { source: SourceId::Watch(lab::watch()) });
+        assert_eq!(world.lab.model.objects(), world.widgets.len(), "seed {seed}: a list shows what there is");
+    }
+}
+
+#[test]
+fn a_list_of_what_is_known_changes_nothing() {
+    for seed in 1..=20 {
+        let mut world = World::new(seed * 0x51ed_270b);
+        (0..200).for_each(|_| world.step());
+        let list: Vec<Widget> = world.widgets.values().cloned().collect();
+        world.lab.list(&list);
+        let before = world.lab.findings();
+        let outcomes = format!(
+            "{:?}",
+            world.lab.snapshot().kinds[0].namespaces.values().map(|n| n.obligations).collect::<Vec<_>>()
+        );
+        world.lab.list(&list);
+        assert_eq!(before, world.lab.findings(), "seed {seed}");
+        let after = format!(
+            "{:?}",
+            world.lab.snapshot().kinds[0].namespaces.values().map(|n| n.obligations).collect::<Vec<_>>()
+        );
+        assert_eq!(outcomes, after, "seed {seed}: a relist counts nothing twice");
+    }
+}
+
+#[test]
+fn an_empty_model_shows_nothing_and_never_wakes() {
+    let model = Model::new(Settings::default());
+    assert_eq!(model.next_due(), None);
+    assert!(model.snapshot().kinds.is_empty());
+    assert_eq!(ObjectState::ALL.len(), 8);
+}

@@ -1,0 +1,132 @@
+//! Recordings of real runs on a real cluster, replayed: what they show must not change unnoticed.
+//!
+//! Each `tests/scenarios/NAME.jsonl` has beside it what `loopwatch replay` says of it: `.txt` (the story and the report),
+//! `.json` and `.prom`. `UPDATE=1 cargo test --test scenarios` rewrites them; read the diff.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use loopwatch::sources::replay::Recording;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::Span;
+
+fn scenarios() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let entries = std::fs::read_dir(folder).expect("the scenarios");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    assert!(!files.is_empty(), "no scenario to replay");
+    files
+}
+
+fn replay(file: &Path, output: &str) -> String {
+    let run = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+        .arg("replay")
+        .arg(file)
+        .args(["-o", output])
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "120")
+        .output()
+        .expect("loopwatch runs");
+    assert!(matches!(run.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).expect("text")
+}
+
+/// Metrics of loopwatch itself differ from run to run: those that an empty recording shows, too.
+fn without_own(exposition: &str, own: &BTreeSet<String>) -> String {
+    let family = |line: &str| {
+        let name = line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ");
+        name.split([' ', '{']).next().unwrap_or_default().to_owned()
+    };
+    exposition.lines().filter(|line| !own.contains(&family(line))).map(|line| format!("{line}\n")).collect()
+}
+
+fn own_families() -> BTreeSet<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.jsonl");
+    std::fs::write(&empty, "{\"loopwatch_recording\":1}\n").expect("written");
+    let text = replay(&empty, "metrics");
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split([' ', '{']).next().unwrap_or_default().to_owned())
+        .chain(
+            text.lines()
+                .filter_map(|line| line.strip_prefix("# TYPE "))
+                .map(|line| line.split(' ').next().unwrap_or_default().to_owned()),
+        )
+        .collect()
+}
+
+fn compare(file: &Path, extension: &str, actual: &str) {
+    let golden = file.with_extension(extension);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&golden, actual).expect("written");
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+    let differs = expected.lines().zip(actual.lines()).position(|(a, b)| a != b);
+    let line = differs.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
+    assert!(
+        expected == actual,
+        "{} differs from line {}:\n- {}\n+ {}\n(UPDATE=1 rewrites it)",
+        golden.display(),
+        line + 1,
+        expected.lines().nth(line).unwrap_or("(the end)"),
+        actual.lines().nth(line).unwrap_or("(the end)"),
+    );
+}
+
+#[test]
+fn recordings_show_what_they_showed() {
+    let own = own_families();
+    for file in scenarios() {
+        compare(&file, "txt", &replay(&file, "table"));
+        compare(&file, "json", &replay(&file, "json"));
+        compare(&file, "prom", &without_own(&replay(&file, "metrics"), &own));
+    }
+}
+
+#[test]
+fn when_ticks_arrive_does_not_show() {
+    for file in scenarios() {
+        let plain = play(&file, None);
+        for seconds in [1, 7, 61] {
+            let ticked = play(&file, Some(Span::secs(seconds)));
+            assert_eq!(format!("{plain:?}"), format!("{ticked:?}"), "{} with a tick every {seconds} s", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_line_reads_back_as_it_was_written() {
+    for file in scenarios() {
+        let mut recording = Recording::open(&file).expect("a recording");
+        for line in recording.by_ref() {
+            let text = serde_json::to_string(&line).expect("writable");
+            assert_eq!(line, serde_json::from_str(&text).expect("readable"), "{text}");
+        }
+        assert_eq!(recording.unreadable().count, 0, "{:?}", recording.unreadable());
+    }
+}
+
+fn play(file: &Path, ticks: Option<Span>) -> Snapshot {
+    let recording = Recording::open(file).expect("a recording");
+    let mut model = Model::new(recording.header().settings.clone());
+    let mut now = None;
+    for line in recording {
+        let mut at = now.unwrap_or(line.at);
+        while let Some(step) = ticks
+            && at.after(step) < line.at
+        {
+            at = at.after(step);
+            model.apply(at, Observation::Tick);
+        }
+        model.apply(line.at, line.saw);
+        now = Some(line.at);
+    }
+    model.snapshot()
+}
