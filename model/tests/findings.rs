@@ -403,3 +403,48 @@ fn histories_are_bounded_and_those_of_objects_that_went_make_room() {
     lab.apply(widgets[1].phase("Running"));
     assert_eq!(lab.snapshot().dropped["histories"], 1, "there is room again");
 }
+
+#[test]
+fn a_change_that_only_a_list_shows_began_when_it_was_written_and_is_kept_out_of_histograms() {
+    let mut lab = Lab::new();
+    let mut widget = lab.settled("web");
+    let measured = lab.snapshot().kinds[0].convergence.count();
+    let written = lab.now;
+    widget.spec(2, written);
+    lab.pass(Span::mins(4)); // the watch was cut
+    lab.list(&[widget.clone()]);
+    lab.pass(Span::mins(6));
+    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+    assert_eq!(lab.snapshot().findings[0].since, written);
+    lab.apply(widget.ready());
+    lab.pass(Span::mins(1));
+    lab.quiet();
+    assert_eq!(lab.snapshot().kinds[0].convergence.count(), measured);
+}
+
+#[test]
+fn after_a_restart_nothing_is_forgotten_or_counted_twice() {
+    let mut lab = Lab::new();
+    let mut widgets: Vec<Widget> = ["a", "b", "c"].map(|name| lab.settled(name)).into();
+    lab.apply(widgets[0].spec(2, lab.now)); // will be late before the restart
+    lab.pass(Span::mins(11));
+    lab.apply(widgets[1].spec(2, lab.now)); // will be late after it
+    lab.pass(Span::mins(2));
+    assert_eq!((lab.findings().len(), lab.outcomes(Outcome::Late)), (1, 1));
+    let (before, checkpoint) = (lab.snapshot().findings[0].clone(), lab.model.checkpoint());
+
+    let mut again = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    again.now = lab.now;
+    again.tell(Observation::Restored(Box::new(checkpoint)));
+    again.list(&widgets);
+    assert_eq!(again.findings(), ["Unacknowledged Widget team-a/a"]);
+    let after = again.snapshot().findings[0].clone();
+    assert_eq!((after.id, after.since), (before.id, before.since), "the same alert as before");
+    assert_eq!(again.outcomes(Outcome::Late), 0, "already counted");
+    again.pass(Span::mins(8));
+    assert_eq!((again.findings().len(), again.outcomes(Outcome::Late)), (2, 1));
+    widgets.iter_mut().for_each(|widget| again.apply(widget.ready()));
+    again.pass(Span::mins(1));
+    again.quiet();
+    assert_eq!(again.snapshot().kinds[0].convergence.count(), 0, "whole seconds are no measurements");
+}

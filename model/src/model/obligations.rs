@@ -23,8 +23,12 @@ impl Desk<'_> {
             self.close_open(Outcome::Suspended);
             return self.forgive();
         }
-        if seen.spec_changed || (seen.new && seen.live) {
+        if seen.live && (seen.spec_changed || seen.new) {
             self.open(seen, self.now, false);
+        } else if seen.spec_changed {
+            // Changed while nobody told us; when, stands in its timestamps.
+            let written = spec_written(seen.view).unwrap_or(self.now).min(self.now);
+            self.open(seen, written, true);
         } else if !self.record.flags.settled && self.record.obligation().is_none() {
             // From a list, or a status that appears on an object that had none to be judged by.
             self.open_from_timestamps(seen);
@@ -232,7 +236,7 @@ fn status_write(seen: &Seen<'_>, opened: Timestamp) -> (Option<Timestamp>, Strin
     let writer = status_writer(seen.view);
     let name = writer.map_or_else(String::new, |m| m.name.clone());
     let time = writer.and_then(|m| m.time);
-    if seen.new {
+    if seen.new && seen.acknowledged != Acknowledged::No {
         // Of an object that was never seen before, the status is about the current spec unless its times say otherwise
         // (dumps come without managers).
         let older = time.zip(spec_written(seen.view)).is_some_and(|(status, spec)| status < spec);
