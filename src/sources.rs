@@ -27,7 +27,6 @@ mod discovery;
 #[cfg(test)]
 mod fake;
 mod lease;
-mod tasks;
 mod watch;
 
 pub use self::cluster::{Access, Cluster, ConnectError, OperatorName};

@@ -68,6 +68,11 @@ impl Definitions {
         self.table.read().unwrap_or_else(PoisonError::into_inner).known
     }
 
+    /// They may not be read any more: what was known goes out of date.
+    pub(crate) fn forget(&self) {
+        self.change(|table| *table = Table::default());
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }

@@ -26,8 +26,10 @@ pub(crate) struct Discovery {
     cluster: Cluster,
     options: Options,
     definitions: Definitions,
-    /// What was found last: a scope that was seen once is not forgotten when the right to see it is withdrawn.
+    /// What was found last and taken for true: a scope that was seen once is not forgotten when the right to see it is withdrawn.
     last: Vec<WatchedKind>,
+    /// What was served then.
+    catalog: Catalog,
 }
 
 /// What one look found.
@@ -48,7 +50,7 @@ const CANDIDATES: usize = 8;
 
 impl Discovery {
     pub(crate) fn new(cluster: Cluster, options: Options, definitions: Definitions) -> Self {
-        Self { cluster, options, definitions, last: Vec::new() }
+        Self { cluster, options, definitions, last: Vec::new(), catalog: Catalog::default() }
     }
 
     /// Where failures of this source are told.
@@ -65,11 +67,22 @@ impl Discovery {
         let mut missing = Vec::new();
         for verb in ["list", "watch"] {
             let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            if !may(&self.cluster, &right, namespace).await? {
+            // Who may not ask tries: the watch itself tells when it is refused.
+            if may(&self.cluster, &right, namespace).await? == Some(false) {
                 missing.push(right.verb);
             }
         }
         Ok(missing)
+    }
+
+    /// Whether the API server serves something else than at the last look.
+    pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
+        self.catalog.is_outdated(&self.cluster).await
+    }
+
+    /// What was found is taken for true: the next look may rely on it.
+    pub(crate) fn remember(&mut self, kinds: &[WatchedKind]) {
+        kinds.clone_into(&mut self.last);
     }
 
     /// Looks.
@@ -82,12 +95,13 @@ impl Discovery {
         }
         let (choice, trouble) = self.choose(&catalog, &rules);
         let mut kinds = Vec::new();
-        for candidate in &choice.kinds {
+        let doubtful = self.doubtful(&catalog, &rules, &choice);
+        for candidate in choice.kinds.iter().chain(&doubtful) {
             kinds.extend(self.scopes(candidate, &namespaces, &rules).await?);
         }
-        self.keep_unknown(&catalog, &mut kinds);
+        kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &catalog)).cloned());
         let rights = self.rights(&kinds, &choice, &namespaces, &rules).await?;
-        self.last.clone_from(&kinds);
+        self.catalog = catalog;
         Ok(Found { kinds, rights, trouble })
     }
 
@@ -149,13 +163,21 @@ impl Discovery {
         Ok(scopes.into_iter().map(|scope| watched(candidate, scope, missing_everywhere.clone())).collect())
     }
 
-    /// Kinds of a server that does not answer now have not vanished.
-    fn keep_unknown(&self, catalog: &Catalog, kinds: &mut Vec<WatchedKind>) {
-        for kind in self.last.iter().filter(|kind| catalog.is_unknown(&kind.group)) {
-            if catalog.get(&kind.group, &kind.resource).is_none() {
-                kinds.push(kind.clone());
+    /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.
+    fn doubtful(&self, catalog: &Catalog, rules: &[Rules], choice: &Choice) -> Vec<Candidate> {
+        if !rules.iter().any(|rules| rules.incomplete) {
+            return Vec::new();
+        }
+        let mut doubtful: Vec<Candidate> = Vec::new();
+        for WatchedKind { group, resource, role, why, status, .. } in &self.last {
+            let is = |candidate: &Candidate| candidate.kind.group == *group && candidate.kind.resource == *resource;
+            if let Some(kind) = catalog.get(group, resource)
+                && !choice.kinds.iter().chain(&doubtful).any(is)
+            {
+                doubtful.push(Candidate { kind: kind.clone(), role: *role, why: *why, status: *status });
             }
         }
+        doubtful
     }
 
     async fn rights(
@@ -168,7 +190,7 @@ impl Discovery {
         let mut views = BTreeMap::new();
         let mut cluster = RightsView { excess: choice.excess.clone(), ..RightsView::default() };
         for right in &self.options.expect_denied {
-            if may(&self.cluster, right, "").await? {
+            if may(&self.cluster, right, "").await? == Some(true) {
                 cluster.excess.push(right.clone());
             }
         }
@@ -191,6 +213,11 @@ impl Discovery {
         }
         Ok(views.into_values().collect())
     }
+}
+
+/// Whether a kind cannot be found because its server does not answer: then it has not vanished.
+fn is_unanswered(kind: &WatchedKind, catalog: &Catalog) -> bool {
+    catalog.is_unknown(&kind.group) && catalog.get(&kind.group, &kind.resource).is_none()
 }
 
 fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
@@ -216,6 +243,10 @@ fn trouble(facts: &Facts<'_>, choice: &Choice) -> Option<String> {
     };
     Some(match facts.select {
         Selection::EveryKindWithStatus => "no custom resource with a status is served".to_owned(),
+        Selection::OperatorRights if facts.rules.iter().any(|rules| rules.incomplete) => format!(
+            "the API server does not tell all that this account may do; name the operator's kinds with \
+             --watch GROUP/KIND. Candidates: {known}"
+        ),
         Selection::OperatorRights if !choice.excess.is_empty() => format!(
             "the account may write everything, so its rights do not say what the operator owns; \
              name its kinds with --watch GROUP/KIND. Candidates: {known}"

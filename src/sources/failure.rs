@@ -108,7 +108,7 @@ impl Failure {
             | kube::Error::ProxyProtocolUnsupported { .. } => Cause::Invalid,
             _ => Cause::Other,
         };
-        Self::new(cause, innermost(error))
+        Self::new(cause, layers(error))
     }
 }
 
@@ -133,10 +133,11 @@ fn transport(error: &(dyn Error + 'static)) -> Cause {
     Cause::Connection
 }
 
-/// The outermost message and the innermost: "client error (Connect): Connection refused (os error 111)".
-fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut words = vec![error.to_string()];
-    let mut layer = error.source();
+/// What the layers of an error say, from the outside in: "client error (Connect): Connection refused (os error 111)".
+fn layers(error: &kube::Error) -> String {
+    let mut words: Vec<String> = Vec::new();
+    // The outermost layer only says which library it is.
+    let mut layer = error.source().or(Some(error));
     while let Some(error) = layer {
         let text = error.to_string();
         // Many layers repeat the text of the one below.
@@ -145,5 +146,7 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
         }
         layer = error.source();
     }
-    words.join(": ")
+    let said = words.join(": ");
+    // rustls explains itself with a link that no reader of an alert needs.
+    said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
 }

@@ -19,6 +19,8 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::cluster::Cluster;
 
+pub(crate) mod world;
+
 type Broken = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
 
@@ -42,6 +44,8 @@ pub(crate) enum Piece {
     Text(String),
     /// Nothing for so long.
     Pause(Duration),
+    /// Nothing until this happens.
+    Until(futures::future::BoxFuture<'static, ()>),
     /// The connection is cut.
     Cut,
     /// Nothing more comes, and nobody says so.
@@ -154,6 +158,7 @@ async fn next(
             Piece::Line(line) => break line + "\n",
             Piece::Text(text) => break text,
             Piece::Pause(time) => tokio::time::sleep(time).await,
+            Piece::Until(event) => event.await,
             Piece::Cut => {
                 let cut = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
                 return Some((Err(Box::new(cut)), Vec::new().into_iter()));

@@ -60,6 +60,11 @@ impl Feed {
         Ok(())
     }
 
+    /// Waits until nobody reads any more.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
     /// Tells that a source failed.
     ///
     /// # Errors

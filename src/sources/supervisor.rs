@@ -1,28 +1,32 @@
 //! Owns the tasks that talk to the API server: starts what discovery finds, restarts what breaks, ends all.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Cause, Observation, Probe, RightsView, Role, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Cause, Probe, RightsView, SourceId, WatchId, WatchedKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{self, Targets};
-use super::cluster::{Cluster, encode};
-use super::definitions::{DefinitionSink, Definitions};
+use super::cluster::Cluster;
+use super::definitions::Definitions;
 use super::discovery::{Discovery, Found};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
-use super::lease::{self, LeaseSink};
-use super::options::{LeaseSelection, Options, Selection};
-use super::sync::{InitialSync, Reporter};
-use super::tasks::{TaskEvent, Tasks};
-use super::watch::objects::Objects;
+use super::lease;
+use super::options::Options;
+use super::sync::InitialSync;
+use super::watch::Commons;
 use super::watch::pace::Pace;
-use super::watch::{Commons, Sink, Target, Watcher};
+
+mod reconcile;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use self::tasks::{TaskEvent, Tasks};
 
 /// Starts the sources.
 #[derive(Debug)]
@@ -62,6 +66,8 @@ struct Running {
     rights: Vec<RightsView>,
     /// Why discovery is not content, as told.
     trouble: Option<String>,
+    /// Since when looks find less than runs. An API server that has just started may know neither rights nor kinds.
+    doubted: Option<Instant>,
     pace: Pace,
 }
 
@@ -71,6 +77,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(300);
 const LOOK_OFTEN: Duration = Duration::from_secs(60);
 /// Looks on demand are at least so far apart: a CRD that is installed changes several times in a second.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// How often to ask whether kinds came or went, where that costs next to nothing.
+const PEEK_EVERY: Duration = Duration::from_secs(15);
+/// What is lost is looked for once more after this long, before it is given up.
+const DOUBT_FOR: Duration = Duration::from_secs(5);
+/// What a definition says may show in what is served a little later.
+const LOOK_ONCE_MORE_AFTER: Duration = Duration::from_secs(10);
 /// Definitions are waited for, because they say which kinds have a status; but not for ever.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
 /// Questions that may wait; the model asks again when one is lost.
@@ -95,6 +107,7 @@ impl Supervisor {
             kinds: None,
             rights: Vec::new(),
             trouble: None,
+            doubted: None,
             pace: Pace::new(),
             cluster,
             options,
@@ -133,35 +146,49 @@ impl Handle {
 
 impl Running {
     async fn run(mut self, questions: mpsc::Receiver<Probe>, stop: CancellationToken) {
-        // It also ends when nobody reads observations any more.
-        let _ = stop.run_until_cancelled(self.run_until_closed(questions)).await;
+        let feed = self.feed.clone();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = feed.closed() => {}
+            _ = self.run_until_closed(questions) => {}
+        }
         self.tasks.stop_all().await;
     }
 
     async fn run_until_closed(&mut self, questions: mpsc::Receiver<Probe>) -> Result<(), Closed> {
         let audit = audit::run(self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone(), questions);
         self.tasks.spawn(Job::Audit, audit);
+        let mut woken = false;
         loop {
             let started = Instant::now();
-            let wait = self.look().await?;
+            let mut wait = self.look().await?;
+            if woken {
+                wait = wait.min(LOOK_ONCE_MORE_AFTER);
+            }
             if self.options.once && self.kinds.is_some() {
                 // There is nothing to look at again; what runs ends by itself.
                 self.attend(None).await?;
             }
-            self.attend(Some(started + wait)).await?;
+            woken = self.attend(Some(started + wait)).await?;
             // Changes come in crowds; what came meanwhile is seen by the same look.
             tokio::time::sleep_until(started + LOOK_AGAIN_AFTER).await;
         }
     }
 
-    /// Takes care of the tasks until it is time to look again, or until somebody asks for it.
-    async fn attend(&mut self, until: Option<Instant>) -> Result<(), Closed> {
+    /// Takes care of the tasks until it is time to look again, or until somebody asks for it, which gives true.
+    async fn attend(&mut self, until: Option<Instant>) -> Result<bool, Closed> {
         let far = Instant::now() + Duration::from_secs(86_400);
+        let mut peek = tokio::time::interval_at(Instant::now() + PEEK_EVERY, PEEK_EVERY);
         loop {
+            let peeks = until.is_some() && !self.definitions.are_known();
             tokio::select! {
-                () = tokio::time::sleep_until(until.unwrap_or(far)) => return Ok(()),
-                () = self.commons.review.notified(), if until.is_some() => return Ok(()),
-                () = self.definitions.changed.notified(), if until.is_some() => return Ok(()),
+                () = tokio::time::sleep_until(until.unwrap_or(far)) => return Ok(false),
+                () = self.commons.review.notified(), if until.is_some() => return Ok(true),
+                () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
+                // A failure to ask is not told: the next look will fail as well, or else all is fine.
+                _ = peek.tick(), if peeks => if self.discovery.is_outdated().await == Ok(true) {
+                    return Ok(true);
+                },
                 event = self.tasks.next() => match event {
                     TaskEvent::Broke(job, said) => self.report_broken(&job, &said).await?,
                     TaskEvent::Due(job) => self.start(&job),
@@ -190,14 +217,44 @@ impl Running {
             }
         };
         self.pace.reset();
+        if let Some(wait) = self.doubts(&found) {
+            return Ok(wait);
+        }
         let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.trouble.is_some();
         self.apply(found).await?;
         let often = unseen || !self.definitions.are_known();
         Ok(self.pace.jitter(if often { LOOK_OFTEN } else { LOOK_EVERY }))
     }
 
+    /// How long to wait before a loss is believed; `None` when nothing is lost, or when it has been doubted for long.
+    fn doubts(&mut self, found: &Found) -> Option<Duration> {
+        let is_seen = |kind: &WatchedKind| kind.missing.is_empty();
+        let lost = |was: &WatchedKind| !found.kinds.iter().any(|now| is_seen(now) && now.watch == was.watch);
+        if !self.kinds.iter().flatten().filter(|kind| is_seen(kind)).any(lost) {
+            self.doubted = None;
+            return None;
+        }
+        let left = DOUBT_FOR.saturating_sub(self.doubted.get_or_insert_with(Instant::now).elapsed());
+        if left.is_zero() {
+            self.doubted = None;
+            return None;
+        }
+        Some(left)
+    }
+
     async fn find(&mut self) -> Result<Found, Failure> {
-        if !self.tasks.has(&Job::Definitions) && self.discovery.may_read_definitions().await? {
+        self.review_definitions().await?;
+        self.review_lease().await?;
+        self.discovery.look().await
+    }
+
+    /// Watches definitions if and as long as the account may.
+    async fn review_definitions(&mut self) -> Result<(), Failure> {
+        let may = self.discovery.may_read_definitions().await?;
+        if !may && self.tasks.has(&Job::Definitions) {
+            self.tasks.stop(&Job::Definitions).await;
+            self.definitions.forget();
+        } else if may && !self.tasks.has(&Job::Definitions) {
             self.start(&Job::Definitions);
             let known = async {
                 while !self.definitions.are_known() {
@@ -207,128 +264,19 @@ impl Running {
             // Without them the kinds are judged by what discovery says.
             let _ = tokio::time::timeout(DEFINITIONS_WITHIN, known).await;
         }
-        if !self.tasks.has(&Job::Lease)
-            && let Some((namespace, _)) = self.lease()
-            && self.discovery.missing(lease::GROUP, lease::RESOURCE, &namespace).await?.is_empty()
-        {
-            self.start(&Job::Lease);
-        }
-        self.discovery.look().await
-    }
-
-    /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
-    /// that the model does not know.
-    async fn apply(&mut self, found: Found) -> Result<(), Closed> {
-        let Found { kinds, rights, trouble } = found;
-        for view in rights.iter().filter(|view| !self.rights.contains(view)) {
-            self.feed.tell(Observation::RightsReviewed(view.clone())).await?;
-        }
-        self.rights = rights;
-        let (run, over) = self.within_limit(&kinds);
-        let stale: Vec<Job> = self.tasks.jobs().filter(|job| self.is_stale(job, &run)).cloned().collect();
-        for job in stale {
-            self.tasks.stop(&job).await;
-        }
-        if self.kinds.as_ref() != Some(&kinds) {
-            self.feed.tell(Observation::KindsDiscovered(kinds.clone())).await?;
-            for watch in &over {
-                let detail = format!("not watched: --max-watches is {}", self.options.max_watches);
-                self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
-            }
-        }
-        self.set_targets(&run);
-        for kind in kinds.iter().filter(|kind| !run.contains_key(&kind.watch)) {
-            drop(self.sync.reporter(&kind.watch));
-            self.sync.gave_up(&kind.watch);
-        }
-        self.kinds = Some(kinds);
-        for watch in
-            run.keys().filter(|watch| !self.tasks.has(&Job::Watch((*watch).clone()))).cloned().collect::<Vec<_>>()
-        {
-            self.start(&Job::Watch(watch));
-        }
-        let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
-        self.sync.discovered(&all);
-        self.tell_trouble(trouble).await
-    }
-
-    async fn tell_trouble(&mut self, trouble: Option<String>) -> Result<(), Closed> {
-        if let Some(detail) = trouble.clone() {
-            if self.trouble != trouble {
-                self.feed.invalid(Discovery::SOURCE, detail).await?;
-            }
-        } else if self.trouble.is_some() || self.sync.is_first_look() {
-            self.feed.recovered(Discovery::SOURCE).await?;
-        }
-        self.trouble = trouble;
         Ok(())
     }
 
-    /// What can be watched within the limit of connections, and what is left out. Primary kinds come first.
-    fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
-        let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
-        // With one list each and no watch after it, all get their turn.
-        let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
-        let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
-        visible.sort_by_key(|kind| kind.role != Role::Primary);
-        let over = visible.split_off(visible.len().min(room));
-        let run = visible.into_iter().map(|kind| (kind.watch.clone(), kind.clone())).collect();
-        (run, over.into_iter().map(|kind| kind.watch.clone()).collect())
-    }
-
-    /// Whether a task watches what is not to be watched any more, or in another way.
-    fn is_stale(&self, job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
-        let Job::Watch(watch) = job else { return false };
-        let now = run.get(watch).map(target);
-        let was = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
-        now != was
-    }
-
-    fn set_targets(&self, run: &BTreeMap<WatchId, WatchedKind>) {
-        let targets = run.iter().map(|(watch, kind)| (watch.clone(), target(kind))).collect();
-        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
-    }
-
-    /// Starts a job, unless it has become pointless.
-    fn start(&mut self, job: &Job) {
-        match job {
-            Job::Watch(watch) => {
-                let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
-                let Some(target) = target else { return };
-                let sink = Objects { watch: watch.clone(), hash_key: self.options.hash_key };
-                let reporter = self.sync.reporter(watch);
-                self.spawn(job, target, sink, reporter, self.options.once);
-            }
-            Job::Definitions => {
-                let sink = DefinitionSink::new(self.definitions.clone());
-                self.spawn(job, Definitions::target(), sink, Reporter::silent(), self.options.once);
-            }
-            Job::Lease => {
-                if let Some((namespace, name)) = self.lease() {
-                    let sink = LeaseSink { name };
-                    self.spawn(job, lease::target(&namespace), sink, Reporter::silent(), self.options.once);
-                }
-            }
-            // Its questions are lost with it: the model asks again, and gets no answer until the next start.
-            Job::Audit => {}
+    /// Watches the operator's leases if and as long as the account may.
+    async fn review_lease(&mut self) -> Result<(), Failure> {
+        let Some((namespace, _)) = self.lease() else { return Ok(()) };
+        let may = self.discovery.missing(lease::GROUP, lease::RESOURCE, &namespace).await?.is_empty();
+        if !may {
+            self.tasks.stop(&Job::Lease).await;
+        } else if !self.tasks.has(&Job::Lease) {
+            self.start(&Job::Lease);
         }
-    }
-
-    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: Target, sink: S, reporter: Reporter, once: bool) {
-        let (cluster, feed, commons) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.commons));
-        let watcher = Watcher::new(cluster, target, sink, feed, commons, reporter, once);
-        self.tasks.spawn(job.clone(), watcher.run());
-    }
-
-    /// The namespace and name of the leases to follow.
-    fn lease(&self) -> Option<(String, Option<String>)> {
-        match &self.options.lease {
-            LeaseSelection::Off => None,
-            // An administrator who looks at everything has no namespace of their own.
-            LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
-            LeaseSelection::OwnNamespace => Some((self.cluster.namespace().to_owned(), None)),
-            LeaseSelection::In { namespace, name } => Some((namespace.clone(), name.clone())),
-        }
+        Ok(())
     }
 }
 
@@ -344,15 +292,4 @@ impl Job {
             Self::Audit => SourceId::Audit,
         }
     }
-}
-
-/// Where a kind is read. Of children the metadata is enough: whom they belong to, and what holds them.
-fn target(kind: &WatchedKind) -> Target {
-    let WatchedKind { group, version, resource, scope, role, .. } = kind;
-    let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let path = match scope.namespace() {
-        Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
-        None => format!("{api}/{resource}"),
-    };
-    Target { path, metadata_only: *role == Role::Child }
 }

@@ -82,11 +82,6 @@ impl InitialSync {
         self.progress()
     }
 
-    /// Whether nothing has been found out yet.
-    pub(crate) fn is_first_look(&self) -> bool {
-        !self.table.borrow().discovered
-    }
-
     pub(crate) fn reporter(&self, watch: &WatchId) -> Reporter {
         self.table.send_modify(|table| {
             table.watches.entry(watch.clone()).or_insert(Stage::Waiting);

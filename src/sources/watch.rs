@@ -1,12 +1,14 @@
 //! Follows everything of one kind in one scope, and never loses an event without saying so.
 //!
 //! ```text
-//!                 ┌──────────── refused, ignored or too long for one stream ──────────┐
-//!                 │                                                                   ▼
-//!  Unlisted(Streamed) ──▶ Filling ──all there──▶ Following ◀──opened── Known    Unlisted(Paged) ──▶ Paging ─┐
-//!      ▲                                           │    └──ended──────▶ ▲ ▲           ▲               │     │
-//!      │                                           │                    │ └── all there ──────────────────── ┘
-//!      └──── 410, or what came cannot be read ─────┴── Resting ◀── any failure ───────┴─ token expired┘
+//!         ┌────────── streamed lists are refused, ignored, or longer than a stream ─────────┐
+//!         │                                                                                 ▼
+//!  Unlisted(Streamed) ─▶ Filling ─all there─▶ Following ─ended─▶ Known ◀─all there─ Paging ◀─ Unlisted(Paged)
+//!         ▲                                    │     ▲             │                  │          ▲
+//!         │                                    │     └───opened────┘                  └─ token ──┘
+//!         └────── 410, or what came cannot be read ────────────────┘                    expired
+//!
+//!  any failure: Resting, then on from there
 //! ```
 //!
 //! A list is streamed where the API server can, which costs neither side memory; else it is read by pages. Whatever
@@ -36,7 +38,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use self::pace::Pace;
+use self::pace::Paces;
 use self::page::Page;
 use self::stream::Stream;
 
@@ -138,7 +140,7 @@ pub(crate) struct Watcher<S> {
     stream_failures: u32,
     /// Failures in a row without anything that came.
     attempts: u32,
-    pace: Pace,
+    paces: Paces,
     failing: bool,
     out: Vec<Observation>,
 }
@@ -183,7 +185,7 @@ impl<S: Sink> Watcher<S> {
             streams: true,
             stream_failures: 0,
             attempts: 0,
-            pace: Pace::new(),
+            paces: Paces::new(),
             failing: false,
             out: Vec::new(),
         }
@@ -233,7 +235,7 @@ impl<S: Sink> Watcher<S> {
             self.reporter.failed();
             return Ok(State::Done);
         }
-        let until = Instant::now() + self.pace.wait(failure.retry_after);
+        let until = Instant::now() + self.paces.wait(failure);
         Ok(State::Resting { until, next: Box::new(next) })
     }
 

@@ -32,19 +32,40 @@ const LARGEST_ERROR: usize = 64 << 10;
 impl Cluster {
     /// Sends a GET and returns once the answer begins, if it is a success.
     pub(crate) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, Failure> {
-        self.send(Method::GET, path, accept, Body::empty()).await.map(Response::into_body)
+        self.send(Method::GET, path, accept, Body::empty(), None).await.map(Response::into_body)
     }
 
     /// Reads one document.
     pub(crate) async fn get_json<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, Failure> {
-        let bytes = self.get(path, accept).await?;
+        let mut body = self.open(path, accept).await?;
+        let bytes = collect(&mut body, LARGEST_DOCUMENT).await?;
         decode(path, &bytes)
     }
 
-    /// Reads one document as it is.
-    pub(crate) async fn get(&self, path: &str, accept: &'static str) -> Result<Vec<u8>, Failure> {
-        let mut body = self.open(path, accept).await?;
-        collect(&mut body, LARGEST_DOCUMENT).await
+    /// Reads one document, and the tag by which the API server recognises it.
+    pub(crate) async fn get_tagged<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<(T, Option<HeaderValue>), Failure> {
+        let mut answer = self.send(Method::GET, path, accept, Body::empty(), None).await?;
+        let tag = answer.headers_mut().remove(header::ETAG);
+        let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;
+        Ok((decode(path, &bytes)?, tag))
+    }
+
+    /// Whether a document is still the one that had this tag.
+    pub(crate) async fn is_unchanged(
+        &self,
+        path: &str,
+        accept: &'static str,
+        tag: &HeaderValue,
+    ) -> Result<bool, Failure> {
+        match self.send(Method::GET, path, accept, Body::empty(), Some(tag)).await {
+            Ok(_) => Ok(false),
+            Err(failure) if failure.status == Some(304) => Ok(true),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Creates a review, which changes nothing: the only kind of POST there is in this program.
@@ -54,7 +75,7 @@ impl Cluster {
         review: &impl serde::Serialize,
     ) -> Result<T, Failure> {
         let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
-        let mut answer = self.send(Method::POST, path, JSON, Body::from(body)).await?;
+        let mut answer = self.send(Method::POST, path, JSON, Body::from(body), None).await?;
         let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;
         decode(path, &bytes)
     }
@@ -65,12 +86,16 @@ impl Cluster {
         path: &str,
         accept: &'static str,
         body: Body,
+        tag: Option<&HeaderValue>,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(body);
         *request.uri_mut() = path.parse().map_err(|e| Failure::new(Cause::Invalid, format!("{path}: {e}")))?;
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
         if method == Method::POST {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        }
+        if let Some(tag) = tag {
+            request.headers_mut().insert(header::IF_NONE_MATCH, tag.clone());
         }
         *request.method_mut() = method;
         let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {

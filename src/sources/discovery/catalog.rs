@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use http::HeaderValue;
 use serde::Deserialize;
 
 use crate::sources::cluster::{Cluster, JSON};
@@ -13,6 +14,8 @@ pub(crate) struct Catalog {
     kinds: BTreeMap<(String, String), ApiKind>,
     /// Groups whose server did not answer: what they serve is not known now.
     unknown: BTreeSet<String>,
+    /// By this the API server recognises the groups that it told.
+    tag: Option<HeaderValue>,
 }
 
 /// One kind.
@@ -157,7 +160,8 @@ impl Catalog {
                 catalog.add_version(cluster, "", &version).await?;
             }
         }
-        let groups: Document = cluster.get_json("/apis", AGGREGATED).await?;
+        let (groups, tag) = cluster.get_tagged::<Document>("/apis", AGGREGATED).await?;
+        catalog.tag = tag;
         if groups.kind == "APIGroupDiscoveryList" {
             catalog.add_aggregated(groups);
             return Ok(catalog);
@@ -170,6 +174,15 @@ impl Catalog {
             }
         }
         Ok(catalog)
+    }
+
+    /// Whether something is served now that was not, or the other way round. Costs next to nothing where the API server
+    /// tags its answers, and is never known where it does not.
+    pub(crate) async fn is_outdated(&self, cluster: &Cluster) -> Result<bool, Failure> {
+        match &self.tag {
+            Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await.map(|unchanged| !unchanged),
+            None => Ok(false),
+        }
     }
 
     /// All kinds, by group and resource.

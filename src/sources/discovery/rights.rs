@@ -1,6 +1,6 @@
 //! What the account may do, as the API server's own reviews say.
 
-use loopwatch_model::observation::Right;
+use loopwatch_model::observation::{Cause, Right};
 use serde::{Deserialize, Serialize};
 
 use crate::sources::cluster::Cluster;
@@ -89,9 +89,13 @@ impl Rules {
             kind: "SelfSubjectRulesReview",
             spec: RulesSpec { namespace },
         };
-        let answer: Answer<RulesStatus> =
-            cluster.review(&format!("{AUTHORIZATION}/selfsubjectrulesreviews"), &review).await?;
-        Ok(Self::new(answer.status.resource_rules, answer.status.incomplete))
+        let path = format!("{AUTHORIZATION}/selfsubjectrulesreviews");
+        match cluster.review::<Answer<RulesStatus>>(&path, &review).await {
+            Ok(answer) => Ok(Self::new(answer.status.resource_rules, answer.status.incomplete)),
+            // Some clusters let nobody ask. Then nothing is known, and what is named is tried.
+            Err(failure) if failure.cause == Cause::Forbidden => Ok(Self::new(Vec::new(), true)),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Whether some rule allows this. `resource` may have a `/subresource`.
@@ -146,8 +150,8 @@ impl Rule {
     }
 }
 
-/// Whether the account may do this. The empty namespace means everywhere.
-pub(crate) async fn may(cluster: &Cluster, right: &Right, namespace: &str) -> Result<bool, Failure> {
+/// Whether the account may do this; `None` when it may not even ask. The empty namespace means everywhere.
+pub(crate) async fn may(cluster: &Cluster, right: &Right, namespace: &str) -> Result<Option<bool>, Failure> {
     let Right { verb, group, resource } = right;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let review = Review {
@@ -155,9 +159,11 @@ pub(crate) async fn may(cluster: &Cluster, right: &Right, namespace: &str) -> Re
         kind: "SelfSubjectAccessReview",
         spec: AccessSpec { resource_attributes: Attributes { namespace, verb, group, resource, subresource } },
     };
-    let answer: Answer<AccessStatus> =
-        cluster.review(&format!("{AUTHORIZATION}/selfsubjectaccessreviews"), &review).await?;
-    Ok(answer.status.allowed)
+    match cluster.review::<Answer<AccessStatus>>(&format!("{AUTHORIZATION}/selfsubjectaccessreviews"), &review).await {
+        Ok(answer) => Ok(Some(answer.status.allowed)),
+        Err(failure) if failure.cause == Cause::Forbidden => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 #[cfg(test)]

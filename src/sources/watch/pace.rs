@@ -3,11 +3,24 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
+use loopwatch_model::observation::Cause;
+
+use crate::sources::failure::Failure;
+
 /// The backoff of one watch: 0.8 s, doubling to 30 s, a quarter of jitter either way.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     failures: u32,
     noise: u64,
+}
+
+/// The paces of one watch. What follows an outage (a version that is too old, say) is not the outage any more, and
+/// waits no longer than it would have without it.
+#[derive(Clone, Debug)]
+pub(crate) struct Paces {
+    away: Pace,
+    refused: Pace,
+    content: Pace,
 }
 
 const FIRST: Duration = Duration::from_millis(800);
@@ -50,6 +63,40 @@ impl Pace {
         self.noise ^= self.noise >> 7;
         self.noise ^= self.noise << 17;
         (self.noise >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+// === impl Paces ===
+
+impl Paces {
+    pub(crate) fn new() -> Self {
+        Self { away: Pace::new(), refused: Pace::new(), content: Pace::new() }
+    }
+
+    /// How long to wait after this failure.
+    pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
+        let pace = match failure.cause {
+            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.away,
+            Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
+                self.away.reset();
+                &mut self.refused
+            }
+            Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => {
+                self.away.reset();
+                &mut self.content
+            }
+        };
+        pace.wait(failure.retry_after)
+    }
+
+    /// Begins again with short waits.
+    pub(crate) fn reset(&mut self) {
+        [&mut self.away, &mut self.refused, &mut self.content].into_iter().for_each(Pace::reset);
+    }
+
+    /// Between three and five quarters of `base`.
+    pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
+        self.away.jitter(base)
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
-use super::supervisor::Job;
-use super::watch::pace::Pace;
+use super::Job;
+use crate::sources::watch::pace::Pace;
 
 /// The running tasks.
 #[derive(Default)]

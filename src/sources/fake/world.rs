@@ -1,0 +1,247 @@
+//! A small cluster: kinds, definitions, rights and objects that a test changes while it is watched.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::{Piece, Reply, answer, cluster};
+use crate::sources::cluster::Cluster;
+
+/// The cluster, shared between the test and its API server.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    state: Arc<Mutex<State>>,
+    /// Rung to cut all streams.
+    cut: Arc<Notify>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// `(group, version, kind, resource, namespaced, has status)`.
+    pub(crate) kinds: Vec<Kind>,
+    /// Rules by namespace; those of the empty namespace hold everywhere.
+    pub(crate) rules: BTreeMap<String, Vec<Value>>,
+    pub(crate) incomplete: bool,
+    /// Whether discovery is aggregated.
+    pub(crate) aggregated: bool,
+    /// Custom resource definitions.
+    pub(crate) definitions: Vec<Value>,
+    /// Every request that was refused.
+    pub(crate) refused: Vec<String>,
+    /// A watch of this resource makes the program panic.
+    pub(crate) poisoned: Option<String>,
+}
+
+pub(crate) type Kind = (&'static str, &'static str, &'static str, &'static str, bool, bool);
+
+pub(crate) const WIDGET: Kind = ("example.io", "v1", "Widget", "widgets", true, true);
+pub(crate) const GADGET: Kind = ("example.io", "v1", "Gadget", "gadgets", true, false);
+pub(crate) const THING: Kind = ("other.io", "v1", "Thing", "things", false, true);
+pub(crate) const CONFIG_MAP: Kind = ("", "v1", "ConfigMap", "configmaps", true, false);
+pub(crate) const EVENT: Kind = ("", "v1", "Event", "events", true, false);
+pub(crate) const INGRESS: Kind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
+
+const DEFINITIONS: &str = "customresourcedefinitions";
+
+/// The definition of a kind: with a status in its schema, and with or without the subresource.
+pub(crate) fn definition(kind: Kind, in_schema: bool) -> Value {
+    let (group, version, name, resource, _, subresource) = kind;
+    let properties = if in_schema { json!({ "status": { "type": "object" } }) } else { json!({ "spec": {} }) };
+    let subresources = if subresource { json!({ "status": {} }) } else { json!({}) };
+    json!({
+        "metadata": { "name": format!("{resource}.{group}"), "resourceVersion": "4" },
+        "spec": { "group": group, "names": { "kind": name, "plural": resource }, "versions": [{
+            "name": version, "served": true, "storage": true, "subresources": subresources,
+            "schema": { "openAPIV3Schema": { "type": "object", "properties": properties } } }] },
+        "status": { "storedVersions": [version], "conditions": [{ "type": "Established", "status": "True" }] },
+    })
+}
+
+// === impl World ===
+
+impl World {
+    /// A cluster that serves these kinds to an account without rights.
+    pub(crate) fn new(kinds: &[Kind]) -> Self {
+        let world = Self::default();
+        world.change(|state| {
+            state.kinds = kinds.to_vec();
+            state.aggregated = true;
+        });
+        world
+    }
+
+    /// Gives a right: in one namespace, or everywhere.
+    pub(crate) fn allow(self, namespace: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Self {
+        self.change(|state| {
+            let rule = json!({ "verbs": verbs, "apiGroups": [group], "resources": resources });
+            state.rules.entry(namespace.to_owned()).or_default().push(rule);
+        });
+        self
+    }
+
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.lock())
+    }
+
+    /// Cuts all connections.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_waiters();
+    }
+
+    pub(crate) fn cluster(&self) -> Cluster {
+        let world = self.clone();
+        cluster(move |request| {
+            let world = world.clone();
+            async move { answer(world.serve(request).await).await }
+        })
+    }
+
+    async fn serve(&self, request: Request<Body>) -> Reply {
+        let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+        if path.ends_with("reviews") {
+            let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+            return told(&self.change(|state| state.review(&path, &review["spec"])));
+        }
+        let discovered = self.change(|state| state.discover(&path));
+        if let Some(document) = discovered {
+            return told(&document);
+        }
+        self.objects(&path, &query)
+    }
+
+    /// A list or watch: without objects (but definitions), and open until it is cut.
+    fn objects(&self, path: &str, query: &str) -> Reply {
+        let words: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, rest) = if words[0] == "api" { ("", &words[2..]) } else { (words[1], &words[3..]) };
+        let version = if words[0] == "api" { words[1] } else { words[2] };
+        let (namespace, resource) = match rest {
+            ["namespaces", namespace, resource] => (*namespace, *resource),
+            [resource, ..] => ("", *resource),
+            [] => ("", ""),
+        };
+        let verb = if query.contains("watch=true") { "watch" } else { "list" };
+        let refusal = self.change(|state| {
+            assert!(state.poisoned.as_deref() != Some(resource), "poisoned");
+            let is_served = |kind: &Kind| kind.0 == group && kind.1 == version && kind.3 == resource;
+            if resource != DEFINITIONS && !state.kinds.iter().any(is_served) {
+                return Some(404);
+            }
+            (!state.allows(namespace, verb, group, resource)).then(|| {
+                state.refused.push(format!("{verb} {resource}"));
+                403
+            })
+        });
+        if let Some(code) = refusal {
+            return Reply::Told(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
+        }
+        if verb == "list" {
+            let items: Vec<Value> = vec![json!({ "metadata": { "name": "one" } })];
+            return told(&json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }));
+        }
+        let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
+            "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } } } });
+        let cut = Arc::clone(&self.cut);
+        let mut pieces = vec![Piece::Until(Box::pin(async move { cut.notified().await })), Piece::Cut];
+        if query.contains("sendInitialEvents") {
+            pieces.insert(0, Piece::Line(end.to_string()));
+            let definitions = if resource == DEFINITIONS { self.change(|s| s.definitions.clone()) } else { vec![] };
+            for definition in definitions {
+                pieces.insert(0, Piece::Line(json!({ "type": "ADDED", "object": definition }).to_string()));
+            }
+        }
+        Reply::Streamed(pieces)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> bool {
+        let has = |list: &Value, word: &str| {
+            list.as_array().is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))
+        };
+        let namespaces = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
+        namespaces.iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().any(|rule| {
+            has(&rule["verbs"], verb) && has(&rule["apiGroups"], group) && has(&rule["resources"], resource)
+        })
+    }
+
+    fn review(&self, path: &str, spec: &Value) -> Value {
+        if path.ends_with("selfsubjectrulesreviews") {
+            let namespace = spec["namespace"].as_str().unwrap_or_default();
+            let rules: Vec<&Value> =
+                ["", namespace].iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().collect();
+            return json!({ "status": { "resourceRules": rules, "incomplete": self.incomplete } });
+        }
+        let text = |name: &str| spec["resourceAttributes"][name].as_str().unwrap_or_default().to_owned();
+        let allowed = self.allows(&text("namespace"), &text("verb"), &text("group"), &text("resource"));
+        json!({ "status": { "allowed": allowed } })
+    }
+
+    fn discover(&self, path: &str) -> Option<Value> {
+        let verbs = json!(["get", "list", "watch", "create"]);
+        let groups: std::collections::BTreeSet<&str> = self.kinds.iter().map(|kind| kind.0).collect();
+        let core = path == "/api";
+        let mine = groups.into_iter().filter(|group| group.is_empty() == core);
+        match path {
+            "/api" | "/apis" if self.aggregated => {
+                let version = |(_, version, kind, resource, namespaced, status): &Kind| {
+                    let subresources = if *status { json!([{ "subresource": "status" }]) } else { json!([]) };
+                    let scope = if *namespaced { "Namespaced" } else { "Cluster" };
+                    json!({ "version": version, "freshness": "Current", "resources": [{ "resource": resource,
+                        "responseKind": { "kind": kind }, "scope": scope, "verbs": verbs, "subresources": subresources }] })
+                };
+                let items: Vec<Value> = mine
+                    .map(|group| {
+                        let versions: Vec<Value> = self.kinds.iter().filter(|k| k.0 == group).map(version).collect();
+                        json!({ "metadata": { "name": group }, "versions": versions })
+                    })
+                    .collect();
+                Some(json!({ "kind": "APIGroupDiscoveryList", "items": items }))
+            }
+            "/api" => Some(json!({ "kind": "APIVersions", "versions": ["v1"] })),
+            "/apis" => {
+                let groups: Vec<Value> = mine
+                    .map(|group| {
+                        let versions: Vec<Value> =
+                            self.kinds.iter().filter(|k| k.0 == group).map(|k| json!({ "version": k.1 })).collect();
+                        json!({ "name": group, "versions": versions, "preferredVersion": versions[0] })
+                    })
+                    .collect();
+                Some(json!({ "kind": "APIGroupList", "groups": groups }))
+            }
+            _ => {
+                let words: Vec<&str> = path.trim_matches('/').split('/').collect();
+                let (group, version) = match words[..] {
+                    ["api", version] => ("", version),
+                    ["apis", group, version] => (group, version),
+                    _ => return None,
+                };
+                let mut resources = Vec::new();
+                for (_, _, kind, resource, namespaced, status) in
+                    self.kinds.iter().filter(|kind| kind.0 == group && kind.1 == version)
+                {
+                    resources.push(json!({ "name": resource, "kind": kind, "namespaced": namespaced, "verbs": verbs }));
+                    if *status {
+                        resources.push(json!({ "name": format!("{resource}/status"), "kind": kind, "verbs": ["get"] }));
+                    }
+                }
+                Some(json!({ "kind": "APIResourceList", "resources": resources }))
+            }
+        }
+    }
+}
+
+fn told(document: &Value) -> Reply {
+    Reply::Told(200, vec![], document.to_string())
+}

@@ -1,0 +1,150 @@
+//! Makes what runs equal to what was found.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, WatchedKind};
+
+use super::{Job, Running};
+use crate::sources::cluster::encode;
+use crate::sources::definitions::{DefinitionSink, Definitions};
+use crate::sources::discovery::{Discovery, Found};
+use crate::sources::failure::Failure;
+use crate::sources::feed::Closed;
+use crate::sources::lease::{self, LeaseSink};
+use crate::sources::options::{LeaseSelection, Selection};
+use crate::sources::sync::Reporter;
+use crate::sources::watch::objects::Objects;
+use crate::sources::watch::{Sink, Target, Watcher};
+
+// === impl Running ===
+
+impl Running {
+    /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
+    /// that the model does not know.
+    pub(super) async fn apply(&mut self, found: Found) -> Result<(), Closed> {
+        let Found { kinds, rights, trouble } = found;
+        let is_first = self.kinds.is_none();
+        for view in rights.iter().filter(|view| !self.rights.contains(view)) {
+            self.feed.tell(Observation::RightsReviewed(view.clone())).await?;
+        }
+        self.rights = rights;
+        let (run, over) = self.within_limit(&kinds);
+        let stale: Vec<Job> = self.tasks.jobs().filter(|job| self.is_stale(job, &run)).cloned().collect();
+        for job in stale {
+            self.tasks.stop(&job).await;
+        }
+        if self.kinds.as_ref() != Some(&kinds) {
+            self.feed.tell(Observation::KindsDiscovered(kinds.clone())).await?;
+            for watch in &over {
+                let detail = format!("not watched: --max-watches is {}", self.options.max_watches);
+                self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
+            }
+        }
+        self.set_targets(&run);
+        for kind in kinds.iter().filter(|kind| !run.contains_key(&kind.watch)) {
+            drop(self.sync.reporter(&kind.watch));
+            self.sync.gave_up(&kind.watch);
+        }
+        self.discovery.remember(&kinds);
+        self.kinds = Some(kinds);
+        for watch in
+            run.keys().filter(|watch| !self.tasks.has(&Job::Watch((*watch).clone()))).cloned().collect::<Vec<_>>()
+        {
+            self.start(&Job::Watch(watch));
+        }
+        let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
+        self.sync.discovered(&all);
+        self.tell_trouble(trouble, is_first).await
+    }
+
+    async fn tell_trouble(&mut self, trouble: Option<String>, is_first: bool) -> Result<(), Closed> {
+        if let Some(detail) = trouble.clone() {
+            if self.trouble != trouble {
+                self.feed.invalid(Discovery::SOURCE, detail).await?;
+            }
+        } else if self.trouble.is_some() || is_first {
+            self.feed.recovered(Discovery::SOURCE).await?;
+        }
+        self.trouble = trouble;
+        Ok(())
+    }
+
+    /// What can be watched within the limit of connections, and what is left out. Primary kinds come first.
+    fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
+        let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
+        // With one list each and no watch after it, all get their turn.
+        let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
+        let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
+        visible.sort_by_key(|kind| kind.role != Role::Primary);
+        let over = visible.split_off(visible.len().min(room));
+        let run = visible.into_iter().map(|kind| (kind.watch.clone(), kind.clone())).collect();
+        (run, over.into_iter().map(|kind| kind.watch.clone()).collect())
+    }
+
+    /// Whether a task watches what is not to be watched any more, or in another way.
+    fn is_stale(&self, job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
+        let Job::Watch(watch) = job else { return false };
+        let now = run.get(watch).map(target);
+        let was = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
+        now != was
+    }
+
+    fn set_targets(&self, run: &BTreeMap<WatchId, WatchedKind>) {
+        let targets = run.iter().map(|(watch, kind)| (watch.clone(), target(kind))).collect();
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+    }
+
+    /// Starts a job, unless it has become pointless.
+    pub(super) fn start(&mut self, job: &Job) {
+        match job {
+            Job::Watch(watch) => {
+                let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
+                let Some(target) = target else { return };
+                let sink = Objects { watch: watch.clone(), hash_key: self.options.hash_key };
+                let reporter = self.sync.reporter(watch);
+                self.spawn(job, target, sink, reporter, self.options.once);
+            }
+            Job::Definitions => {
+                let sink = DefinitionSink::new(self.definitions.clone());
+                self.spawn(job, Definitions::target(), sink, Reporter::silent(), self.options.once);
+            }
+            Job::Lease => {
+                if let Some((namespace, name)) = self.lease() {
+                    let sink = LeaseSink { name };
+                    self.spawn(job, lease::target(&namespace), sink, Reporter::silent(), self.options.once);
+                }
+            }
+            // Its questions are lost with it: the model asks again, and gets no answer until the next start.
+            Job::Audit => {}
+        }
+    }
+
+    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: Target, sink: S, reporter: Reporter, once: bool) {
+        let (cluster, feed, commons) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.commons));
+        let watcher = Watcher::new(cluster, target, sink, feed, commons, reporter, once);
+        self.tasks.spawn(job.clone(), watcher.run());
+    }
+
+    /// The namespace and name of the leases to follow.
+    pub(super) fn lease(&self) -> Option<(String, Option<String>)> {
+        match &self.options.lease {
+            LeaseSelection::Off => None,
+            // An administrator who looks at everything has no namespace of their own.
+            LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
+            LeaseSelection::OwnNamespace => Some((self.cluster.namespace().to_owned(), None)),
+            LeaseSelection::In { namespace, name } => Some((namespace.clone(), name.clone())),
+        }
+    }
+}
+
+/// Where a kind is read. Of children the metadata is enough: whom they belong to, and what holds them.
+fn target(kind: &WatchedKind) -> Target {
+    let WatchedKind { group, version, resource, scope, role, .. } = kind;
+    let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let path = match scope.namespace() {
+        Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
+        None => format!("{api}/{resource}"),
+    };
+    Target { path, metadata_only: *role == Role::Child }
+}

@@ -1,0 +1,321 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwatch_model::observation::{Answer, Observation, Probe, Right, SourceId, WatchId};
+use tokio::time::sleep;
+
+use super::Supervisor;
+use crate::sources::decode::HashKey;
+use crate::sources::fake::VirtualClock;
+use crate::sources::fake::say;
+use crate::sources::fake::world::{CONFIG_MAP, EVENT, GADGET, INGRESS, THING, WIDGET, World, definition};
+use crate::sources::feed::{Feed, Observations};
+use crate::sources::options::{LeaseSelection, Options, Selection};
+use crate::sources::supervisor::Handle;
+
+/// A running supervisor, and what it has told so far.
+struct Run {
+    handle: Handle,
+    observations: Observations,
+}
+
+impl Run {
+    fn start(world: &World, change: impl FnOnce(&mut Options)) -> Self {
+        let (feed, observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
+        let mut options = Options { lease: LeaseSelection::Off, ..Options::new(HashKey([0; 16])) };
+        change(&mut options);
+        Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
+    }
+
+    /// What is told within so many seconds.
+    async fn within(&mut self, seconds: u64) -> Vec<Observation> {
+        sleep(Duration::from_secs(seconds)).await;
+        let mut told = Vec::new();
+        while let Ok((_, observation)) = self.observations.try_recv() {
+            told.push(observation);
+        }
+        told
+    }
+
+    /// The kinds that are told last within so many seconds, if any.
+    async fn kinds_within(&mut self, seconds: u64) -> Option<String> {
+        let told = self.within(seconds).await;
+        let kinds = |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));
+        told.iter().rev().find(kinds).map(say)
+    }
+}
+
+/// A cluster with an operator of widgets, which makes ConfigMaps and writes Events.
+fn widget_operator() -> World {
+    World::new(&[WIDGET, GADGET, THING, CONFIG_MAP, EVENT, INGRESS])
+        .allow("", &["list", "watch"], "example.io", &["widgets", "gadgets"])
+        .allow("", &["update"], "example.io", &["widgets/status"])
+        .allow("", &["patch"], "example.io", &["gadgets/finalizers"])
+        .allow("", &["*"], "", &["configmaps"])
+        .allow("", &["*"], "", &["events"])
+        .allow("", &["*"], "networking.k8s.io", &["ingresses/status", "ingresses/finalizers"])
+}
+
+const ALL: &str = "kinds [gadgets.example.io@v1, widgets.example.io@v1, configmaps@v1]";
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_rights_say_what_it_owns_and_what_it_makes() {
+    for aggregated in [true, false] {
+        let world = widget_operator();
+        world.change(|state| state.aggregated = aggregated);
+        let mut run = Run::start(&world, |_| {});
+        assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+        let progress = run.handle.initial_sync().progress();
+        assert_eq!((progress.watches, progress.listed, progress.failed), (3, 3, 0));
+        assert!(world.change(|state| state.refused.is_empty()), "nothing is asked that is not allowed");
+        run.handle.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandboxed_operator_is_watched_in_its_own_namespace() {
+    let world = World::new(&[WIDGET, CONFIG_MAP]).allow("op", &["list", "watch"], "example.io", &["widgets"]).allow(
+        "op",
+        &["update"],
+        "example.io",
+        &["widgets/status"],
+    );
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io/op@v1]"));
+    assert!(world.change(|state| state.refused.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_are_named_are_watched_one_by_one_and_a_missing_right_is_named() {
+    let world = World::new(&[WIDGET])
+        .allow("", &["update"], "example.io", &["widgets/status"])
+        .allow("a", &["list", "watch"], "example.io", &["widgets"])
+        .allow("b", &["list"], "example.io", &["widgets"]);
+    let mut run = Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
+    let told = run.within(1).await;
+    let said: Vec<String> = told.iter().map(say).collect();
+    let kinds = "kinds [widgets.example.io/a@v1, widgets.example.io/b@v1 -watch]".to_owned();
+    assert!(said.contains(&kinds), "{said:?}");
+    let missing: Vec<(String, String)> = told
+        .iter()
+        .filter_map(|observation| match observation {
+            Observation::RightsReviewed(view) => Some(view),
+            _ => None,
+        })
+        .flat_map(|view| view.missing.iter().map(|right| (view.namespace.clone(), right.to_string())))
+        .collect();
+    assert_eq!(missing, [("b".to_owned(), "watch widgets.example.io".to_owned())]);
+    let progress = run.handle.initial_sync().done().await;
+    assert_eq!((progress.watches, progress.listed, progress.failed), (2, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_do_everything_is_asked_to_name_its_kinds() {
+    let world = World::new(&[WIDGET, THING, CONFIG_MAP]).allow("", &["*"], "*", &["*"]);
+    let mut run = Run::start(&world, |_| {});
+    let told = run.within(1).await;
+    let detail = told.iter().find_map(|observation| match observation {
+        Observation::SourceFailed { source: SourceId::Discovery, detail, .. } => Some(detail.clone()),
+        _ => None,
+    });
+    let detail = detail.unwrap_or_default();
+    assert!(detail.contains("--watch") && detail.contains("example.io/Widget, other.io/Thing"), "{detail}");
+    let excess = told.iter().any(|observation| {
+        matches!(observation, Observation::RightsReviewed(view) if view.excess.iter().any(|right| right.verb == "*"))
+    });
+    assert!(excess);
+    let mut run = Run::start(&world, |options| options.watch = vec!["other.io/thing".parse().expect("a kind")]);
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [things.other.io@v1]"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_named_and_not_served_is_told_and_found_when_it_comes() {
+    let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
+    let mut run = Run::start(&world, |options| {
+        options.watch = vec!["example.io/Widget".parse().expect("a kind"), "other.io/Thing".parse().expect("a kind")];
+    });
+    let told = run.within(1).await;
+    assert!(
+        told.iter().any(|o| matches!(o, Observation::SourceFailed { detail, .. } if detail.contains("other.io/Thing")))
+    );
+    world.change(|state| state.kinds.push(THING));
+    assert_eq!(run.kinds_within(80).await.as_deref(), Some("kinds [widgets.example.io@v1, things.other.io@v1]"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_administrator_sees_every_custom_resource_that_has_a_status() {
+    let world = World::new(&[WIDGET, GADGET, THING, CONFIG_MAP, INGRESS]).allow("", &["*"], "*", &["*"]);
+    let mut run = Run::start(&world, |options| {
+        options.select = Selection::EveryKindWithStatus;
+        options.once = true;
+    });
+    let progress = run.handle.initial_sync().done().await;
+    assert_eq!((progress.watches, progress.listed, progress.failed), (2, 2, 0));
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io@v1, things.other.io@v1]"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn definitions_say_how_a_kind_reports_status_where_they_may_be_read() {
+    let world = World::new(&[WIDGET, GADGET, THING]).allow("", &["list", "watch"], "*", &["*"]);
+    let bare = ("example.io", "v1", "Bare", "bares", true, false);
+    world.change(|state| {
+        state.kinds.push(bare);
+        state.definitions = vec![definition(WIDGET, true), definition(GADGET, true), definition(bare, false)];
+    });
+    let mut run = Run::start(&world, |options| options.select = Selection::EveryKindWithStatus);
+    let told = run.within(1).await;
+    let kinds = told.iter().find_map(|observation| match observation {
+        Observation::KindsDiscovered(kinds) => Some(kinds),
+        _ => None,
+    });
+    let kinds: Vec<String> = kinds.into_iter().flatten().map(|k| format!("{} {:?}", k.watch, k.status)).collect();
+    assert_eq!(kinds, ["gadgets.example.io InBody", "widgets.example.io Subresource", "things.other.io Subresource"]);
+    assert_eq!(told.iter().filter(|o| matches!(o, Observation::DefinitionSeen(_))).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_with_a_bug_is_told_and_restarted_and_harms_no_other() {
+    let world = widget_operator();
+    world.change(|state| state.poisoned = Some("widgets".to_owned()));
+    let mut run = Run::start(&world, |_| {});
+    let said: Vec<String> = run.within(1).await.iter().map(say).collect();
+    assert!(said.contains(&"failed: other".to_owned()), "{said:?}");
+    assert_eq!(said.iter().filter(|said| said.starts_with("ended")).count(), 2, "{said:?}");
+    world.change(|state| state.poisoned = None);
+    let said: Vec<String> = run.within(60).await.iter().map(say).collect();
+    assert!(said.iter().any(|said| said.starts_with("ended")), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_are_withdrawn_are_missing_and_come_back() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+    let taken = world.change(|state| state.rules.get_mut("").map(|rules| rules.remove(0))).expect("a rule");
+    world.cut();
+    assert_eq!(
+        run.kinds_within(20).await.as_deref(),
+        Some("kinds [gadgets.example.io@v1 -list-watch, widgets.example.io@v1 -list-watch, configmaps@v1]")
+    );
+    assert_eq!(run.within(30).await.len(), 0, "what may not be watched is left in peace");
+    world.change(|state| state.rules.entry(String::new()).or_default().push(taken));
+    assert_eq!(run.kinds_within(80).await.as_deref(), Some(ALL));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_forgets_for_a_moment_does_not_make_us_forget() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+    // As after its start: the rules of the cluster have not been read yet.
+    let rules = world.change(|state| std::mem::take(&mut state.rules));
+    world.cut();
+    assert_eq!(run.kinds_within(3).await, None);
+    world.change(|state| state.rules = rules);
+    let said: Vec<String> = run.within(60).await.iter().map(say).collect();
+    assert!(!said.iter().any(|said| said.starts_with("kinds")), "{said:?}");
+    assert_eq!(said.iter().filter(|said| *said == "works").count(), 3, "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_that_are_incomplete_take_nothing_away() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+    world.change(|state| {
+        state.incomplete = true;
+        // The rules about what it may write are not listed any more; it may still read.
+        state.rules.insert(String::new(), vec![]);
+    });
+    let world = world.allow("", &["list", "watch"], "example.io", &["widgets", "gadgets"]).allow(
+        "",
+        &["list", "watch"],
+        "",
+        &["configmaps"],
+    );
+    world.cut();
+    let kinds = run.kinds_within(400).await;
+    assert!(kinds.is_none_or(|kinds| kinds == ALL));
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_vanish_appear_and_change_their_version_while_we_run() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+    world.change(|state| state.kinds.retain(|kind| kind.2 != "Widget"));
+    world.cut();
+    assert_eq!(run.kinds_within(20).await.as_deref(), Some("kinds [gadgets.example.io@v1, configmaps@v1]"));
+    world.change(|state| state.kinds.insert(0, ("example.io", "v2", "Widget", "widgets", true, true)));
+    assert_eq!(
+        run.kinds_within(80).await.as_deref(),
+        Some("kinds [gadgets.example.io@v1, widgets.example.io@v2, configmaps@v1]")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_kinds_than_connections_are_told_and_primary_ones_come_first() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |options| options.max_watches = 2);
+    let told = run.within(1).await;
+    let over: Vec<String> = told
+        .iter()
+        .filter_map(|observation| match observation {
+            Observation::SourceFailed { source, .. } => Some(source.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(over, ["watch/configmaps"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_model_is_told_how_many_objects_there_are() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    let _ = run.within(1).await;
+    let count = |name: &str| Probe::Count(WatchId(name.into()));
+    assert!(run.handle.ask(count("widgets.example.io")));
+    assert!(run.handle.ask(count("unknown.example.io")));
+    let answers: Vec<Answer> = run
+        .within(2)
+        .await
+        .into_iter()
+        .filter_map(|observation| match observation {
+            Observation::Answered { answer, .. } => Some(answer),
+            _ => None,
+        })
+        .collect();
+    let counted = Answer::Counted { objects: 42, version: "7".to_owned() };
+    assert_eq!(answers, [counted, Answer::Failed(loopwatch_model::observation::Cause::NotFound)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_nobody_should_have_are_found() {
+    let world = widget_operator().allow("", &["get"], "", &["secrets"]);
+    let right = |resource: &str| Right { verb: "get".to_owned(), group: String::new(), resource: resource.to_owned() };
+    let mut run = Run::start(&world, |options| options.expect_denied = vec![right("secrets"), right("nodes")]);
+    let excess: Vec<Right> = run
+        .within(1)
+        .await
+        .into_iter()
+        .filter_map(|observation| match observation {
+            Observation::RightsReviewed(view) => Some(view.excess),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    assert_eq!(excess, [right("secrets")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_ends_when_told_to_and_when_nobody_listens() {
+    let world = widget_operator();
+    let run = Run::start(&world, |_| {});
+    run.handle.shutdown().await;
+    let mut run = Run::start(&world, |_| {});
+    let _ = run.within(1).await;
+    let Run { handle, observations } = run;
+    drop(observations);
+    world.cut();
+    tokio::time::timeout(Duration::from_secs(120), handle.task).await.expect("it ends").expect("without a panic");
+}
