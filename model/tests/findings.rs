@@ -448,3 +448,20 @@ fn after_a_restart_nothing_is_forgotten_or_counted_twice() {
     again.quiet();
     assert_eq!(again.snapshot().kinds[0].convergence.count(), 0, "whole seconds are no measurements");
 }
+
+#[test]
+fn what_is_found_and_what_no_longer_holds_is_told_once_each() {
+    let mut lab = Lab::new();
+    let mut widget = lab.settled("web");
+    lab.model.news();
+    lab.apply(widget.waiting());
+    lab.pass(Span::mins(6));
+    lab.apply(widget.ready());
+    lab.pass(Span::mins(6));
+    let news = lab.model.news();
+    let told: Vec<_> = news.iter().map(|n| (n.finding.code.name(), n.change)).collect();
+    use loopwatch_model::finding::Change::{Closed, Opened};
+    assert_eq!(told, [("Regressed", Opened), ("Regressed", Closed)]);
+    assert!(news[1].finding.summary().contains("lost for 6m"), "{}", news[1].finding.summary());
+    assert!(lab.model.news().is_empty());
+}
