@@ -42,8 +42,9 @@ impl Book {
         }
         let since = self.restored.remove(&id).map_or(since, |earlier| earlier.min(since));
         let confidence = Confidence::Confirmed;
-        self.open
-            .insert(id, Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None });
+        let finding = Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None };
+        self.tell(now, Change::Opened, finding.clone());
+        self.open.insert(id, finding);
         true
     }
 
