@@ -312,14 +312,24 @@ impl Subject {
             format!("{}.{}", self.kind().to_lowercase(), self.group())
         };
         let in_namespace =
-            if self.namespace().is_empty() { String::new() } else { format!(" -n {}", self.namespace()) };
+            if self.namespace().is_empty() { String::new() } else { format!(" -n {}", shell_word(self.namespace())) };
         template
-            .replace("{resource}", &resource)
+            .replace("{resource}", &shell_word(&resource))
             .replace("{in_namespace}", &in_namespace)
-            .replace("{kind}", self.kind())
-            .replace("{group}", self.group())
-            .replace("{name}", self.name())
+            .replace("{kind}", &shell_word(self.kind()))
+            .replace("{group}", &shell_word(self.group()))
+            .replace("{name}", &shell_word(self.name()))
     }
+}
+
+/// `text` as one word of a shell. Commands are there to be copied, and a recording may come from anywhere: a name must
+/// not become a command of its own.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
+    if !text.starts_with('-') && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 impl fmt::Display for Subject {
@@ -403,5 +413,22 @@ impl Serialize for Value {
             Self::Span(span) => serializer.serialize_f64(span.seconds()),
             Self::Time(time) | Self::Age(time) => time.serialize(serializer),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_one_word_in_commands() {
+        let command = |name: &str| {
+            let (group, kind, namespace) = ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
+            let subject = Subject::Object { group, kind, namespace, name: name.to_owned() };
+            subject.fill("kubectl get {resource} {name}{in_namespace}")
+        };
+        assert_eq!(command("web"), "kubectl get widget.example.io web -n team-a");
+        assert_eq!(command("a; rm -rf '~'"), r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a");
+        assert_eq!(command("-o=x"), "kubectl get widget.example.io '-o=x' -n team-a");
     }
 }

@@ -82,13 +82,14 @@ fn headline(page: &mut String, snapshot: &Snapshot, word: &str) {
             Number(total)
         ),
     };
+    let findings = summary::Findings::of(snapshot);
     page.push_str("<ul class=\"counts\">");
     for (severity, one, many) in [
         (Severity::Critical, "critical finding", "critical findings"),
         (Severity::Warning, "warning", "warnings"),
         (Severity::Info, "note", "notes"),
     ] {
-        let count = summary::roots(snapshot, severity) as u64;
+        let count = findings.count(severity) as u64;
         count_tile(page, severity.as_str(), count, if count == 1 { one } else { many });
     }
     for state in [ObjectState::Overdue, ObjectState::Failed, ObjectState::Terminating, ObjectState::Unknown] {

@@ -4,10 +4,9 @@ mod layout; // columns, wrapped lines, colours
 mod markdown; // for tickets and pull requests
 mod terminal; // for people
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
-use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity};
+use loopwatch_model::finding::{Finding, FindingCode, Severity};
 use loopwatch_model::snapshot::{ObjectRow, ObjectState, Snapshot};
 
 use super::{json, summary};
@@ -69,35 +68,33 @@ pub fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     text
 }
 
-/// Root findings of one code, and what they explain.
+/// Root findings of one code.
 struct Group<'a> {
     code: FindingCode,
     findings: Vec<&'a Finding>,
 }
 
-/// Findings by code, in the order of their worst; what a finding explains is looked up by its id.
-fn groups(snapshot: &Snapshot) -> (Vec<Group<'_>>, BTreeMap<FindingId, Vec<&Finding>>) {
-    let (mut groups, mut explained) = (Vec::<Group<'_>>::new(), BTreeMap::<_, Vec<_>>::new());
-    for finding in &snapshot.findings {
-        match finding.explained_by {
-            Some(root) if !summary::is_root(snapshot, finding) => explained.entry(root).or_default().push(finding),
-            _ => match groups.iter_mut().find(|group| group.code == finding.code) {
-                Some(group) => group.findings.push(finding),
-                None => groups.push(Group { code: finding.code, findings: vec![finding] }),
-            },
+/// Root findings by code, in the order of their worst.
+fn groups<'a>(findings: &summary::Findings<'a>) -> Vec<Group<'a>> {
+    let mut groups = Vec::<Group<'_>>::new();
+    for finding in &findings.roots {
+        match groups.iter_mut().find(|group| group.code == finding.code) {
+            Some(group) => group.findings.push(finding),
+            None => groups.push(Group { code: finding.code, findings: vec![finding] }),
         }
     }
-    (groups, explained)
+    groups
 }
 
 /// Everything in one sentence.
 fn headline(snapshot: &Snapshot) -> String {
+    let findings = summary::Findings::of(snapshot);
     let states = summary::states(snapshot);
     let total: u64 = states.iter().sum();
     let fine = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
     let counts: Vec<_> = [(Severity::Critical, "critical"), (Severity::Warning, "warning"), (Severity::Info, "note")]
         .into_iter()
-        .filter_map(|(severity, word)| match summary::roots(snapshot, severity) {
+        .filter_map(|(severity, word)| match findings.count(severity) {
             0 => None,
             1 => Some(format!("1 {word}")),
             many if severity == Severity::Critical => Some(format!("{many} {word}")),
@@ -123,8 +120,7 @@ fn object_name(row: &ObjectRow) -> String {
 
 /// `actor db-operator, threshold 15m`.
 fn evidence(finding: &Finding) -> String {
-    let parts: Vec<_> =
-        finding.evidence.0.iter().map(|(key, value)| format!("{} {value}", key.replace('_', " "))).collect();
+    let parts: Vec<_> = summary::evidence(finding).map(|(key, value)| format!("{key} {value}")).collect();
     parts.join(", ")
 }
 

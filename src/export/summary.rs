@@ -1,6 +1,8 @@
 //! What page, report and API say alike: one word for everything, counts, and what cannot be seen.
 
-use loopwatch_model::finding::{Finding, Severity};
+use std::collections::BTreeMap;
+
+use loopwatch_model::finding::{Finding, FindingId, Severity};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
@@ -36,16 +38,74 @@ pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     sum
 }
 
-/// Findings that no deeper one explains, of one severity.
-#[must_use]
-pub fn roots(snapshot: &Snapshot, severity: Severity) -> usize {
-    snapshot.findings.iter().filter(|finding| is_root(snapshot, finding) && finding.info().severity == severity).count()
+/// Open findings, and which of them account for which.
+pub struct Findings<'a> {
+    /// Those that no other open finding accounts for, most severe first.
+    pub roots: Vec<&'a Finding>,
+    explained: BTreeMap<FindingId, Vec<&'a Finding>>,
+    root_of: BTreeMap<FindingId, &'a Finding>,
 }
 
-/// Whether no open finding explains `finding`. What explains it may not be shown any more; then it stands for itself.
-#[must_use]
-pub fn is_root(snapshot: &Snapshot, finding: &Finding) -> bool {
-    finding.explained_by.is_none_or(|root| !snapshot.findings.iter().any(|other| other.id == root))
+// === impl Findings ===
+
+impl<'a> Findings<'a> {
+    /// Sorts the findings of `snapshot`.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let by_id: BTreeMap<_, _> = snapshot.findings.iter().map(|finding| (finding.id, finding)).collect();
+        let mut findings = Self { roots: Vec::new(), explained: BTreeMap::new(), root_of: BTreeMap::new() };
+        for finding in &snapshot.findings {
+            match root(&by_id, finding) {
+                Some(root) => {
+                    findings.explained.entry(root.id).or_default().push(finding);
+                    findings.root_of.insert(finding.id, root);
+                }
+                None => findings.roots.push(finding),
+            }
+        }
+        findings
+    }
+
+    /// What `root` accounts for, directly or not.
+    #[must_use]
+    pub fn explained_by(&self, root: &Finding) -> &[&'a Finding] {
+        self.explained.get(&root.id).map_or(&[], Vec::as_slice)
+    }
+
+    /// What accounts for `finding` in the end; `None` when it is a root itself.
+    #[must_use]
+    pub fn root_of(&self, finding: &Finding) -> Option<&'a Finding> {
+        self.root_of.get(&finding.id).copied()
+    }
+
+    /// Roots of one severity.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> usize {
+        self.roots.iter().filter(|finding| finding.info().severity == severity).count()
+    }
+}
+
+/// Follows explanations to their end. One that is not open any more explains nothing; and should explanations ever lead
+/// in a circle, each of them stands for itself, rather than none being shown.
+fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Option<&'a Finding> {
+    const DEEPEST: usize = 8;
+    let next = |finding: &Finding| finding.explained_by.and_then(|id| by_id.get(&id).copied());
+    let mut root = next(finding)?;
+    for _ in 0..DEEPEST {
+        match next(root) {
+            Some(deeper) => root = deeper,
+            None => return Some(root),
+        }
+    }
+    None
+}
+
+/// Evidence as words, in the order in which the table of findings lists its keys: the most telling first.
+pub fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
+    let listed = finding.info().evidence;
+    let mut entries: Vec<_> = finding.evidence.0.iter().collect();
+    entries.sort_by_key(|(key, _)| listed.iter().position(|other| other == *key).unwrap_or(listed.len()));
+    entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
 }
 
 /// Whether a character steers the display instead of showing something: terminal escapes, text direction.
@@ -208,5 +268,26 @@ mod tests {
         assert_eq!(quantile(&histogram, 0.5), Some(Span(7_500)));
         histogram.observe(Span::hours(100));
         assert_eq!(quantile(&histogram, 0.99), None, "beyond the last bound");
+    }
+
+    #[test]
+    fn explanations_are_followed_to_their_end_and_circles_hide_nothing() {
+        let mut snapshot = sample().snapshot;
+        let ids: Vec<_> = snapshot.findings.iter().map(|finding| finding.id).collect();
+        // The third is explained by the first already; let the fourth be explained by the third.
+        snapshot.findings[3].explained_by = Some(ids[2]);
+        let findings = Findings::of(&snapshot);
+        assert_eq!(findings.explained_by(&snapshot.findings[0]).len(), 2);
+        assert_eq!(findings.root_of(&snapshot.findings[3]).map(|root| root.id), Some(ids[0]));
+
+        snapshot.findings[0].explained_by = Some(ids[2]);
+        assert_eq!(Findings::of(&snapshot).roots.len(), snapshot.findings.len());
+    }
+
+    #[test]
+    fn evidence_comes_in_the_order_of_the_table() {
+        let snapshot = sample().snapshot;
+        let keys: Vec<_> = evidence(&snapshot.findings[0]).map(|(key, _)| key).collect();
+        assert_eq!(keys, ["failed", "objects", "reason", "examples"]);
     }
 }

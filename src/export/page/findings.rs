@@ -1,31 +1,20 @@
 //! What is wrong: root findings as cards, what they explain inside of them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::{Confidence, Finding, FindingId, Severity, Subject};
+use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
 use loopwatch_model::snapshot::Snapshot;
 
 use super::{Age, Escaped, Number};
-use crate::export::summary;
+use crate::export::summary::{self, Findings};
 
 /// Cards on the page; the rest is a number and a link. Nobody reads more, and a browser has to lay them out.
 const SHOWN: usize = 100;
 
-/// What a finding explains, by its id.
-type Explained<'a> = BTreeMap<FindingId, Vec<&'a Finding>>;
-
 pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
-    let mut explained = Explained::new();
-    let mut roots = Vec::new();
-    for finding in &snapshot.findings {
-        match finding.explained_by {
-            Some(root) if !summary::is_root(snapshot, finding) => explained.entry(root).or_default().push(finding),
-            _ => roots.push(finding),
-        }
-    }
+    let findings = Findings::of(snapshot);
     let (notes, urgent): (Vec<&Finding>, Vec<&Finding>) =
-        roots.into_iter().partition(|finding| finding.info().severity == Severity::Info);
+        findings.roots.iter().partition(|finding| finding.info().severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
     if urgent.is_empty() {
         let seen = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
@@ -35,32 +24,32 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
         };
         let _ = write!(page, "<p class=\"empty\">{seen}</p>");
     }
-    list(page, snapshot, &urgent, &explained);
+    list(page, snapshot, &urgent, &findings);
     if !notes.is_empty() {
         let _ = write!(
             page,
             "<details class=\"notes\" data-key=\"notes\"><summary>{} to know, nothing to do at once</summary>",
             if notes.len() == 1 { "1 note".to_owned() } else { format!("{} notes", notes.len()) }
         );
-        list(page, snapshot, &notes, &explained);
+        list(page, snapshot, &notes, &findings);
         page.push_str("</details>");
     }
     page.push_str("</section>");
 }
 
-fn list(page: &mut String, snapshot: &Snapshot, findings: &[&Finding], explained: &Explained<'_>) {
+fn list(page: &mut String, snapshot: &Snapshot, shown: &[&Finding], findings: &Findings<'_>) {
     page.push_str("<div class=\"cards\">");
-    for finding in findings.iter().take(SHOWN) {
-        card(page, snapshot, finding, explained);
+    for finding in shown.iter().take(SHOWN) {
+        card(page, snapshot, finding, findings);
     }
     page.push_str("</div>");
-    if findings.len() > SHOWN {
-        let more = Number((findings.len() - SHOWN) as u64);
+    if shown.len() > SHOWN {
+        let more = Number((shown.len() - SHOWN) as u64);
         let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all of them</a></p>");
     }
 }
 
-fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, explained: &Explained<'_>) {
+fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>) {
     let info = finding.info();
     let severity = info.severity.as_str();
     let _ = write!(
@@ -81,7 +70,7 @@ fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, explained: &E
         summary::runbook(info.name)
     );
     command(page, &finding.command());
-    nested(page, snapshot, explained.get(&finding.id).map_or(&[], Vec::as_slice), finding);
+    nested(page, snapshot, findings.explained_by(finding), finding);
     page.push_str("</article>");
 }
 
@@ -90,9 +79,8 @@ fn evidence(page: &mut String, finding: &Finding) {
         return;
     }
     page.push_str("<dl>");
-    for (key, value) in &finding.evidence.0 {
-        let key = key.replace('_', " ");
-        let _ = write!(page, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(&key), Escaped(&value.to_string()));
+    for (key, value) in summary::evidence(finding) {
+        let _ = write!(page, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(&key), Escaped(&value));
     }
     page.push_str("</dl>");
 }

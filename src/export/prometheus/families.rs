@@ -1,7 +1,7 @@
 //! Which part of a snapshot feeds which family. The match in [`feed`] is over all families, so that a row added to the
 //! catalog does not compile until it says where its numbers come from.
 
-use loopwatch_model::finding::{Evidence, Finding, Value};
+use loopwatch_model::finding::{Evidence, Value};
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{
     DeletionVerdict, FinalizerOutcome, KindSummary, ObjectRef, ObjectState, Outcome, Snapshot, WatchSummary,
@@ -9,6 +9,7 @@ use loopwatch_model::snapshot::{
 
 use super::encode::Samples;
 use crate::export::catalog::Family;
+use crate::export::summary::Findings;
 
 /// Where a family's numbers come from.
 #[derive(Clone, Copy)]
@@ -234,10 +235,11 @@ fn finalizer_outcomes(_: &Scene, kind: &KindSummary, samples: &mut Samples<'_>) 
 // === findings ===
 
 fn findings(scene: &Scene, samples: &mut Samples<'_>) {
+    let tree = Findings::of(&scene.snapshot);
     let mut counts = std::collections::BTreeMap::<_, u64>::new();
     for finding in &scene.snapshot.findings {
         let subject = &finding.subject;
-        let explained = finding.explained_by.is_some();
+        let explained = tree.root_of(finding).is_some();
         let key = (finding.code, subject.group(), subject.kind(), subject.namespace(), finding.confidence, explained);
         *counts.entry(key).or_default() += 1;
     }
@@ -259,15 +261,10 @@ fn finding_since(scene: &Scene, samples: &mut Samples<'_>) {
 }
 
 fn finding_info(scene: &Scene, samples: &mut Samples<'_>) {
-    let by_id: std::collections::BTreeMap<_, _> = scene.snapshot.findings.iter().map(|f| (f.id, f)).collect();
+    let tree = Findings::of(&scene.snapshot);
     for finding in scene.snapshot.findings.iter().take(scene.object_series) {
         let subject = &finding.subject;
         let name = |key| first_name(&finding.evidence, key);
-        let mut root: &Finding = finding;
-        // Explanations may be cut off by a bound, and must not lead in a circle: a few steps reach every root there is.
-        for _ in 0..8 {
-            root = root.explained_by.and_then(|id| by_id.get(&id).copied()).unwrap_or(root);
-        }
         samples.put(
             &[
                 subject.group(),
@@ -279,7 +276,7 @@ fn finding_info(scene: &Scene, samples: &mut Samples<'_>) {
                 name("actor"),
                 name("blocker_kind"),
                 name("blocker_name"),
-                if root.id == finding.id { "" } else { root.code.name() },
+                tree.root_of(finding).map_or("", |root| root.code.name()),
             ],
             1_u64,
         );

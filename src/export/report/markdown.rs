@@ -7,7 +7,7 @@ use loopwatch_model::snapshot::{ObjectRow, Snapshot};
 
 use super::layout::plain;
 use super::{SHOWN, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
-use crate::export::summary;
+use crate::export::summary::{self, Findings};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
@@ -30,8 +30,8 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
 }
 
 fn findings(out: &mut String, snapshot: &Snapshot) {
-    let (found, explained) = groups(snapshot);
-    for group in &found {
+    let found = Findings::of(snapshot);
+    for group in groups(&found) {
         let info = group.code.info();
         let _ = write!(out, "\n### {}: {}\n\n{}\n\n", info.severity.as_str(), info.name, info.meaning);
         for finding in group.findings.iter().take(SHOWN) {
@@ -40,7 +40,7 @@ fn findings(out: &mut String, snapshot: &Snapshot) {
             let _ = write!(out, "- **{}** for {age}{suspected}", text(&finding.subject.to_string()));
             let evidence = evidence(finding);
             let _ = if evidence.is_empty() { writeln!(out) } else { writeln!(out, " – {}", text(&evidence)) };
-            for other in explained.get(&finding.id).map_or(&[][..], Vec::as_slice).iter().take(SHOWN) {
+            for other in found.explained_by(finding).iter().take(SHOWN) {
                 let _ = writeln!(out, "  - explains {} of {}", other.info().name, text(&other.subject.to_string()));
             }
         }

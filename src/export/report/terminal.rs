@@ -1,14 +1,13 @@
 //! The report for people at a terminal.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::{Confidence, Finding, FindingId, Severity};
+use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::snapshot::{ObjectRow, Snapshot};
 
 use super::layout::{Ink, Table, paint, plain, wrap, wrap_item};
 use super::{Group, SHOWN, Style, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
-use crate::export::summary;
+use crate::export::summary::{self, Findings};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
@@ -23,9 +22,9 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
     };
     let word = paint(&word.to_uppercase(), ink, style.colours);
     let _ = writeln!(out, "{word}  {}", headline(snapshot));
-    let (found, explained) = groups(snapshot);
-    for group in &found {
-        findings(&mut out, snapshot, group, &explained, style);
+    let found = Findings::of(snapshot);
+    for group in groups(&found) {
+        findings(&mut out, snapshot, &group, &found, style);
     }
     kinds(&mut out, snapshot, style);
     match rows {
@@ -40,13 +39,7 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
     out
 }
 
-fn findings(
-    out: &mut String,
-    snapshot: &Snapshot,
-    group: &Group<'_>,
-    explained: &BTreeMap<FindingId, Vec<&Finding>>,
-    style: Style,
-) {
+fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Findings<'_>, style: Style) {
     let info = group.code.info();
     let ink = match info.severity {
         Severity::Critical => Ink::Critical,
@@ -63,7 +56,7 @@ fn findings(
         let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
         let _ = writeln!(out, "  - {subject}  for {age}{suspected}");
         out.push_str(&wrap(&evidence(finding), "      ", style.width));
-        let because = explained.get(&finding.id).map_or(&[][..], Vec::as_slice);
+        let because = found.explained_by(finding);
         for other in because.iter().take(SHOWN) {
             let age = snapshot.at.since(other.since);
             let line = format!("explains {} of {}, for {age}", other.info().name, other.subject);
