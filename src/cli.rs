@@ -84,7 +84,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     };
     let quiet = !matches!(cli.command, Command::Run(_) | Command::Record(_));
     let filter =
-        cli.log.log.unwrap_or_else(|| if quiet { "warn" } else { crate::telemetry::DEFAULT_FILTER }.to_owned());
+        cli.log.log.unwrap_or_else(|| if quiet { "error" } else { crate::telemetry::DEFAULT_FILTER }.to_owned());
     let mut problems = problems;
     if let Err(error) = crate::telemetry::init_logs(&filter, cli.log.log_format.unwrap_or_default()) {
         problems.push(error.to_string());

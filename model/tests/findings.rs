@@ -465,3 +465,17 @@ fn what_is_found_and_what_no_longer_holds_is_told_once_each() {
     assert!(news[1].finding.summary().contains("lost for 6m"), "{}", news[1].finding.summary());
     assert!(lab.model.news().is_empty());
 }
+
+#[test]
+fn a_condition_that_flaps_just_often_enough_is_found_once() {
+    let mut lab = Lab::new();
+    let mut widget = lab.settled("web");
+    lab.model.news();
+    for round in 0..40 {
+        let status = if round % 2 == 0 { ConditionStatus::False } else { ConditionStatus::True };
+        lab.apply(widget.condition("Synced", status, "Checked"));
+        lab.pass(Span::secs(if round % 5 == 0 { 420 } else { 280 })); // now six, now five in half an hour
+    }
+    let flapping = lab.model.news().iter().filter(|news| news.finding.code.name() == "ConditionFlapping").count();
+    assert_eq!(flapping, 1, "opened, and neither closed nor opened again");
+}

@@ -46,13 +46,12 @@ impl Story {
 }
 
 fn line(news: &News, first: Timestamp) -> String {
-    let (sign, rest) = match news.change {
-        Change::Opened => ("found  ", news.finding.summary()),
-        Change::Closed => ("cleared", String::new()),
-    };
-    let since = format!("+{}", news.at.since(first));
     let (code, subject) = (news.finding.code.name(), &news.finding.subject);
-    format!("  {since:>8}  {sign} {code} on {subject}{}{rest}\n", if rest.is_empty() { "" } else { ": " })
+    let since = format!("+{}", news.at.since(first));
+    match news.change {
+        Change::Opened => format!("  {since:>8}  found    {code} on {subject}\n"),
+        Change::Closed => format!("  {since:>8}  cleared  {code} on {subject}\n"),
+    }
 }
 
 /// Serves until interrupted, on the given address or on the usual port of this machine alone; when that is taken, on

@@ -8,6 +8,7 @@ use super::desk::{Desk, Seen};
 use super::intern::{Shape, Symbol};
 use super::reading;
 use super::store::{History, Transitions};
+use crate::finding::FindingCode;
 use crate::observation::{ConditionStatus, FactValue, ObjectView};
 use crate::time::{Span, Timestamp};
 
@@ -91,9 +92,8 @@ impl Desk<'_> {
             let within = t.times.iter().filter(|time| time.after(window) > self.now);
             (t, within.clone().count(), within.copied().next().unwrap_or(self.now))
         });
-        counted
-            .filter(|(_, count, _)| *count >= self.settings.flap_transitions as usize)
-            .max_by_key(|(_, count, _)| *count)
+        let enough = self.threshold(FindingCode::ConditionFlapping, self.settings.flap_transitions);
+        counted.filter(|(_, count, _)| *count >= enough).max_by_key(|(_, count, _)| *count)
     }
 
     /// The phases of a circle, how often an earlier one came back within the window, and since when.
@@ -103,7 +103,7 @@ impl Desk<'_> {
             history.phases.iter().filter(|(at, _)| at.after(self.settings.cycle_window) > self.now).collect();
         let returns =
             within.iter().enumerate().filter(|(i, (_, phase))| within[..*i].iter().any(|(_, p)| p == phase)).count();
-        if returns < self.settings.cycle_returns as usize {
+        if returns < self.threshold(FindingCode::PhaseCycling, self.settings.cycle_returns) {
             return None;
         }
         let mut phases: Vec<String> = Vec::new();
@@ -114,6 +114,13 @@ impl Desk<'_> {
             }
         }
         Some((phases, returns, within.first().map_or(self.now, |(at, _)| *at)))
+    }
+
+    /// How many within the window are too many. What was found once stays found until it has halved: at the threshold
+    /// itself each event that leaves the window would close the finding and the next would open it again.
+    fn threshold(&self, code: FindingCode, to_find: u32) -> usize {
+        let found = self.record.hot.as_ref().is_some_and(|hot| hot.findings >> code as u64 & 1 == 1);
+        if found { (to_find as usize).div_ceil(2) } else { to_find as usize }
     }
 
     /// Since when the object is in its phase, as far as we have seen.
