@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 
 use super::failure::Failure;
@@ -55,12 +56,12 @@ pub enum ConnectError {
         looked: String,
     },
     /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig {file}: {}", first_line(source))]
+    #[error("cannot use the kubeconfig {file}: {reason}")]
     Kubeconfig {
         /// Which file or files.
         file: String,
         /// What is wrong with it.
-        source: kube::config::KubeconfigError,
+        reason: String,
     },
     /// This is a Pod, but its service account cannot be used.
     #[error(
@@ -76,7 +77,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The API server does not answer, or not as hoped.
-    #[error("cannot look at {url}: {failure}")]
+    #[error("cannot look at {url}: {failure}{}", hint(failure.cause))]
     Unreachable {
         /// The API server.
         url: String,
@@ -96,7 +97,7 @@ pub enum ConnectError {
 }
 
 /// A parser shows the lines around an error, and those of a kubeconfig hold tokens: only the first line is told.
-fn first_line(error: &kube::config::KubeconfigError) -> String {
+fn first_line(error: &impl std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
@@ -136,7 +137,8 @@ impl Cluster {
         // The client's own retries would hide a failing API server for minutes; every source has its own.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
-        let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.trim().to_owned());
+        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let namespace = config.default_namespace.trim().to_owned();
         let client = Client::try_from(config).map_err(|error| {
             let reason = Failure::client(&error).detail;
             ConnectError::Client { url: url.clone(), reason }
@@ -233,6 +235,16 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
+/// What to do when the API server cannot be looked at.
+fn hint(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unauthorized => "; has the login of this context expired?",
+        Cause::Tls => "; does the kubeconfig name the authority that signed this API server's certificate?",
+        Cause::Connection | Cause::Timeout => "; is it running, and is this the right context?",
+        _ => "",
+    }
+}
+
 /// Finds the configuration: what was named, else a kubeconfig, else the Pod. A kubeconfig that is there but broken is
 /// an error, not a reason to look elsewhere.
 async fn load(access: &Access) -> Result<Config, ConnectError> {
@@ -257,7 +269,14 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
     };
-    let wrong = |source| ConnectError::Kubeconfig { file: file.clone(), source };
+    let wrong = |error: KubeconfigError| {
+        let reason = match error {
+            // Its own text names the file once more.
+            KubeconfigError::ReadConfig(error, _) => first_line(&error),
+            error => first_line(&error),
+        };
+        ConnectError::Kubeconfig { file: file.clone(), reason }
+    };
     let mut config = Config::from_custom_kubeconfig(read.map_err(wrong)?, &options).await.map_err(wrong)?;
     proxy::apply_no_proxy(&mut config);
     Ok(config)

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind, Why};
 
 mod catalog;
 mod choose;
@@ -159,8 +159,32 @@ impl Discovery {
         if candidate.role == Role::Child && last.is_empty() {
             return Ok(Vec::new());
         }
-        let scopes = if last.is_empty() { vec![everywhere] } else { last.iter().map(|k| k.scope.clone()).collect() };
+        let scopes = if !last.is_empty() {
+            last.iter().map(|kind| kind.scope.clone()).collect()
+        } else if self.writes_everywhere(candidate).await? {
+            vec![everywhere]
+        } else {
+            namespaces.iter().cloned().map(Scope::Namespace).collect()
+        };
         Ok(scopes.into_iter().map(|scope| watched(candidate, scope, missing_everywhere.clone())).collect())
+    }
+
+    /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
+    async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
+        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
+        let subresource = match candidate.why {
+            Why::StatusRight => "status",
+            Why::FinalizerRight => "finalizers",
+            _ => return Ok(true),
+        };
+        for verb in ["update", "patch"] {
+            let resource = format!("{resource}/{subresource}");
+            let right = Right { verb: verb.to_owned(), group: group.clone(), resource };
+            if !*namespaced || may(&self.cluster, &right, "").await? != Some(false) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.

@@ -114,23 +114,16 @@ impl Failure {
 
 /// Looks through the layers of an error for what really happened to the connection.
 fn transport(error: &(dyn Error + 'static)) -> Cause {
-    let mut layer = Some(error);
-    while let Some(error) = layer {
-        if error.is::<rustls::Error>() {
-            return Cause::Tls;
-        }
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            // An io::Error's `source` is the source of what it wraps, so the wrapped error is looked at here.
-            if io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-                return Cause::Tls;
-            }
-            if io.kind() == std::io::ErrorKind::TimedOut {
-                return Cause::Timeout;
-            }
-        }
-        layer = error.source();
+    if error.is::<rustls::Error>() {
+        return Cause::Tls;
     }
-    Cause::Connection
+    let io = error.downcast_ref::<std::io::Error>();
+    if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
+        return Cause::Timeout;
+    }
+    // The `source` of an io::Error is that of the error inside it, so the one inside is asked for by itself.
+    let inside = io.and_then(|io| io.get_ref()).map(|inside| inside as &(dyn Error + 'static));
+    inside.or_else(|| error.source()).map_or(Cause::Connection, transport)
 }
 
 /// What the layers of an error say, from the outside in: "client error (Connect): Connection refused (os error 111)".
@@ -149,4 +142,30 @@ fn layers(error: &kube::Error) -> String {
     let said = words.join(": ");
     // rustls explains itself with a link that no reader of an alert needs.
     said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_to_blame_however_deep_it_is_wrapped() {
+        let certificate = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, certificate));
+        let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
+        assert_eq!(failure.cause, Cause::Tls);
+        assert_eq!(failure.detail, "invalid peer certificate: UnknownIssuer");
+    }
+
+    #[test]
+    fn proxies_that_answer_in_their_own_words_are_quoted() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("86400"));
+        let failure = Failure::http(StatusCode::BAD_GATEWAY, &headers, b"<html>upstream is gone</html>");
+        assert_eq!((failure.cause, failure.status), (Cause::ServerError, Some(502)));
+        assert_eq!(failure.detail, "HTTP 502: <html>upstream is gone</html>");
+        assert_eq!(failure.retry_after, Some(LONGEST_RETRY_AFTER));
+    }
 }
