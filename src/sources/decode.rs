@@ -15,6 +15,7 @@ mod conditions;
 mod hash;
 mod leaf;
 mod lint;
+mod managers;
 mod metadata;
 mod pause;
 mod shape;

@@ -8,6 +8,7 @@
 
 mod conditions;
 mod facts;
+mod polarity;
 mod profiles;
 mod signals;
 mod words;
@@ -153,8 +154,8 @@ reasons! {
 
 /// Whether a condition says how the object is, rather than how busy it is: only those can flap or be lost.
 pub(crate) fn decides(condition: &str) -> bool {
-    use conditions::Kind::{Fault, Lack, Part, Root, Terminal};
-    matches!(conditions::kind(condition), Root(_) | Part | Fault | Terminal | Lack)
+    use polarity::Kind::{Fault, Lack, Part, Root, Terminal};
+    matches!(polarity::kind(condition), Root(_) | Part | Fault | Terminal | Lack)
 }
 
 /// Whether an object may stay in a phase for ever, going by the word alone.

@@ -1,10 +1,11 @@
 //! `.metadata`: who the object is, who holds it, who wrote it.
 
-use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned, OwnerReference};
+use loopwatch_model::observation::{ObjectView, OwnerReference};
 use loopwatch_model::time::{Span, Timestamp};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::lint::{Lint, Lints};
+use super::managers::Managers;
 use super::pause;
 use super::shape::{Field, Flag, Key, Shape, Take, Text, Whole};
 use super::switches::{Place, Switches};
@@ -21,7 +22,7 @@ pub(super) struct Metadata<'w> {
 
 /// The fields of `.metadata` that matter.
 #[derive(Clone, Copy, Default)]
-enum Name {
+enum Part {
     Annotations,
     Created,
     Deleted,
@@ -39,7 +40,7 @@ enum Name {
     Version,
 }
 
-impl Name {
+impl Part {
     fn of(key: &str) -> Self {
         match key {
             "annotations" => Self::Annotations,
@@ -70,7 +71,7 @@ impl<'de> Shape<'de> for Metadata<'_> {
     fn null(self) {}
 
     fn map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
-        while let Some(name) = entries.next_key_seed(Key(Name::of))? {
+        while let Some(name) = entries.next_key_seed(Key(Part::of))? {
             self.field(name, &mut entries)?;
         }
         Ok(())
@@ -78,32 +79,32 @@ impl<'de> Shape<'de> for Metadata<'_> {
 }
 
 impl Metadata<'_> {
-    fn field<'de, A: MapAccess<'de>>(&mut self, name: Name, entries: &mut A) -> Result<(), A::Error> {
+    fn field<'de, A: MapAccess<'de>>(&mut self, name: Part, entries: &mut A) -> Result<(), A::Error> {
         let (view, lints) = (&mut *self.view, &mut *self.lints);
         match name {
-            Name::Name => view.key.name = text(entries, lints, Lint::Name)?,
-            Name::Namespace => view.key.namespace = text(entries, lints, Lint::Name)?,
-            Name::Uid => view.uid = text(entries, lints, Lint::Uid)?,
-            Name::Version => view.version = text(entries, lints, Lint::Version)?,
-            Name::Generation => view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0),
-            Name::Grace => {
+            Part::Name => view.key.name = text(entries, lints, Lint::Name)?,
+            Part::Namespace => view.key.namespace = text(entries, lints, Lint::Name)?,
+            Part::Uid => view.uid = text(entries, lints, Lint::Uid)?,
+            Part::Version => view.version = text(entries, lints, Lint::Version)?,
+            Part::Generation => view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0),
+            Part::Grace => {
                 let seconds = whole(entries, lints, Lint::Grace)?;
                 view.grace = seconds.map(|seconds| Span(seconds.max(0).saturating_mul(1000)));
             }
-            Name::Created => view.created = time(entries, lints, Lint::Created)?,
-            Name::Deleted => view.deleted = time(entries, lints, Lint::Deleted)?,
-            Name::Finalizers => entries.next_value_seed(Take(Finalizers { view, lints }))?,
-            Name::Owners => entries.next_value_seed(Take(Owners { view, lints }))?,
-            Name::Managers => entries.next_value_seed(Take(Managers { view, lints }))?,
-            Name::Annotations => {
+            Part::Created => view.created = time(entries, lints, Lint::Created)?,
+            Part::Deleted => view.deleted = time(entries, lints, Lint::Deleted)?,
+            Part::Finalizers => entries.next_value_seed(Take(Finalizers { view, lints }))?,
+            Part::Owners => entries.next_value_seed(Take(Owners { view, lints }))?,
+            Part::Managers => entries.next_value_seed(Take(Managers { view, lints }))?,
+            Part::Annotations => {
                 let marks = Marks { place: Place::Annotation, lint: Lint::Annotations, lints, switches: self.switches };
                 *self.bookmark |= entries.next_value_seed(Take(marks))?;
             }
-            Name::Labels => {
+            Part::Labels => {
                 let marks = Marks { place: Place::Label, lint: Lint::Labels, lints, switches: self.switches };
                 entries.next_value_seed(Take(marks))?;
             }
-            Name::Other => drop(entries.next_value::<IgnoredAny>()?),
+            Part::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
         Ok(())
     }
@@ -117,7 +118,7 @@ fn name_text(text: &str, lints: &mut Lints) -> String {
     kept.to_owned()
 }
 
-fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<String, A::Error> {
+pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<String, A::Error> {
     Ok(match entries.next_value_seed(Text::new(|text: &str| name_text(text, lints)))? {
         Field::Is(text) => text,
         Field::Absent => String::new(),
@@ -139,7 +140,11 @@ fn whole<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint)
     })
 }
 
-fn time<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<Option<Timestamp>, A::Error> {
+pub(super) fn time<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    lints: &mut Lints,
+    lint: Lint,
+) -> Result<Option<Timestamp>, A::Error> {
     Ok(match entries.next_value_seed(Text::new(Timestamp::parse))? {
         Field::Is(Some(time)) => Some(time),
         Field::Absent => None,
@@ -236,7 +241,7 @@ impl<'de> Shape<'de> for Finalizers<'_> {
 }
 
 /// Skips what is too much of a list, and notes it.
-fn rest<'de, A: SeqAccess<'de>>(items: &mut A, lints: &mut Lints, lint: Lint) -> Result<(), A::Error> {
+pub(super) fn rest<'de, A: SeqAccess<'de>>(items: &mut A, lints: &mut Lints, lint: Lint) -> Result<(), A::Error> {
     while items.next_element::<IgnoredAny>()?.is_some() {
         lints.add(lint);
     }
@@ -306,143 +311,5 @@ impl<'de> Shape<'de> for Owner<'_> {
             }
         }
         Ok(Some(owner))
-    }
-}
-
-/// `.metadata.managedFields`.
-struct Managers<'w> {
-    view: &'w mut ObjectView,
-    lints: &'w mut Lints,
-}
-
-impl<'de> Shape<'de> for Managers<'_> {
-    type Out = ();
-
-    fn other(self) {
-        self.lints.add(Lint::Managers);
-    }
-
-    fn null(self) {}
-
-    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let Self { view, lints } = self;
-        while view.managers.len() < MAX_ITEMS {
-            match items.next_element_seed(Take(ManagerEntry { lints }))? {
-                None => return Ok(()),
-                Some(manager) => view.managers.extend(manager),
-            }
-        }
-        rest(&mut items, lints, Lint::ManyManagers)
-    }
-}
-
-struct ManagerEntry<'w> {
-    lints: &'w mut Lints,
-}
-
-impl<'de> Shape<'de> for ManagerEntry<'_> {
-    type Out = Option<Manager>;
-
-    fn other(self) -> Self::Out {
-        self.lints.add(Lint::Managers);
-        None
-    }
-
-    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
-        let (lints, lint) = (self.lints, Lint::Managers);
-        let mut manager = Manager::default();
-        let seed = |key: &str| match key {
-            "manager" => 1,
-            "operation" => 2,
-            "subresource" => 3,
-            "time" => 4,
-            "fieldsV1" => 5,
-            _ => 0,
-        };
-        while let Some(key) = entries.next_key_seed(Key(seed))? {
-            match key {
-                1 => manager.name = text(&mut entries, lints, lint)?,
-                2 => match entries.next_value_seed(Text::new(|text: &str| text == "Apply"))? {
-                    Field::Is(true) => manager.operation = ManagerOperation::Apply,
-                    Field::Is(false) | Field::Absent => {}
-                    Field::Wrong => lints.add(lint),
-                },
-                3 => manager.subresource = text(&mut entries, lints, lint)?,
-                4 => manager.time = time(&mut entries, lints, lint)?,
-                5 => {
-                    let (owns, finalizers) = (&mut manager.owns, &mut manager.finalizers);
-                    entries.next_value_seed(Take(Fields { at: Level::Top, owns, finalizers, lints }))?;
-                }
-                _ => drop(entries.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(Some(manager))
-    }
-}
-
-/// How deep in a field tree.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
-    Top,
-    Metadata,
-    Finalizers,
-}
-
-/// A field tree, of which only the outline is read: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
-struct Fields<'w> {
-    at: Level,
-    owns: &'w mut Owned,
-    finalizers: &'w mut Vec<String>,
-    lints: &'w mut Lints,
-}
-
-impl<'de> Shape<'de> for Fields<'_> {
-    type Out = ();
-
-    fn other(self) {
-        self.lints.add(Lint::Managers);
-    }
-
-    fn null(self) {}
-
-    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let Self { at, owns, finalizers, lints } = self;
-        loop {
-            let down = |key: &str| match (at, key) {
-                (Level::Top, "f:metadata") => Some(Level::Metadata),
-                (Level::Metadata, "f:finalizers") => Some(Level::Finalizers),
-                (Level::Top, "f:status") => {
-                    owns.status = true;
-                    None
-                }
-                (Level::Top, other) => {
-                    owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:kind");
-                    None
-                }
-                (Level::Finalizers, key) => {
-                    // The rest of the key is the finalizer as a JSON text; `.` is the list itself.
-                    if let Some(name) = key.strip_prefix("v:").map(|json| json.trim_matches('"')) {
-                        owns.finalizers = true;
-                        if finalizers.len() < MAX_ITEMS {
-                            finalizers.push(cut(name, MAX_NAME).to_owned());
-                        }
-                    }
-                    None
-                }
-                (Level::Metadata, _) => None,
-            };
-            match entries.next_key_seed(Key(down))? {
-                None => return Ok(()),
-                Some(None) => drop(entries.next_value::<IgnoredAny>()?),
-                Some(Some(at)) => {
-                    entries.next_value_seed(Take(Fields {
-                        at,
-                        owns: &mut *owns,
-                        finalizers: &mut *finalizers,
-                        lints: &mut *lints,
-                    }))?;
-                }
-            }
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! What conditions say.
 
+use super::polarity::{GOALS, Kind, ROOTS, kind};
 use super::signals::{Says, Signal};
 use super::words::{Sense, Words};
 use super::{Reason, Verdict};
-use crate::observation::{Condition, ConditionStatus, ObjectView};
+use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
+use crate::observation::{Condition, ObjectView};
 
 /// Words of the places in which conditions are about the object itself, not about its pods or children.
 const OWN: &[&str] = &[
@@ -22,97 +24,6 @@ const OWN: &[&str] = &[
 
 /// Lists in which every entry is a verdict of its own on the object, and all count.
 const PARTS: &[&str] = &["parents", "listeners", "ancestors"];
-
-/// What the type of a condition says when it is true.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Sums the object up: `Ready`, `Available`. A smaller number is closer to the whole.
-    Root(u8),
-    /// Good, but of a part: `ConfigurationsReady`.
-    Part,
-    /// Ran to its end: `Complete`.
-    End,
-    /// Wrong: `FetchFailed`.
-    Fault,
-    /// Final: `Stalled`.
-    Terminal,
-    /// Lacking: `NotReady`.
-    Lack,
-    /// Under way: `Reconciling`.
-    Motion,
-    /// At rest: `Suspended`.
-    Rest,
-    /// A step on the way to what sums up: `Launched`.
-    Step,
-    /// Good, going by its form only: `RecommendationProvided`.
-    Weak,
-    /// Says nothing about health.
-    Neutral,
-}
-
-/// Types that sum an object up, closest to the whole first.
-const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
-
-/// Words in the reason of a type that names work by which the work is over.
-const GOALS: &[&str] = &[
-    "available",
-    "complete",
-    "completed",
-    "done",
-    "expected",
-    "finished",
-    "ready",
-    "succeeded",
-    "success",
-    "successful",
-    "successfully",
-];
-
-/// Types that are true long before all is well.
-const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
-
-/// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
-const NEUTRAL: &[&str] =
-    &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
-
-/// What the type of a condition says.
-pub(super) fn kind(r#type: &str) -> Kind {
-    let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
-    let words = Words::of(name);
-    if words.len() == 1 {
-        if let Some(place) = ROOTS.iter().position(|root| *root == words.get(0)) {
-            return Kind::Root(place as u8);
-        }
-        if NEUTRAL.contains(&words.get(0)) {
-            return Kind::Neutral;
-        }
-        if STEPS.contains(&words.get(0)) {
-            return Kind::Step;
-        }
-        if words.get(0) == "running" {
-            return Kind::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
-        }
-    }
-    if words.last().starts_with("warning") {
-        return Kind::Neutral;
-    }
-    if matches!(words.last(), "stalled" | "terminal") {
-        return Kind::Terminal;
-    }
-    match words.sense() {
-        Some(Sense::Good) if words.len() == 1 => Kind::Root(ROOTS.len() as u8),
-        Some(Sense::Good) => Kind::Part,
-        Some(Sense::Done) if words.len() == 1 => Kind::End,
-        Some(Sense::Done) => Kind::Part,
-        Some(Sense::Bad) => Kind::Fault,
-        Some(Sense::Lacking) => Kind::Lack,
-        Some(Sense::Motion) => Kind::Motion,
-        Some(Sense::Rest) if words.len() <= 2 => Kind::Rest,
-        Some(Sense::Rest) => Kind::Neutral,
-        None if words.last().len() > 4 && words.last().ends_with("ed") => Kind::Weak,
-        None => Kind::Neutral,
-    }
-}
 
 /// What conditions say.
 #[derive(Clone, Debug)]
@@ -189,8 +100,17 @@ struct Sum {
 
 /// Whether reason or message say why something is not as it should be.
 fn says_something(condition: &Condition) -> bool {
-    let wrong = |text: &str| matches!(Words::of(text).sense(), Some(Sense::Bad | Sense::Motion | Sense::Lacking));
+    let wrong = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::Motion | Sense::Lacking));
     wrong(&condition.reason) || wrong(&condition.message)
+}
+
+/// Whether the reason of a type that names work says that it is over.
+fn is_over(condition: &Condition) -> bool {
+    Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word))
+}
+
+fn sense(text: &str) -> Option<Sense> {
+    Words::of(text).sense()
 }
 
 /// Whether the type says that the object is in use.
@@ -211,90 +131,115 @@ impl Sum {
     /// Takes a condition in; `stale` when it is about an earlier generation, `dated` when the status as a whole says
     /// which generation it is about, so that a root may lag on purpose.
     fn add(&mut self, condition: &Condition, stale: bool, dated: bool) {
-        use ConditionStatus::{Absent, False, True, Unknown};
-        let kind = kind(&condition.r#type);
-        match kind {
+        match kind(&condition.r#type) {
             Kind::Root(place) if stale && !dated => {
-                return self.add_root(place, Signal::new(Says::Motion, Reason::ReadyPending, show(condition)));
+                self.add_root(place, Signal::new(Says::Motion, Reason::ReadyPending, show(condition)));
             }
-            Kind::Root(_) | Kind::End => {}
-            _ if stale => return,
-            _ => {}
+            Kind::Root(place) => self.root(place, condition),
+            Kind::End => self.end(condition),
+            _ if stale => {}
+            Kind::Part => self.part(condition),
+            Kind::Weak | Kind::Step => self.minor(condition),
+            kind @ (Kind::Fault | Kind::Terminal | Kind::Lack) => self.fault(kind, condition),
+            Kind::Motion => self.motion(condition),
+            Kind::Rest | Kind::Neutral => self.rest(condition),
         }
-        let show = || show(condition);
+    }
+
+    fn root(&mut self, place: u8, condition: &Condition) {
+        match condition.status {
+            True => self.add_root(place, Signal::new(Says::Good, Reason::ReadyTrue, show(condition))),
+            False => self.add_root(place, denied(condition)),
+            Unknown => {
+                let says = if sense(&condition.reason) == Some(Sense::Bad) { Says::Bad } else { Says::Motion };
+                self.add_root(place, Signal::new(says, Reason::ReadyUnknown, show(condition)));
+            }
+            // Without one of the three statuses only the words count.
+            Absent if says_something(condition) => self.add_root(place, denied(condition)),
+            Absent => {}
+        }
+    }
+
+    fn part(&mut self, condition: &Condition) {
+        let signal = match condition.status {
+            True => Signal::new(Says::Good, Reason::ConditionsTrue, show(condition)),
+            False => denied(condition),
+            Unknown => Signal::new(Says::Motion, Reason::ConditionUnknown, show(condition)),
+            Absent => return,
+        };
+        put(&mut self.part, signal);
+    }
+
+    fn end(&mut self, condition: &Condition) {
+        let signal = match condition.status {
+            True if sense(&condition.reason) == Some(Sense::Bad) => {
+                Signal::new(Says::Bad, Reason::EndedBadly, show(condition))
+            }
+            True => Signal::new(Says::Done, Reason::Complete, show(condition)),
+            False | Unknown => denied(condition),
+            Absent => return,
+        };
+        put(&mut self.end, signal);
+    }
+
+    /// Types that only sound good, or are true long before all is well.
+    fn minor(&mut self, condition: &Condition) {
+        let step = kind(&condition.r#type) == Kind::Step;
+        match condition.status {
+            True if step => put(&mut self.step, Signal::new(Says::Motion, Reason::StepTrue, show(condition))),
+            True => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show(condition))),
+            False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Motion)) => {
+                put(&mut self.part, denied(condition));
+            }
+            False | Unknown | Absent => {}
+        }
+    }
+
+    fn fault(&mut self, kind: Kind, condition: &Condition) {
+        let new = |says, reason| Signal::new(says, reason, show(condition));
         match (kind, condition.status) {
-            (Kind::Root(place), True) => self.add_root(place, Signal::new(Says::Good, Reason::ReadyTrue, show())),
-            (Kind::Root(place), False) => self.add_root(place, denied(condition)),
-            (Kind::Root(place), Unknown) => {
-                let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
-                let says = if failed { Says::Bad } else { Says::Motion };
-                self.add_root(place, Signal::new(says, Reason::ReadyUnknown, show()));
-            }
-            (Kind::Root(place), Absent) => {
-                // Without one of the three statuses only the words count.
-                let signal = denied(condition);
-                if says_something(condition) {
-                    self.add_root(place, signal);
-                }
-            }
-            (Kind::Part, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
-            (Kind::Part, False) => put(&mut self.part, denied(condition)),
-            (Kind::Part, Unknown) => put(&mut self.part, Signal::new(Says::Motion, Reason::ConditionUnknown, show())),
-            (Kind::End, True) => {
-                let failed = Words::of(&condition.reason).sense() == Some(Sense::Bad);
-                let (says, reason) =
-                    if failed { (Says::Bad, Reason::EndedBadly) } else { (Says::Done, Reason::Complete) };
-                put(&mut self.end, Signal::new(says, reason, show()));
-            }
-            (Kind::End, False | Unknown) => put(&mut self.end, denied(condition)),
-            (Kind::Terminal, True) => put(&mut self.terminal, Signal::new(Says::Bad, Reason::StalledTrue, show())),
+            (Kind::Terminal, True) => put(&mut self.terminal, new(Says::Bad, Reason::StalledTrue)),
+            (Kind::Lack, True) => put(&mut self.fault, new(denied(condition).says, Reason::FaultTrue)),
             (Kind::Fault, True | Absent) => {
                 // A good reason contradicts the type: then it says nothing.
                 let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
-                let good = matches!(Words::of(&condition.reason).sense(), Some(Sense::Good | Sense::Done));
-                if !mild && !good {
-                    put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
+                if !mild && !matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) {
+                    put(&mut self.fault, new(Says::Bad, Reason::FaultTrue));
                 }
             }
-            (Kind::Lack, True) => {
-                let Signal { says, .. } = denied(condition);
-                put(&mut self.fault, Signal::new(says, Reason::FaultTrue, show()));
-            }
-            (Kind::Motion, True) => {
-                let over = Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word));
-                let slot = match condition.r#type.as_str() {
-                    _ if over => &mut self.over,
-                    // A deployment is `Progressing` for ever, also at its goal; only a reason says more.
-                    "Progressing" if condition.reason.is_empty() => &mut self.restless,
-                    _ => &mut self.motion,
-                };
-                let says = if over { Says::Good } else { Says::Motion };
-                put(slot, Signal::new(says, Reason::InMotion, show()));
-            }
-            (Kind::Motion, Unknown) => put(&mut self.motion, Signal::new(Says::Motion, Reason::InMotion, show())),
-            (Kind::Motion, False) if Words::of(&condition.reason).sense() == Some(Sense::Bad) => {
-                put(&mut self.fault, Signal::new(Says::Bad, Reason::FaultTrue, show()));
-            }
-            (Kind::Weak, True) => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show())),
-            (Kind::Weak, False) => {
-                if matches!(Words::of(&condition.reason).sense(), Some(Sense::Bad | Sense::Motion)) {
-                    put(&mut self.part, denied(condition));
-                }
-            }
-            (Kind::Step, True) => put(&mut self.step, Signal::new(Says::Motion, Reason::StepTrue, show())),
-            (Kind::Step, False) => put(&mut self.part, denied(condition)),
-            (Kind::Neutral, True) if is_active(condition) => {
-                put(&mut self.active, Signal::new(Says::Good, Reason::ConditionsTrue, show()));
-            }
-            (Kind::Neutral, False) if is_active(condition) => put(&mut self.active, denied(condition)),
-            (Kind::Rest, True) => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show())),
-            (Kind::Neutral, False) if condition.severity == "Error" => {
-                put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show()));
-            }
-            (Kind::Fault | Kind::Terminal | Kind::Lack, False) => {
-                put(&mut self.cleared, Signal::new(Says::Good, Reason::NoFault, show()));
-            }
+            (_, False) => put(&mut self.cleared, new(Says::Good, Reason::NoFault)),
             _ => {}
+        }
+    }
+
+    fn motion(&mut self, condition: &Condition) {
+        let new = |says, reason| Signal::new(says, reason, show(condition));
+        match condition.status {
+            True if is_over(condition) => put(&mut self.over, new(Says::Good, Reason::InMotion)),
+            // A deployment is `Progressing` for ever, also at its goal; only a reason says more.
+            True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
+                put(&mut self.restless, new(Says::Motion, Reason::InMotion));
+            }
+            True | Unknown => put(&mut self.motion, new(Says::Motion, Reason::InMotion)),
+            False if sense(&condition.reason) == Some(Sense::Bad) => {
+                put(&mut self.fault, new(Says::Bad, Reason::FaultTrue));
+            }
+            False | Absent => {}
+        }
+    }
+
+    fn rest(&mut self, condition: &Condition) {
+        let rests = kind(&condition.r#type) == Kind::Rest;
+        match condition.status {
+            True if rests => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show(condition))),
+            False if !rests && condition.severity == "Error" => {
+                put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show(condition)));
+            }
+            True if is_active(condition) => {
+                put(&mut self.active, Signal::new(Says::Good, Reason::ConditionsTrue, show(condition)));
+            }
+            False if is_active(condition) => put(&mut self.active, denied(condition)),
+            True | False | Unknown | Absent => {}
         }
     }
 
@@ -343,8 +288,7 @@ pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
 /// Whether a rollout is said to be over.
 pub(super) fn rolled_out(object: &ObjectView) -> bool {
     object.conditions.iter().any(|condition| {
-        let over = || Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word));
-        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && over()
+        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && is_over(condition)
     })
 }
 

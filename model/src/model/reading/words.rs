@@ -152,6 +152,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("pending", Motion),
     ("permitted", Good),
     ("planned", Motion),
+    ("pressure", Bad),
     ("programmed", Good),
     ("progress*", Motion),
     ("protected", Good),

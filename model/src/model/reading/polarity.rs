@@ -1,0 +1,94 @@
+//! What the type of a condition says when it is true: good, bad, under way, or nothing.
+
+use super::words::{Sense, Words};
+
+/// What the type of a condition says when it is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Sums the object up: `Ready`, `Available`. A smaller number is closer to the whole.
+    Root(u8),
+    /// Good, but of a part: `ConfigurationsReady`.
+    Part,
+    /// Ran to its end: `Complete`.
+    End,
+    /// Wrong: `FetchFailed`.
+    Fault,
+    /// Final: `Stalled`.
+    Terminal,
+    /// Lacking: `NotReady`.
+    Lack,
+    /// Under way: `Reconciling`.
+    Motion,
+    /// At rest: `Suspended`.
+    Rest,
+    /// A step on the way to what sums up: `Launched`.
+    Step,
+    /// Good, going by its form only: `RecommendationProvided`.
+    Weak,
+    /// Says nothing about health.
+    Neutral,
+}
+
+/// Types that sum an object up, closest to the whole first.
+pub(super) const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
+
+/// Words in the reason of a type that names work by which the work is over.
+pub(super) const GOALS: &[&str] = &[
+    "available",
+    "complete",
+    "completed",
+    "done",
+    "expected",
+    "finished",
+    "ready",
+    "succeeded",
+    "success",
+    "successful",
+    "successfully",
+];
+
+/// Types that are true long before all is well.
+const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
+
+/// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
+const NEUTRAL: &[&str] =
+    &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
+
+/// What the type of a condition says.
+pub(super) fn kind(r#type: &str) -> Kind {
+    let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+    let words = Words::of(name);
+    if words.len() == 1 {
+        if let Some(place) = ROOTS.iter().position(|root| *root == words.get(0)) {
+            return Kind::Root(place as u8);
+        }
+        if NEUTRAL.contains(&words.get(0)) {
+            return Kind::Neutral;
+        }
+        if STEPS.contains(&words.get(0)) {
+            return Kind::Step;
+        }
+        if words.get(0) == "running" {
+            return Kind::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
+        }
+    }
+    if words.last().starts_with("warning") {
+        return Kind::Neutral;
+    }
+    if matches!(words.last(), "stalled" | "terminal") {
+        return Kind::Terminal;
+    }
+    match words.sense() {
+        Some(Sense::Good) if words.len() == 1 => Kind::Root(ROOTS.len() as u8),
+        Some(Sense::Good) => Kind::Part,
+        Some(Sense::Done) if words.len() == 1 => Kind::End,
+        Some(Sense::Done) => Kind::Part,
+        Some(Sense::Bad) => Kind::Fault,
+        Some(Sense::Lacking) => Kind::Lack,
+        Some(Sense::Motion) => Kind::Motion,
+        Some(Sense::Rest) if words.len() <= 2 => Kind::Rest,
+        Some(Sense::Rest) => Kind::Neutral,
+        None if words.last().len() > 4 && words.last().ends_with("ed") => Kind::Weak,
+        None => Kind::Neutral,
+    }
+}

@@ -1,0 +1,148 @@
+//! `.metadata.managedFields`: who wrote what, of which only the outline is read.
+
+use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
+
+use super::lint::{Lint, Lints};
+use super::metadata::{rest, text, time};
+use super::shape::{Field, Key, Shape, Take, Text};
+use super::words::cut;
+use super::{MAX_ITEMS, MAX_NAME};
+
+/// `.metadata.managedFields`.
+pub(super) struct Managers<'w> {
+    pub(super) view: &'w mut ObjectView,
+    pub(super) lints: &'w mut Lints,
+}
+
+impl<'de> Shape<'de> for Managers<'_> {
+    type Out = ();
+
+    fn other(self) {
+        self.lints.add(Lint::Managers);
+    }
+
+    fn null(self) {}
+
+    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self { view, lints } = self;
+        while view.managers.len() < MAX_ITEMS {
+            match items.next_element_seed(Take(ManagerEntry { lints }))? {
+                None => return Ok(()),
+                Some(manager) => view.managers.extend(manager),
+            }
+        }
+        rest(&mut items, lints, Lint::ManyManagers)
+    }
+}
+
+struct ManagerEntry<'w> {
+    lints: &'w mut Lints,
+}
+
+impl<'de> Shape<'de> for ManagerEntry<'_> {
+    type Out = Option<Manager>;
+
+    fn other(self) -> Self::Out {
+        self.lints.add(Lint::Managers);
+        None
+    }
+
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
+        let (lints, lint) = (self.lints, Lint::Managers);
+        let mut manager = Manager::default();
+        let seed = |key: &str| match key {
+            "manager" => 1,
+            "operation" => 2,
+            "subresource" => 3,
+            "time" => 4,
+            "fieldsV1" => 5,
+            _ => 0,
+        };
+        while let Some(key) = entries.next_key_seed(Key(seed))? {
+            match key {
+                1 => manager.name = text(&mut entries, lints, lint)?,
+                2 => match entries.next_value_seed(Text::new(|text: &str| text == "Apply"))? {
+                    Field::Is(true) => manager.operation = ManagerOperation::Apply,
+                    Field::Is(false) | Field::Absent => {}
+                    Field::Wrong => lints.add(lint),
+                },
+                3 => manager.subresource = text(&mut entries, lints, lint)?,
+                4 => manager.time = time(&mut entries, lints, lint)?,
+                5 => {
+                    let (owns, finalizers) = (&mut manager.owns, &mut manager.finalizers);
+                    entries.next_value_seed(Take(Fields { at: Level::Top, owns, finalizers, lints }))?;
+                }
+                _ => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Some(manager))
+    }
+}
+
+/// How deep in a field tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Top,
+    Metadata,
+    Finalizers,
+}
+
+/// A field tree, of which only the outline is read: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
+struct Fields<'w> {
+    at: Level,
+    owns: &'w mut Owned,
+    finalizers: &'w mut Vec<String>,
+    lints: &'w mut Lints,
+}
+
+impl<'de> Shape<'de> for Fields<'_> {
+    type Out = ();
+
+    fn other(self) {
+        self.lints.add(Lint::Managers);
+    }
+
+    fn null(self) {}
+
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let Self { at, owns, finalizers, lints } = self;
+        loop {
+            let down = |key: &str| match (at, key) {
+                (Level::Top, "f:metadata") => Some(Level::Metadata),
+                (Level::Metadata, "f:finalizers") => Some(Level::Finalizers),
+                (Level::Top, "f:status") => {
+                    owns.status = true;
+                    None
+                }
+                (Level::Top, other) => {
+                    owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:kind");
+                    None
+                }
+                (Level::Finalizers, key) => {
+                    // The rest of the key is the finalizer as a JSON text; `.` is the list itself.
+                    if let Some(name) = key.strip_prefix("v:").map(|json| json.trim_matches('"')) {
+                        owns.finalizers = true;
+                        if finalizers.len() < MAX_ITEMS {
+                            finalizers.push(cut(name, MAX_NAME).to_owned());
+                        }
+                    }
+                    None
+                }
+                (Level::Metadata, _) => None,
+            };
+            match entries.next_key_seed(Key(down))? {
+                None => return Ok(()),
+                Some(None) => drop(entries.next_value::<IgnoredAny>()?),
+                Some(Some(at)) => {
+                    entries.next_value_seed(Take(Fields {
+                        at,
+                        owns: &mut *owns,
+                        finalizers: &mut *finalizers,
+                        lints: &mut *lints,
+                    }))?;
+                }
+            }
+        }
+    }
+}
