@@ -10,7 +10,7 @@ const RULES: &[&str] = &[
 ];
 
 /// Dashboards.
-const DASHBOARDS: &[&str] = &[];
+const DASHBOARDS: &[&str] = &[include_str!("../../dashboards/loopwatch-overview.json")];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
     super::say(&merged(RULES));

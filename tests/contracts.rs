@@ -1,0 +1,212 @@
+//! What is promised in one place holds in the others: metrics, findings, alerts, runbooks, dashboards, manifests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loopwatch::export::catalog::CATALOG;
+use loopwatch_model::finding::{FINDINGS, Severity};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("YAML")
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let parts = text.split("\n---").map(|part| part.trim_start_matches("---"));
+    parts.filter(|part| part.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'))).map(yaml).collect()
+}
+
+fn rule_files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(root().join("alerts")).expect("alerts").map(|e| e.expect("an entry").path()).collect();
+    files.retain(|file| file.to_string_lossy().ends_with(".rules.yaml"));
+    files.sort();
+    assert!(files.len() >= 3, "{files:?}");
+    files
+}
+
+fn rules() -> Vec<Value> {
+    let groups =
+        rule_files().into_iter().flat_map(|file| yaml(&read(file))["groups"].as_array().expect("groups").clone());
+    groups.flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
+}
+
+/// Names of metrics of ours in a PromQL expression or a template.
+fn metrics_in(text: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    text.split(|c| !is_name(c)).filter(|word| word.contains("loopwatch_")).map(str::to_owned).collect()
+}
+
+/// Everything that may be asked for: samples that the catalog lists, and recorded series.
+fn known() -> BTreeSet<String> {
+    let samples = CATALOG
+        .iter()
+        .flat_map(|metric| ["", "_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", metric.name)));
+    let recorded = rules().into_iter().filter_map(|rule| Some(rule["record"].as_str()?.to_owned()));
+    samples.chain(recorded).collect()
+}
+
+#[test]
+fn rules_ask_only_for_metrics_that_exist() {
+    let known = known();
+    for rule in rules() {
+        let expr = rule["expr"].as_str().expect("an expression");
+        for metric in metrics_in(expr) {
+            assert!(known.contains(&metric), "{metric} is not in the catalog: {expr}");
+        }
+        let texts = rule["annotations"].as_object().into_iter().flatten().filter_map(|(_, text)| text.as_str());
+        for metric in texts.flat_map(metrics_in) {
+            assert!(known.contains(&metric), "{metric} is not in the catalog (annotation)");
+        }
+    }
+}
+
+#[test]
+fn every_finding_that_is_urgent_alerts_and_every_alert_has_what_people_need() {
+    let alerts: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"].is_string()).collect();
+    let names: BTreeSet<&str> = alerts.iter().filter_map(|alert| alert["alert"].as_str()).collect();
+    for finding in FINDINGS {
+        let alert = format!("Loopwatch{}", finding.name);
+        let urgent = finding.severity <= Severity::Warning;
+        assert!(!urgent || names.contains(alert.as_str()), "{} has no alert", finding.name);
+    }
+    for alert in &alerts {
+        let name = alert["alert"].as_str().expect("a name");
+        let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
+        assert!(["critical", "warning", "info"].contains(&severity), "{name}: severity {severity:?}");
+        for annotation in ["summary", "description", "runbook_url"] {
+            assert!(
+                alert["annotations"][annotation].as_str().is_some_and(|text| !text.is_empty()),
+                "{name}: no {annotation}"
+            );
+        }
+        let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
+        let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook of ours");
+        assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
+        let expr = alert["expr"].as_str().expect("an expression");
+        assert!(!expr.contains("topk"), "{name}: topk is fragile in alerts");
+        assert!(
+            !alert["labels"].to_string().contains("$value"),
+            "{name}: a value in a label makes a new alert of each"
+        );
+    }
+}
+
+#[test]
+fn the_prometheus_rule_is_generated_from_the_rule_files() {
+    let mut text = String::from(
+        "# Generated from alerts/*.rules.yaml; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n",
+    );
+    text.push_str("metadata:\n  name: loopwatch\nspec:\n  groups:\n");
+    for file in ["slo", "findings", "self"] {
+        let rules = read(format!("alerts/{file}.rules.yaml"));
+        let (_, groups) = rules.split_once("groups:\n").expect("groups");
+        for line in groups.lines() {
+            text.push_str(if line.is_empty() { "" } else { "  " });
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    let path = "deploy/components/monitoring/prometheusrule.yaml";
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(root().join(path), &text).expect("written");
+    }
+    assert_eq!(yaml(&read(path)), yaml(&text), "{path} is not what UPDATE=1 would write");
+}
+
+#[test]
+fn dashboards_ask_only_for_metrics_that_exist_and_explain_each_panel() {
+    let known = known();
+    for file in ["dashboards/loopwatch-overview.json"] {
+        let dashboard: Value = serde_json::from_str(&read(file)).expect("JSON");
+        assert_eq!(format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid")), file);
+        assert_eq!(dashboard["editable"], Value::Bool(false), "{file}");
+        let mut panels = Vec::new();
+        collect(&dashboard["panels"], &mut panels);
+        assert!(panels.len() > 10, "{file}: {} panels", panels.len());
+        for panel in panels {
+            let title = panel["title"].as_str().unwrap_or_default();
+            assert!(
+                !title.is_empty() && panel["description"].as_str().is_some_and(|d| !d.is_empty()),
+                "{file}: {title:?} explains nothing"
+            );
+            let Some(targets) = panel["targets"].as_array() else { continue };
+            assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{file}: {title} has no unit");
+            for target in targets {
+                let expr = target["expr"].as_str().unwrap_or_default();
+                assert!(metrics_in(expr).iter().all(|metric| known.contains(metric)), "{file}: {title}: {expr}");
+                assert!(expr.contains("job"), "{file}: {title} asks for all jobs: {expr}");
+            }
+        }
+    }
+}
+
+/// Panels, also those in collapsed rows; rows themselves ask for nothing.
+fn collect<'a>(panels: &'a Value, found: &mut Vec<&'a Value>) {
+    for panel in panels.as_array().into_iter().flatten() {
+        if panel["type"] != "row" {
+            found.push(panel);
+        }
+        collect(&panel["panels"], found);
+    }
+}
+
+#[test]
+fn the_sidecar_never_gates_its_host_and_nothing_may_write() {
+    let sidecar = read("deploy/components/sidecar/sidecar.yaml");
+    assert!(sidecar.contains("restartPolicy: Always"), "a native sidecar");
+    for probe in ["readinessProbe", "startupProbe"] {
+        let used = sidecar.lines().any(|line| line.trim_start().starts_with(probe));
+        assert!(!used, "{probe} of ours would hold up the operator");
+    }
+    for folder in ["deploy/base", "deploy/components"] {
+        for file in files(&root().join(folder)) {
+            for document in documents(&fs::read_to_string(&file).expect("readable")) {
+                for rule in document["rules"].as_array().into_iter().flatten() {
+                    let verbs: Vec<&str> =
+                        rule["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                    let reviews = rule["resources"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .all(|r| r.as_str().is_some_and(|resource| resource.ends_with("reviews")));
+                    let reads = verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb));
+                    assert!(reads || (reviews && verbs == ["create"]), "{}: {rule}", file.display());
+                }
+            }
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn the_model_depends_on_nothing_that_does_io() {
+    let manifest = read("model/Cargo.toml");
+    let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
+    let (dependencies, _) = dependencies.split_once("[dev-dependencies]").expect("dev-dependencies");
+    let names: Vec<&str> =
+        dependencies.lines().filter_map(|line| line.split([' ', '.', '=']).next()).filter(|n| !n.is_empty()).collect();
+    assert_eq!(names, ["hashbrown", "jiff", "serde"]);
+}
