@@ -6,7 +6,7 @@ mod terminal; // for people
 
 use std::io::IsTerminal as _;
 
-use loopwatch_model::finding::{Finding, FindingCode, Severity};
+use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::snapshot::{ObjectRow, ObjectState, Snapshot};
 
 use super::{json, summary};
@@ -66,24 +66,6 @@ pub fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data has no way to fail
     text.push('\n');
     text
-}
-
-/// Root findings of one code.
-struct Group<'a> {
-    code: FindingCode,
-    findings: Vec<&'a Finding>,
-}
-
-/// Root findings by code, in the order of their worst.
-fn groups<'a>(findings: &summary::Findings<'a>) -> Vec<Group<'a>> {
-    let mut groups = Vec::<Group<'_>>::new();
-    for finding in &findings.roots {
-        match groups.iter_mut().find(|group| group.code == finding.code) {
-            Some(group) => group.findings.push(finding),
-            None => groups.push(Group { code: finding.code, findings: vec![finding] }),
-        }
-    }
-    groups
 }
 
 /// Everything in one sentence.

@@ -214,6 +214,16 @@ fn findings() -> Vec<Finding> {
             .with("terminating_for", Value::Span(Span::hours(76)))
             .with("threshold", Value::Span(Span::mins(15))),
     );
+    let also_stuck = finding(
+        FindingCode::FinalizerStuck,
+        object("Database", "team-b", "sessions-old"),
+        Span::hours(5),
+        Evidence::new()
+            .text("actor", "db-operator")
+            .with("finalizers", Value::Names(vec!["db.example.io/volume-cleanup".to_owned()]))
+            .with("terminating_for", Value::Span(Span::hours(5)))
+            .with("threshold", Value::Span(Span::mins(15))),
+    );
     let mut overdue = finding(
         FindingCode::Overdue,
         object("Database", "team-a", "checkout"),
@@ -243,7 +253,7 @@ fn findings() -> Vec<Finding> {
         Span::hours(2),
         Evidence::new().text("verb", "list").text("resource", "events"),
     );
-    vec![failing, stuck, overdue, regressed, permission]
+    vec![failing, stuck, also_stuck, overdue, regressed, permission]
 }
 
 fn sources() -> Vec<SourceSummary> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Finding, FindingId, Severity};
+use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
@@ -46,6 +46,14 @@ pub struct Findings<'a> {
     root_of: BTreeMap<FindingId, &'a Finding>,
 }
 
+/// Root findings of one code.
+pub struct Group<'a> {
+    /// The code.
+    pub code: FindingCode,
+    /// The findings, oldest first.
+    pub findings: Vec<&'a Finding>,
+}
+
 // === impl Findings ===
 
 impl<'a> Findings<'a> {
@@ -76,6 +84,19 @@ impl<'a> Findings<'a> {
     #[must_use]
     pub fn root_of(&self, finding: &Finding) -> Option<&'a Finding> {
         self.root_of.get(&finding.id).copied()
+    }
+
+    /// Roots by code, in the order of their worst: what a code means and what to do is said once for all of them.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group<'a>> {
+        let mut groups = Vec::<Group<'_>>::new();
+        for finding in &self.roots {
+            match groups.iter_mut().find(|group| group.code == finding.code) {
+                Some(group) => group.findings.push(finding),
+                None => groups.push(Group { code: finding.code, findings: vec![finding] }),
+            }
+        }
+        groups
     }
 
     /// Roots of one severity.
@@ -274,13 +295,13 @@ mod tests {
     fn explanations_are_followed_to_their_end_and_circles_hide_nothing() {
         let mut snapshot = sample().snapshot;
         let ids: Vec<_> = snapshot.findings.iter().map(|finding| finding.id).collect();
-        // The third is explained by the first already; let the fourth be explained by the third.
-        snapshot.findings[3].explained_by = Some(ids[2]);
+        // The fourth is explained by the first already; let the fifth be explained by the fourth.
+        snapshot.findings[4].explained_by = Some(ids[3]);
         let findings = Findings::of(&snapshot);
         assert_eq!(findings.explained_by(&snapshot.findings[0]).len(), 2);
-        assert_eq!(findings.root_of(&snapshot.findings[3]).map(|root| root.id), Some(ids[0]));
+        assert_eq!(findings.root_of(&snapshot.findings[4]).map(|root| root.id), Some(ids[0]));
 
-        snapshot.findings[0].explained_by = Some(ids[2]);
+        snapshot.findings[0].explained_by = Some(ids[3]);
         assert_eq!(Findings::of(&snapshot).roots.len(), snapshot.findings.len());
     }
 

@@ -6,15 +6,15 @@ use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
 use loopwatch_model::snapshot::Snapshot;
 
 use super::{Age, Escaped, Number};
-use crate::export::summary::{self, Findings};
+use crate::export::summary::{self, Findings, Group};
 
-/// Cards on the page; the rest is a number and a link. Nobody reads more, and a browser has to lay them out.
+/// Findings of one code on the page; the rest is a number and a link. Nobody reads more, and a browser has to lay them out.
 const SHOWN: usize = 100;
 
 pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
     let findings = Findings::of(snapshot);
-    let (notes, urgent): (Vec<&Finding>, Vec<&Finding>) =
-        findings.roots.iter().partition(|finding| finding.info().severity == Severity::Info);
+    let (notes, urgent): (Vec<_>, Vec<_>) =
+        findings.groups().into_iter().partition(|group| group.code.info().severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
     if urgent.is_empty() {
         let seen = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
@@ -24,54 +24,74 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
         };
         let _ = write!(page, "<p class=\"empty\">{seen}</p>");
     }
-    list(page, snapshot, &urgent, &findings);
+    cards(page, snapshot, &urgent, &findings);
     if !notes.is_empty() {
+        let count = findings.count(Severity::Info);
         let _ = write!(
             page,
             "<details class=\"notes\" data-key=\"notes\"><summary>{} to know, nothing to do at once</summary>",
-            if notes.len() == 1 { "1 note".to_owned() } else { format!("{} notes", notes.len()) }
+            if count == 1 { "1 note".to_owned() } else { format!("{count} notes") }
         );
-        list(page, snapshot, &notes, &findings);
+        cards(page, snapshot, &notes, &findings);
         page.push_str("</details>");
     }
     page.push_str("</section>");
 }
 
-fn list(page: &mut String, snapshot: &Snapshot, shown: &[&Finding], findings: &Findings<'_>) {
+fn cards(page: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], findings: &Findings<'_>) {
     page.push_str("<div class=\"cards\">");
-    for finding in shown.iter().take(SHOWN) {
-        card(page, snapshot, finding, findings);
+    for group in groups {
+        card(page, snapshot, group, findings);
     }
     page.push_str("</div>");
-    if shown.len() > SHOWN {
-        let more = Number((shown.len() - SHOWN) as u64);
-        let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all of them</a></p>");
-    }
 }
 
-fn card(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>) {
-    let info = finding.info();
-    let severity = info.severity.as_str();
+/// One card per code: a hundred objects with the same trouble need the same advice, once.
+fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Findings<'_>) {
+    let info = group.code.info();
+    let (name, severity) = (info.name, info.severity.as_str());
     let _ = write!(
         page,
-        "<article class=\"card {severity}\" data-key=\"f-{id}\" data-find><header><span class=\"severity\">{severity}</span>\
-         <h3>{subject}</h3><span class=\"age\">for {age}</span></header>",
+        "<article class=\"card {severity}\" data-key=\"c-{name}\" data-find><header><span class=\"severity\">{severity}</span>\
+         <h3>{name}</h3><span class=\"age\">{}</span></header><p class=\"meaning\">{}</p>",
+        if group.findings.len() == 1 {
+            String::new()
+        } else {
+            format!("{} times", Number(group.findings.len() as u64))
+        },
+        Escaped(info.meaning)
+    );
+    for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
+        // The worst one is open; the others are a line each.
+        one(page, snapshot, finding, findings, index == 0);
+    }
+    if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let more = Number(more as u64);
+        let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all of them</a></p>");
+    }
+    let _ = write!(
+        page,
+        "<p class=\"advice\">{} <a href=\"{}\" rel=\"noreferrer\">Runbook</a></p></article>",
+        Escaped(info.advice),
+        summary::runbook(name)
+    );
+}
+
+fn one(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>, open: bool) {
+    let suspected = if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
+    let _ = write!(
+        page,
+        "<details class=\"one\" data-key=\"f-{id}\" data-find{open}><summary><span class=\"subject\">{subject}</span>{suspected} \
+         <span class=\"age\">for {age}</span></summary>",
         id = finding.id,
+        open = if open { " open" } else { "" },
         subject = subject(&finding.subject),
         age = Age(snapshot, finding.since),
     );
-    let suspected = if finding.confidence == Confidence::Suspected { " <i>(suspected)</i>" } else { "" };
-    let _ = write!(page, "<p class=\"meaning\"><b>{}</b> {}{suspected}</p>", info.name, Escaped(info.meaning));
     evidence(page, finding);
-    let _ = write!(
-        page,
-        "<p class=\"advice\">{} <a href=\"{}\" rel=\"noreferrer\">Runbook</a></p>",
-        Escaped(info.advice),
-        summary::runbook(info.name)
-    );
     command(page, &finding.command());
     nested(page, snapshot, findings.explained_by(finding), finding);
-    page.push_str("</article>");
+    page.push_str("</details>");
 }
 
 fn evidence(page: &mut String, finding: &Finding) {

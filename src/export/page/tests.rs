@@ -14,7 +14,7 @@ fn the_page_says_everything_without_a_script() {
     let page = render(&sample().snapshot);
     for expected in [
         "<title>failing · loopwatch</title>",
-        "<b>FinalizerStuck</b>",
+        "<h3>FinalizerStuck</h3>",
         "orders-legacy",
         "volume-cleanup",
         "kubectl get database.db.example.io orders-legacy -n team-a",

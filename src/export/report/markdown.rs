@@ -6,7 +6,7 @@ use loopwatch_model::finding::Confidence;
 use loopwatch_model::snapshot::{ObjectRow, Snapshot};
 
 use super::layout::plain;
-use super::{SHOWN, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
+use super::{SHOWN, evidence, headline, kind_name, object_name, states_in_use, unsaid};
 use crate::export::summary::{self, Findings};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
@@ -31,7 +31,7 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
 
 fn findings(out: &mut String, snapshot: &Snapshot) {
     let found = Findings::of(snapshot);
-    for group in groups(&found) {
+    for group in found.groups() {
         let info = group.code.info();
         let _ = write!(out, "\n### {}: {}\n\n{}\n\n", info.severity.as_str(), info.name, info.meaning);
         for finding in group.findings.iter().take(SHOWN) {

@@ -6,8 +6,8 @@ use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::snapshot::{ObjectRow, Snapshot};
 
 use super::layout::{Ink, Table, paint, plain, wrap, wrap_item};
-use super::{Group, SHOWN, Style, evidence, groups, headline, kind_name, object_name, states_in_use, unsaid};
-use crate::export::summary::{self, Findings};
+use super::{SHOWN, Style, evidence, headline, kind_name, object_name, states_in_use, unsaid};
+use crate::export::summary::{self, Findings, Group};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
@@ -23,7 +23,7 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
     let word = paint(&word.to_uppercase(), ink, style.colours);
     let _ = writeln!(out, "{word}  {}", headline(snapshot));
     let found = Findings::of(snapshot);
-    for group in groups(&found) {
+    for group in found.groups() {
         findings(&mut out, snapshot, &group, &found, style);
     }
     kinds(&mut out, snapshot, style);
