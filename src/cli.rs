@@ -183,7 +183,7 @@ fn complain(message: &str) {
     eprintln!("loopwatch: {message}");
 }
 
-#[expect(clippy::print_stdout, reason = "the one place that writes results")]
+/// The one place that writes results.
 fn say(text: &str) {
     use std::io::Write;
     // A reader that has gone away (`| head`) is not an error of ours.

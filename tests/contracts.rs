@@ -1,5 +1,7 @@
 //! What is promised in one place holds in the others: metrics, findings, alerts, runbooks, dashboards, manifests.
 
+#![allow(clippy::panic, reason = "a helper of a test may stop it")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

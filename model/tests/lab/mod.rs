@@ -1,6 +1,6 @@
 //! A small laboratory: one kind, objects that change, and time that passes when told to.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::panic, reason = "each test file uses its own part, and a wrong test should stop")]
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
