@@ -10,6 +10,7 @@ mod conditions;
 mod facts;
 mod polarity;
 mod profiles;
+mod senses;
 mod signals;
 mod words;
 
@@ -160,7 +161,7 @@ pub(crate) fn decides(condition: &str) -> bool {
 
 /// Whether an object may stay in a phase for ever, going by the word alone.
 pub(crate) fn may_last(phase: &str) -> bool {
-    use words::Sense::{Done, Good, Rest};
+    use senses::Sense::{Done, Good, Rest};
     matches!(words::Words::of(phase).sense(), Some(Good | Done | Rest))
 }
 
@@ -240,6 +241,6 @@ fn lacks(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Sign
 /// Tells what ran to its end from what stays as it is: `Succeeded` is said of both.
 fn ended(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Signal {
     let done = said.says == Says::Done || said.words.to_ascii_lowercase().contains("succe");
-    let ran = facts::ended(object) || profile.finishes || said.reason == Reason::Complete;
+    let ran = facts::ended(object) || profile.finishes || (said.reason == Reason::Complete && said.says == Says::Done);
     Signal { says: if done && ran { Says::Done } else { Says::Good }, ..said }
 }

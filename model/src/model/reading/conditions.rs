@@ -1,8 +1,9 @@
 //! What conditions say.
 
 use super::polarity::{GOALS, Kind, ROOTS, kind};
+use super::senses::Sense;
 use super::signals::{Says, Signal};
-use super::words::{Sense, Words};
+use super::words::Words;
 use super::{Reason, Verdict};
 use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
@@ -264,6 +265,11 @@ impl Sum {
         if let Some(signal) = rest.or(terminal) {
             return Some(Said { signal, whole: true, minimal: false });
         }
+        // What also says how it is now has not ended: a rollout is complete, and healthy.
+        let end = match end {
+            Some(signal) if signal.says == Says::Done && root.is_some() => Some(Signal { says: Says::Good, ..signal }),
+            end => end,
+        };
         let place = root.as_ref().map_or(usize::MAX, |(place, _)| usize::from(*place));
         let whole = place < ROOTS.len() || end.is_some();
         let minimal = ROOTS.get(place) == Some(&"available");

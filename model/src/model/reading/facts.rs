@@ -2,8 +2,9 @@
 
 use super::Reason;
 use super::profiles::Profile;
+use super::senses::Sense;
 use super::signals::{Says, Signal, worst};
-use super::words::{Sense, Words};
+use super::words::Words;
 use crate::observation::{Fact, FactValue, ObjectView};
 
 /// A fact of the status, with its path taken apart.

@@ -1,6 +1,7 @@
 //! What the type of a condition says when it is true: good, bad, under way, or nothing.
 
-use super::words::{Sense, Words};
+use super::senses::Sense;
+use super::words::Words;
 
 /// What the type of a condition says when it is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is special about well-known kinds, as data: the only place where kinds are named.
 
-use super::words::Sense;
+use super::senses::Sense;
 
 /// What to do differently for a kind.
 #[derive(Clone, Copy, Debug, Default)]
