@@ -12,7 +12,7 @@ mod story;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::telemetry::LogFormat;
 
@@ -110,26 +110,27 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
 }
 
 /// Parses the arguments. `run` must start whatever they are, because an exit would take the operator's Pod down with
-/// it: arguments that cannot be used are left out one by one, and told.
+/// it: arguments and environment variables that cannot be used are left out one by one, and told.
 fn parse(arguments: &[std::ffi::OsString]) -> Result<(Cli, Vec<String>), clap::Error> {
     let mut arguments = arguments.to_vec();
-    let mut problems = Vec::new();
+    let (mut problems, mut ignored) = (Vec::new(), Vec::new());
     let runs = arguments.iter().skip(1).any(|a| a == "run") && !arguments.iter().any(|a| a == "--strict");
     loop {
-        let error = match Cli::try_parse_from(&arguments) {
+        let matches = without_variables(Cli::command(), &ignored).try_get_matches_from(&arguments);
+        let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
             Ok(cli) => return Ok((cli, problems)),
             Err(error) => error,
         };
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if !runs || informs || !leave_out(&mut arguments, &error) {
+        if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
         }
         problems.push(one_line(&error));
     }
 }
 
-/// Takes out the argument that an error names; false when there is nothing to take out.
-fn leave_out(arguments: &mut Vec<std::ffi::OsString>, error: &clap::Error) -> bool {
+/// Takes out the argument that an error names, or ignores the variable that stands for it; false when neither is there.
+fn leave_out(arguments: &mut Vec<std::ffi::OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return false };
     // `--deadline <DURATION>` names the flag and its value.
     let flag = named.split([' ', '=']).next().unwrap_or_default().to_owned();
@@ -137,12 +138,26 @@ fn leave_out(arguments: &mut Vec<std::ffi::OsString>, error: &clap::Error) -> bo
         let text = argument.to_string_lossy();
         *text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
-    let Some(position) = arguments.iter().skip(1).position(is_named).map(|p| p + 1) else { return false };
+    let Some(position) = arguments.iter().skip(1).position(is_named).map(|p| p + 1) else {
+        let new = !ignored.contains(&flag);
+        ignored.push(flag);
+        return new;
+    };
     let takes_value =
         error.get(ContextKind::InvalidValue).is_some() && !arguments[position].to_string_lossy().contains('=');
     let end = (position + 1 + usize::from(takes_value)).min(arguments.len());
     arguments.drain(position..end);
     true
+}
+
+/// The command line without the environment variables of some flags.
+fn without_variables(command: clap::Command, flags: &[String]) -> clap::Command {
+    let forget = |argument: clap::Arg| {
+        let named =
+            argument.get_long().is_some_and(|long| flags.iter().any(|flag| flag.trim_start_matches('-') == long));
+        if named { argument.env(None::<&'static str>) } else { argument }
+    };
+    command.mut_args(forget).mut_subcommand("run", |run| run.mut_args(forget))
 }
 
 fn log_format(text: &str) -> Result<LogFormat, String> {

@@ -1,6 +1,11 @@
 //! A small laboratory: one kind, objects that change, and time that passes when told to.
 
-#![allow(dead_code, unreachable_pub, clippy::panic, reason = "each test file uses its own part, and a wrong test should stop")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::panic,
+    reason = "each test file uses its own part, and a wrong test should stop"
+)]
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
