@@ -56,14 +56,19 @@ impl Discovery {
     /// Where failures of this source are told.
     pub(crate) const SOURCE: SourceId = SourceId::Discovery;
 
-    /// Whether the account may list and watch definitions.
-    pub(crate) async fn may_read_definitions(&self) -> Result<bool, Failure> {
-        let (group, resource) = Definitions::resource();
-        Ok(self.missing(group, resource, "").await?.is_empty())
+    /// Whether the account certainly may list and watch a resource that is useful but not needed.
+    pub(crate) async fn may_watch(&self, group: &str, resource: &str, namespace: &str) -> Result<bool, Failure> {
+        for verb in ["list", "watch"] {
+            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
+            if may(&self.cluster, &right, namespace).await? != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Which verbs for reading a resource are refused; the empty namespace means everywhere.
-    pub(crate) async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
+    async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
         let mut missing = Vec::new();
         for verb in ["list", "watch"] {
             let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };

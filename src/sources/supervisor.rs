@@ -250,7 +250,8 @@ impl Running {
 
     /// Watches definitions if and as long as the account may.
     async fn review_definitions(&mut self) -> Result<(), Failure> {
-        let may = self.discovery.may_read_definitions().await?;
+        let (group, resource) = Definitions::resource();
+        let may = self.discovery.may_watch(group, resource, "").await?;
         if !may && self.tasks.has(&Job::Definitions) {
             self.tasks.stop(&Job::Definitions).await;
             self.definitions.forget();
@@ -270,7 +271,7 @@ impl Running {
     /// Watches the operator's leases if and as long as the account may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
         let Some((namespace, _)) = self.lease() else { return Ok(()) };
-        let may = self.discovery.missing(lease::GROUP, lease::RESOURCE, &namespace).await?.is_empty();
+        let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
         if !may {
             self.tasks.stop(&Job::Lease).await;
         } else if !self.tasks.has(&Job::Lease) {
