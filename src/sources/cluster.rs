@@ -6,12 +6,14 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use loopwatch_model::observation::Cause;
-use serde::Deserialize;
 
 use super::failure::Failure;
 
 mod proxy;
 mod requests;
+mod workload;
+
+use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, encode, next_chunk};
 
@@ -42,6 +44,7 @@ pub struct Cluster {
     url: String,
     namespace: String,
     acting_as: Option<String>,
+    targets: Vec<String>,
 }
 
 /// Why there is no connection.
@@ -130,7 +133,7 @@ impl Cluster {
     #[must_use]
     pub fn from_client(client: Client, url: impl Into<String>) -> Self {
         let namespace = client.default_namespace().to_owned();
-        Self { client, url: url.into(), namespace, acting_as: None }
+        Self { client, url: url.into(), namespace, acting_as: None, targets: Vec::new() }
     }
 
     fn from_config(mut config: Config) -> Result<Self, ConnectError> {
@@ -143,7 +146,7 @@ impl Cluster {
             let reason = Failure::client(&error).detail;
             ConnectError::Client { url: url.clone(), reason }
         })?;
-        Ok(Self { client, url, namespace, acting_as: None })
+        Ok(Self { client, url, namespace, acting_as: None, targets: Vec::new() })
     }
 
     /// Asks whether the API server is there and knows us.
@@ -159,7 +162,7 @@ impl Cluster {
     /// # Errors
     /// The failure of the request.
     pub async fn server_version(&self) -> Result<String, Failure> {
-        #[derive(Deserialize)]
+        #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Version {
             git_version: String,
@@ -185,13 +188,19 @@ impl Cluster {
         self.acting_as.as_deref()
     }
 
+    /// The namespaces that the operator is told to watch, as far as its Deployment says so.
+    pub(crate) fn targets(&self) -> &[String] {
+        &self.targets
+    }
+
     async fn impersonate(&self, mut config: Config, operator: &OperatorName) -> Result<Self, ConnectError> {
         let OperatorName { namespace, name } = operator;
-        let account = self.service_account(operator).await.map_err(|failure| ConnectError::Operator {
+        let pods = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
             namespace: namespace.clone(),
             name: name.clone(),
             failure,
         })?;
+        let (account, targets) = (pods.account().to_owned(), pods.targets());
         let user = format!("system:serviceaccount:{namespace}:{account}");
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = Some(vec![
@@ -200,23 +209,23 @@ impl Cluster {
             "system:authenticated".to_owned(),
         ]);
         config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), ..Self::from_config(config)? })
+        Ok(Self { acting_as: Some(user), targets, ..Self::from_config(config)? })
     }
 
-    /// The account that the operator's Pods run as.
-    async fn service_account(&self, operator: &OperatorName) -> Result<String, Failure> {
+    /// What the operator's Pods are made from.
+    async fn pod_template(&self, operator: &OperatorName) -> Result<PodTemplate, Failure> {
         let OperatorName { namespace, name } = operator;
         let path =
             |resource: &str| format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name));
-        let workload: Workload = match self.get_json(&path("deployments"), JSON).await {
+        match self.get_json::<Workload>(&path("deployments"), JSON).await {
+            Ok(deployment) => Ok(deployment.spec.template),
             Err(failure) if failure.status == Some(404) => {
                 // The Deployment's 404 is the better message when neither exists.
-                self.get_json(&path("statefulsets"), JSON).await.map_err(|_| failure)?
+                let set: Result<Workload, Failure> = self.get_json(&path("statefulsets"), JSON).await;
+                set.map(|set| set.spec.template).map_err(|_| failure)
             }
-            answer => answer?,
-        };
-        let account = workload.spec.template.spec.service_account_name;
-        Ok(if account.is_empty() { "default".to_owned() } else { account })
+            Err(failure) => Err(failure),
+        }
     }
 
     fn unreachable(&self, failure: Failure) -> ConnectError {
@@ -226,7 +235,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, url, namespace, acting_as } = self;
+        let Self { client: _, url, namespace, acting_as, targets: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)
@@ -280,29 +289,4 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
     let mut config = Config::from_custom_kubeconfig(read.map_err(wrong)?, &options).await.map_err(wrong)?;
     proxy::apply_no_proxy(&mut config);
     Ok(config)
-}
-
-/// A Deployment or StatefulSet, as far as the account is concerned.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Workload {
-    spec: WorkloadSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct WorkloadSpec {
-    template: PodTemplate,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodTemplate {
-    spec: PodSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodSpec {
-    service_account_name: String,
 }

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind, Why};
+use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind};
 
 mod catalog;
 mod choose;
 mod rights;
-#[cfg(test)]
-mod tests;
+mod scopes;
 
 use self::catalog::{ApiKind, Catalog};
 use self::choose::{Candidate, Choice, Facts, candidates, choose};
 use self::rights::{Rules, may};
+use self::scopes::Reviews;
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::failure::Failure;
@@ -67,19 +67,6 @@ impl Discovery {
         Ok(true)
     }
 
-    /// Which verbs for reading a resource are refused; the empty namespace means everywhere.
-    async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
-        let mut missing = Vec::new();
-        for verb in ["list", "watch"] {
-            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            // Who may not ask tries: the watch itself tells when it is refused.
-            if may(&self.cluster, &right, namespace).await? == Some(false) {
-                missing.push(right.verb);
-            }
-        }
-        Ok(missing)
-    }
-
     /// Whether the API server serves something else than at the last look.
     pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
         self.catalog.is_outdated(&self.cluster).await
@@ -93,19 +80,20 @@ impl Discovery {
     /// Looks.
     pub(crate) async fn look(&mut self) -> Result<Found, Failure> {
         let catalog = Catalog::read(&self.cluster).await?;
-        let namespaces = self.namespaces();
-        let mut rules = Vec::new();
-        for namespace in &namespaces {
-            rules.push(Rules::review(&self.cluster, namespace).await?);
+        let mut reviews = self.review(self.namespaces()).await?;
+        let (mut choice, mut trouble) = self.choose(&catalog, &reviews.rules);
+        if trouble.is_some() && self.may_be_elsewhere(&choice) {
+            let others = self.other_namespaces().await?;
+            reviews.extend(self.review(others).await?);
+            (choice, trouble) = self.choose(&catalog, &reviews.rules);
         }
-        let (choice, trouble) = self.choose(&catalog, &rules);
         let mut kinds = Vec::new();
-        let doubtful = self.doubtful(&catalog, &rules, &choice);
+        let doubtful = self.doubtful(&catalog, &reviews.rules, &choice);
         for candidate in choice.kinds.iter().chain(&doubtful) {
-            kinds.extend(self.scopes(candidate, &namespaces, &rules).await?);
+            kinds.extend(self.scopes(candidate, &reviews).await?);
         }
         kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &catalog)).cloned());
-        let rights = self.rights(&kinds, &choice, &namespaces, &rules).await?;
+        let rights = self.rights(&kinds, &choice, &reviews).await?;
         self.catalog = catalog;
         Ok(Found { kinds, rights, trouble })
     }
@@ -117,79 +105,6 @@ impl Discovery {
         let choice = choose(&facts);
         let trouble = trouble(&facts, &choice);
         (choice, trouble)
-    }
-
-    /// The namespaces whose rules are looked at. Any one shows the rules of the cluster as well.
-    fn namespaces(&self) -> Vec<String> {
-        if self.options.namespaces.is_empty() {
-            return vec![self.cluster.namespace().to_owned()];
-        }
-        self.options.namespaces.clone()
-    }
-
-    /// Where a kind can be seen, or could be if some right were not missing.
-    async fn scopes(
-        &self,
-        candidate: &Candidate,
-        namespaces: &[String],
-        rules: &[Rules],
-    ) -> Result<Vec<WatchedKind>, Failure> {
-        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
-        let last: Vec<&WatchedKind> =
-            self.last.iter().filter(|kind| kind.group == *group && kind.resource == *resource).collect();
-        let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
-        let mut missing_everywhere = vec!["list".to_owned(), "watch".to_owned()];
-        if !*namespaced || self.options.namespaces.is_empty() {
-            // What no rule of a namespace allows, no rule of the cluster allows either: most questions need not be asked.
-            let possible = rules.iter().any(|rules| rules.incomplete || rules.allow("list", group, resource));
-            if possible {
-                missing_everywhere = self.missing(group, resource, "").await?;
-            }
-            if missing_everywhere.is_empty() {
-                return Ok(vec![watched(candidate, everywhere, Vec::new())]);
-            }
-        }
-        let mut scopes = Vec::new();
-        if *namespaced {
-            for namespace in namespaces {
-                let missing = self.missing(group, resource, namespace).await?;
-                scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
-            }
-        }
-        let asked_for_namespaces = *namespaced && !self.options.namespaces.is_empty();
-        if asked_for_namespaces || scopes.iter().any(|kind| kind.missing.is_empty()) {
-            return Ok(scopes);
-        }
-        // Nothing can be seen. A child that never could be is no loss.
-        if candidate.role == Role::Child && last.is_empty() {
-            return Ok(Vec::new());
-        }
-        let scopes = if !last.is_empty() {
-            last.iter().map(|kind| kind.scope.clone()).collect()
-        } else if self.writes_everywhere(candidate).await? {
-            vec![everywhere]
-        } else {
-            namespaces.iter().cloned().map(Scope::Namespace).collect()
-        };
-        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, missing_everywhere.clone())).collect())
-    }
-
-    /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
-    async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
-        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
-        let subresource = match candidate.why {
-            Why::StatusRight => "status",
-            Why::FinalizerRight => "finalizers",
-            _ => return Ok(true),
-        };
-        for verb in ["update", "patch"] {
-            let resource = format!("{resource}/{subresource}");
-            let right = Right { verb: verb.to_owned(), group: group.clone(), resource };
-            if !*namespaced || may(&self.cluster, &right, "").await? != Some(false) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.
@@ -213,8 +128,7 @@ impl Discovery {
         &self,
         kinds: &[WatchedKind],
         choice: &Choice,
-        namespaces: &[String],
-        rules: &[Rules],
+        reviews: &Reviews,
     ) -> Result<Vec<RightsView>, Failure> {
         let mut views = BTreeMap::new();
         let mut cluster = RightsView { excess: choice.excess.clone(), ..RightsView::default() };
@@ -224,7 +138,7 @@ impl Discovery {
             }
         }
         views.insert(String::new(), cluster);
-        for (namespace, rules) in namespaces.iter().zip(rules) {
+        for (namespace, rules) in reviews.iter() {
             let view =
                 RightsView { namespace: namespace.clone(), incomplete: rules.incomplete, ..RightsView::default() };
             views.insert(namespace.clone(), view);

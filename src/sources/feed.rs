@@ -103,3 +103,47 @@ fn cut(detail: &str) -> String {
     }
     detail[..end].to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A wall clock that a test sets, beside a steady one that stands still.
+    #[derive(Default)]
+    struct Set(AtomicI64);
+
+    impl Clock for Set {
+        fn wall(&self) -> Timestamp {
+            Timestamp(self.0.load(Ordering::Relaxed))
+        }
+        fn steady(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_set_is_told_before_anything_that_it_stamps() {
+        let clock = Arc::new(Set::default());
+        let (feed, mut observations) = Feed::with_clock(10, clock.clone());
+        let source = SourceId::Config;
+        feed.recovered(source.clone()).await.expect("somebody listens");
+        clock.0.store(3_600_000, Ordering::Relaxed);
+        feed.recovered(source.clone()).await.expect("somebody listens");
+        let told = |at, observation| Some((Timestamp(at), observation));
+        assert_eq!(observations.recv().await, told(0, Observation::SourceRecovered { source: source.clone() }));
+        assert_eq!(observations.recv().await, told(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
+        assert_eq!(observations.recv().await, told(3_600_000, Observation::SourceRecovered { source }));
+        drop(observations);
+        assert_eq!(feed.recovered(SourceId::Config).await, Err(Closed));
+    }
+
+    #[test]
+    fn long_details_are_cut_between_characters() {
+        let detail = "ä".repeat(MAX_DETAIL);
+        assert_eq!(cut(&detail).len(), MAX_DETAIL);
+        assert!(cut(&format!("x{detail}")).len() < MAX_DETAIL);
+    }
+}

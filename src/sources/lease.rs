@@ -90,3 +90,31 @@ struct WireSpec {
     renew_time: Option<String>,
     lease_transitions: Option<i64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_says_who_leads_until_it_is_gone() {
+        let lease =
+            br#"{"metadata":{"namespace":"op","name":"lock","resourceVersion":"9"},"spec":{"holderIdentity":"pod-1",
+            "leaseDurationSeconds":15,"renewTime":"2026-11-21T01:00:00.500000Z","leaseTransitions":2}}"#;
+        let mut out = Vec::new();
+        let mut all = LeaseSink { name: None };
+        assert_eq!(all.applied(lease, &mut out).expect("a lease"), "9");
+        assert_eq!(all.deleted(lease, &mut out).expect("a lease"), "9");
+        let holders: Vec<String> = out
+            .iter()
+            .filter_map(|observation| match observation {
+                Observation::LeaseSeen(view) => Some(format!("{} {:?}", view.holder, view.duration)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(holders, ["pod-1 Some(Span(15000))", " Some(Span(15000))"]);
+        out.clear();
+        let mut other = LeaseSink { name: Some("another".to_owned()) };
+        assert_eq!(other.applied(lease, &mut out).expect("a lease"), "9");
+        assert!(out.is_empty());
+    }
+}

@@ -103,6 +103,11 @@ impl Rules {
         self.rules.iter().any(|rule| rule.allows(verb, group, resource))
     }
 
+    /// Whether some rule allows this, or one that is not listed could.
+    pub(crate) fn may_allow(&self, verb: &str, group: &str, resource: &str) -> bool {
+        self.incomplete || self.allow(verb, group, resource)
+    }
+
     /// Whether some rule that names the group allows this: a rule for all groups says nothing about ownership.
     pub(crate) fn allow_by_name(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| rule.names(group) && rule.allows(verb, group, resource))

@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) incomplete: bool,
     /// Whether discovery is aggregated.
     pub(crate) aggregated: bool,
+    /// Names of namespaces.
+    pub(crate) namespaces: Vec<&'static str>,
     /// Custom resource definitions.
     pub(crate) definitions: Vec<Value>,
     /// Every request that was refused.
@@ -44,6 +46,7 @@ pub(crate) const GADGET: Kind = ("example.io", "v1", "Gadget", "gadgets", true, 
 pub(crate) const THING: Kind = ("other.io", "v1", "Thing", "things", false, true);
 pub(crate) const CONFIG_MAP: Kind = ("", "v1", "ConfigMap", "configmaps", true, false);
 pub(crate) const EVENT: Kind = ("", "v1", "Event", "events", true, false);
+pub(crate) const NAMESPACE: Kind = ("", "v1", "Namespace", "namespaces", false, true);
 pub(crate) const INGRESS: Kind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
 
 const DEFINITIONS: &str = "customresourcedefinitions";
@@ -141,7 +144,10 @@ impl World {
             return Reply::Told(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
         }
         if verb == "list" {
-            let items: Vec<Value> = vec![json!({ "metadata": { "name": "one" } })];
+            let one = || vec![json!({ "metadata": { "name": "one" } })];
+            let named = |name: &&str| json!({ "metadata": { "name": name } });
+            let namespaces = || self.change(|state| state.namespaces.iter().map(named).collect());
+            let items: Vec<Value> = if resource == "namespaces" { namespaces() } else { one() };
             return told(&json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }));
         }
         let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
@@ -184,7 +190,10 @@ impl State {
             return json!({ "status": { "resourceRules": rules, "incomplete": self.incomplete } });
         }
         let text = |name: &str| spec["resourceAttributes"][name].as_str().unwrap_or_default().to_owned();
-        let allowed = self.allows(&text("namespace"), &text("verb"), &text("group"), &text("resource"));
+        let (resource, subresource) = (text("resource"), text("subresource"));
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        let resource = format!("{resource}{slash}{subresource}");
+        let allowed = self.allows(&text("namespace"), &text("verb"), &text("group"), &resource);
         json!({ "status": { "allowed": allowed } })
     }
 

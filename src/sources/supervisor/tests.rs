@@ -8,7 +8,7 @@ use super::Supervisor;
 use crate::sources::decode::HashKey;
 use crate::sources::fake::VirtualClock;
 use crate::sources::fake::say;
-use crate::sources::fake::world::{CONFIG_MAP, EVENT, GADGET, INGRESS, THING, WIDGET, World, definition};
+use crate::sources::fake::world::{CONFIG_MAP, EVENT, GADGET, INGRESS, NAMESPACE, THING, WIDGET, World, definition};
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, Options, Selection};
 use crate::sources::supervisor::Handle;
@@ -83,6 +83,31 @@ async fn a_sandboxed_operator_is_watched_in_its_own_namespace() {
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io/op@v1]"));
     assert!(world.change(|state| state.refused.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_with_rights_in_other_namespaces_is_found_where_namespaces_may_be_listed() {
+    let world = World::new(&[WIDGET, CONFIG_MAP, NAMESPACE])
+        .allow("", &["list"], "", &["namespaces"])
+        .allow("a", &["list", "watch"], "example.io", &["widgets"])
+        .allow("a", &["update"], "example.io", &["widgets/status"])
+        .allow("a", &["*"], "", &["configmaps"])
+        .allow("b", &["update"], "example.io", &["widgets/status"]);
+    world.change(|state| state.namespaces = vec!["op", "a", "b", "c"]);
+    let mut run = Run::start(&world, |_| {});
+    let expected = "kinds [widgets.example.io/a@v1, widgets.example.io/b@v1 -list-watch, configmaps/a@v1]";
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_missing_where_it_is_written() {
+    for (bound, expected) in
+        [("", "kinds [widgets.example.io@v1 -list-watch]"), ("op", "kinds [widgets.example.io/op@v1 -list-watch]")]
+    {
+        let world = World::new(&[WIDGET]).allow(bound, &["update"], "example.io", &["widgets/status"]);
+        let mut run = Run::start(&world, |_| {});
+        assert_eq!(run.kinds_within(1).await.as_deref(), Some(expected));
+    }
 }
 
 #[tokio::test(start_paused = true)]

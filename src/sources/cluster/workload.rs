@@ -1,0 +1,101 @@
+//! The operator's Deployment or StatefulSet: as whom it runs, and where it is told to look.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A Deployment or StatefulSet, as far as it is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Workload {
+    pub(super) spec: WorkloadSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WorkloadSpec {
+    pub(super) template: PodTemplate,
+}
+
+/// What its Pods are made from.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PodTemplate {
+    metadata: Metadata,
+    spec: PodSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    service_account_name: String,
+    containers: Vec<Container>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    env: Vec<Variable>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Variable {
+    name: String,
+    value: String,
+}
+
+/// By these operators are told where to look: the first by most frameworks, the others by some operators.
+const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES"];
+/// The same, written by the Operator Lifecycle Manager.
+const ANNOTATION: &str = "olm.targetNamespaces";
+
+// === impl PodTemplate ===
+
+impl PodTemplate {
+    /// The service account of the Pods.
+    pub(super) fn account(&self) -> &str {
+        match self.spec.service_account_name.as_str() {
+            "" => "default",
+            account => account,
+        }
+    }
+
+    /// The namespaces that the operator is told to watch; none when it watches all, or does not say.
+    pub(super) fn targets(&self) -> Vec<String> {
+        let variables = self.spec.containers.iter().flat_map(|container| &container.env);
+        let said = variables.filter(|variable| VARIABLES.contains(&variable.name.as_str())).map(|v| v.value.as_str());
+        let annotated = self.metadata.annotations.get(ANNOTATION).map(String::as_str);
+        let mut targets: Vec<String> =
+            said.chain(annotated).flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        targets.retain(|name| is_name(name));
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_says_as_whom_it_runs_and_where_it_looks() {
+        let read = |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
+        let plain = read(r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#);
+        assert_eq!((plain.account(), plain.targets()), ("default", vec![]));
+        let told = read(
+            r#"{"spec":{"template":{"metadata":{"annotations":{"olm.targetNamespaces":"b"}},
+                "spec":{"serviceAccountName":"m","containers":[{"env":[{"name":"WATCH_NAMESPACE","value":"b, a,"},
+                {"name":"POD","valueFrom":{}}]}]}}}}"#,
+        );
+        assert_eq!((told.account(), told.targets()), ("m", vec!["a".to_owned(), "b".to_owned()]));
+    }
+}

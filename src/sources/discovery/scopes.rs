@@ -1,0 +1,193 @@
+//! Where a kind can be seen: in the whole cluster, or in which namespaces.
+
+use loopwatch_model::observation::{Right, Role, Scope, WatchedKind, Why};
+use serde::Deserialize;
+
+use super::catalog::ApiKind;
+use super::choose::{Candidate, Choice};
+use super::rights::{Rules, may};
+use super::{Discovery, watched};
+use crate::sources::cluster::LIST_METADATA;
+use crate::sources::failure::Failure;
+use crate::sources::options::Selection;
+
+/// The rules that hold in each namespace in question. Any one shows the rules of the cluster as well.
+#[derive(Debug, Default)]
+pub(super) struct Reviews {
+    pub(super) namespaces: Vec<String>,
+    pub(super) rules: Vec<Rules>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Namespaces {
+    items: Vec<Namespace>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Namespace {
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+}
+
+/// An operator whose rights are bound in more namespaces than this is better told where to look.
+const MOST_NAMESPACES: usize = 100;
+
+// === impl Reviews ===
+
+impl Reviews {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Rules)> {
+        self.namespaces.iter().zip(&self.rules)
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.namespaces.extend(other.namespaces);
+        self.rules.extend(other.rules);
+    }
+}
+
+// === impl Discovery ===
+
+impl Discovery {
+    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<Reviews, Failure> {
+        let mut rules = Vec::new();
+        for namespace in &namespaces {
+            rules.push(Rules::review(&self.cluster, namespace).await?);
+        }
+        Ok(Reviews { namespaces, rules })
+    }
+
+    /// The namespaces that are looked at first: those that were named, else our own and those that the operator names.
+    pub(super) fn namespaces(&self) -> Vec<String> {
+        if !self.options.namespaces.is_empty() {
+            return self.options.namespaces.clone();
+        }
+        let mut namespaces = vec![self.cluster.namespace().to_owned()];
+        namespaces.extend(self.cluster.targets().iter().filter(|name| *name != self.cluster.namespace()).cloned());
+        namespaces
+    }
+
+    /// Whether the operator's rights may be bound in namespaces that nobody named.
+    pub(super) fn may_be_elsewhere(&self, choice: &Choice) -> bool {
+        let options = &self.options;
+        options.namespaces.is_empty()
+            && options.watch.is_empty()
+            && options.select == Selection::OperatorRights
+            && choice.excess.is_empty()
+    }
+
+    /// The other namespaces, if the account may list them.
+    pub(super) async fn other_namespaces(&self) -> Result<Vec<String>, Failure> {
+        let list = Right { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
+        if may(&self.cluster, &list, "").await? != Some(true) {
+            return Ok(Vec::new());
+        }
+        let path = format!("/api/v1/namespaces?limit={MOST_NAMESPACES}");
+        let Namespaces { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
+        let known = self.namespaces();
+        Ok(items.into_iter().map(|item| item.metadata.name).filter(|name| !known.contains(name)).collect())
+    }
+
+    /// Where a kind can be seen, or could be if some right were not missing.
+    pub(super) async fn scopes(&self, candidate: &Candidate, reviews: &Reviews) -> Result<Vec<WatchedKind>, Failure> {
+        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
+        let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+        let named = *namespaced && !self.options.namespaces.is_empty();
+        if !named {
+            // What no rule of a namespace allows, no rule of the cluster allows either: then nobody need be asked.
+            let possible = reviews.rules.iter().any(|rules| rules.may_allow("list", group, resource));
+            if possible && self.missing(group, resource, "").await?.is_empty() {
+                return Ok(vec![watched(candidate, everywhere, Vec::new())]);
+            }
+        }
+        let mut scopes = Vec::new();
+        for (namespace, rules) in reviews.iter().filter(|_| *namespaced) {
+            let is_owed = candidate.role == Role::Primary && writes(candidate, rules);
+            let possible = rules.may_allow("list", group, resource);
+            let missing = if possible { self.missing(group, resource, namespace).await? } else { both() };
+            if named || is_owed || missing.is_empty() {
+                scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
+            }
+        }
+        if named || scopes.iter().any(|kind| kind.missing.is_empty()) {
+            return Ok(scopes);
+        }
+        self.unseen(candidate, everywhere, scopes).await
+    }
+
+    /// Where a kind that cannot be seen should be seen.
+    async fn unseen(
+        &self,
+        candidate: &Candidate,
+        everywhere: Scope,
+        owed: Vec<WatchedKind>,
+    ) -> Result<Vec<WatchedKind>, Failure> {
+        let ApiKind { group, resource, .. } = &candidate.kind;
+        let is_same = |kind: &&WatchedKind| kind.group == *group && kind.resource == *resource;
+        let last: Vec<Scope> = self.last.iter().filter(is_same).map(|kind| kind.scope.clone()).collect();
+        let scopes = if !last.is_empty() {
+            last
+        } else if candidate.role == Role::Child {
+            // What never could be seen is no loss.
+            return Ok(Vec::new());
+        } else if !owed.is_empty() && !self.writes_everywhere(candidate).await? {
+            return Ok(owed);
+        } else {
+            vec![everywhere]
+        };
+        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect())
+    }
+
+    /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
+    async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
+        for right in write_rights(candidate) {
+            if may(&self.cluster, &right, "").await? != Some(false) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Which verbs for reading a resource are refused; the empty namespace means everywhere.
+    async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
+        let mut missing = Vec::new();
+        for verb in ["list", "watch"] {
+            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
+            // Who may not ask tries: the watch itself tells when it is refused.
+            if may(&self.cluster, &right, namespace).await? == Some(false) {
+                missing.push(right.verb);
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// The rights by which a kind was recognised.
+fn write_rights(candidate: &Candidate) -> Vec<Right> {
+    let ApiKind { group, resource, .. } = &candidate.kind;
+    let subresource = match candidate.why {
+        Why::StatusRight => "status",
+        Why::FinalizerRight => "finalizers",
+        _ => return Vec::new(),
+    };
+    let right = |verb: &str| Right {
+        verb: verb.to_owned(),
+        group: group.clone(),
+        resource: format!("{resource}/{subresource}"),
+    };
+    vec![right("update"), right("patch")]
+}
+
+fn writes(candidate: &Candidate, rules: &Rules) -> bool {
+    write_rights(candidate).iter().any(|right| rules.allow(&right.verb, &right.group, &right.resource))
+}
+
+fn both() -> Vec<String> {
+    vec!["list".to_owned(), "watch".to_owned()]
+}
