@@ -1,6 +1,8 @@
 //! Which part of a snapshot feeds which family. The match in [`feed`] is over all families, so that a row added to the
 //! catalog does not compile until it says where its numbers come from.
 
+mod every;
+
 use loopwatch_model::finding::{Evidence, Value};
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{
@@ -62,15 +64,15 @@ pub(super) const fn feed(family: Family) -> Feed {
         F::LeaseRenewAge => Feed::Whole(lease_renew_age),
         F::LeaseRenew => Feed::Whole(lease_renew),
         F::LeaderTransitions => Feed::Whole(leader_transitions),
-        F::ObjectState => Feed::Object(object_state),
-        F::ObjectStateSince => Feed::Object(object_state_since),
-        F::ObjectCreated => Feed::Object(object_created),
-        F::ObjectDeletion => Feed::Object(object_deletion),
-        F::ObjectGeneration => Feed::Object(object_generation),
-        F::ObjectObservedGeneration => Feed::Object(object_observed_generation),
-        F::ObjectCondition => Feed::Object(object_condition),
-        F::ObjectPhase => Feed::Object(object_phase),
-        F::ObjectFinalizers => Feed::Object(object_finalizers),
+        F::ObjectState => Feed::Object(every::object_state),
+        F::ObjectStateSince => Feed::Object(every::object_state_since),
+        F::ObjectCreated => Feed::Object(every::object_created),
+        F::ObjectDeletion => Feed::Object(every::object_deletion),
+        F::ObjectGeneration => Feed::Object(every::object_generation),
+        F::ObjectObservedGeneration => Feed::Object(every::object_observed_generation),
+        F::ObjectCondition => Feed::Object(every::object_condition),
+        F::ObjectPhase => Feed::Object(every::object_phase),
+        F::ObjectFinalizers => Feed::Object(every::object_finalizers),
         F::SourceUp => Feed::Whole(source_up),
         F::SourceLastSuccess => Feed::Whole(source_last_success),
         F::SourceFailures => Feed::Whole(source_failures),
@@ -319,62 +321,6 @@ fn lease_renew(scene: &Scene, samples: &mut Samples<'_>) {
 fn leader_transitions(scene: &Scene, samples: &mut Samples<'_>) {
     for lease in &scene.snapshot.leases {
         samples.put(&[&lease.namespace, &lease.name], lease.transitions.max(0));
-    }
-}
-
-// === every object ===
-
-fn object_state(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    let ObjectRef { group, kind, namespace, name, state, .. } = *object;
-    samples.put(&[group, kind, namespace, name, state.as_str()], 1_u64);
-}
-
-fn object_state_since(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    samples.put(&[object.group, object.kind, object.namespace, object.name], object.since);
-}
-
-fn object_created(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    if let Some(created) = object.created {
-        samples.put(&[object.group, object.kind, object.namespace, object.name], created);
-    }
-}
-
-fn object_deletion(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    if let Some(since) = object.terminating_since {
-        samples.put(&[object.group, object.kind, object.namespace, object.name], since);
-    }
-}
-
-fn object_generation(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    samples.put(&[object.group, object.kind, object.namespace, object.name], object.generation);
-}
-
-fn object_observed_generation(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    if let Some(observed) = object.observed_generation {
-        samples.put(&[object.group, object.kind, object.namespace, object.name], observed);
-    }
-}
-
-/// An object that has a condition twice has a bug; a series twice would be ours.
-fn object_condition(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    let ObjectRef { group, kind, namespace, name, conditions, .. } = *object;
-    for (index, (condition, status)) in conditions.iter().enumerate() {
-        if !conditions[..index].iter().any(|(earlier, _)| earlier == condition) {
-            samples.put(&[group, kind, namespace, name, condition, status], 1_u64);
-        }
-    }
-}
-
-fn object_phase(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    let ObjectRef { group, kind, namespace, name, phase, .. } = *object;
-    if !phase.is_empty() {
-        samples.put(&[group, kind, namespace, name, phase], 1_u64);
-    }
-}
-
-fn object_finalizers(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
-    if object.finalizers > 0 {
-        samples.put(&[object.group, object.kind, object.namespace, object.name], object.finalizers as u64);
     }
 }
 
