@@ -53,6 +53,9 @@ pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
             children.push(candidate(Role::Child, Why::CreateRight));
         }
     }
+    if choice.kinds.is_empty() && facts.rules.iter().all(Rules::is_read_only) {
+        choice.kinds = observed(facts);
+    }
     choice.kinds.append(&mut children);
     if facts.select == Selection::OperatorRights {
         choice.excess = facts.rules.iter().flat_map(Rules::excess).collect();
@@ -95,6 +98,20 @@ fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
     } else {
         None
     }
+}
+
+/// What an account that writes nothing is there to look at: the custom resources that it may read by name.
+fn observed(facts: &Facts<'_>) -> Vec<Candidate> {
+    let may = |verb: &str, kind: &ApiKind| {
+        facts.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
+    };
+    let is_observed = |kind: &&ApiKind| {
+        facts.watch.is_empty() && reports_status(facts, kind) && may("list", kind) && may("watch", kind)
+    };
+    let kinds = facts.catalog.kinds().filter(is_observed).cloned();
+    kinds
+        .map(|kind| Candidate { status: status_of(facts, &kind), kind, role: Role::Primary, why: Why::HasStatus })
+        .collect()
 }
 
 fn is_child(facts: &Facts<'_>, kind: &ApiKind) -> bool {

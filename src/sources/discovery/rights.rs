@@ -113,6 +113,16 @@ impl Rules {
         self.rules.iter().any(|rule| rule.names(group) && rule.allows(verb, group, resource))
     }
 
+    /// Whether all rules are known and none lets the account write anything but reviews, which change nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let reviews = ["authorization.k8s.io", "authentication.k8s.io"];
+        let writes = |rule: &Rule| {
+            rule.verbs.iter().any(|verb| !["get", "list", "watch"].contains(&verb.as_str()))
+                && rule.api_groups.iter().any(|group| !reviews.contains(&group.as_str()))
+        };
+        !self.incomplete && !self.rules.iter().any(writes)
+    }
+
     /// Rights to write anything anywhere, which nobody should need.
     pub(crate) fn excess(&self) -> Vec<Right> {
         let writes = ["*", "create", "update", "patch", "delete", "deletecollection"];

@@ -154,6 +154,18 @@ async fn an_account_that_may_do_everything_is_asked_to_name_its_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_account_that_only_reads_looks_at_the_custom_resources_that_it_may_read_by_name() {
+    let world = World::new(&[WIDGET, GADGET, THING, CONFIG_MAP])
+        .allow("", &["create"], "authorization.k8s.io", &["selfsubjectrulesreviews"])
+        .allow("", &["get", "list", "watch"], "example.io", &["widgets"])
+        .allow("", &["get", "list", "watch"], "", &["configmaps"]);
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io@v1]"));
+    let mut run = Run::start(&world.allow("", &["delete"], "", &["configmaps"]), |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds []"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_named_and_not_served_is_told_and_found_when_it_comes() {
     let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |options| {
