@@ -27,6 +27,9 @@ const CHANNEL: usize = 1024;
 /// Observations taken under one lock: well below a millisecond.
 const BATCH: usize = 128;
 
+/// The model's time goes on at least this often, in milliseconds, so that ages at a scrape are true to a second.
+const AGE: u64 = 1000;
+
 /// Time given to open requests when we are told to stop: the end of a scrape.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -109,7 +112,7 @@ pub async fn pump(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
-        let timer = tokio::time::sleep(Duration::from_millis(due.map_or(60_000, |span| span.0.unsigned_abs())));
+        let timer = tokio::time::sleep(Duration::from_millis(due.map_or(AGE, |span| span.0.unsigned_abs().min(AGE))));
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {

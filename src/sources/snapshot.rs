@@ -174,8 +174,9 @@ impl Snapshot {
 
     fn add_yaml(&mut self, place: &str, document: &str, key: &HashKey) -> Result<(), String> {
         // A dump may be as large as its file; what is deep or full of aliases is still refused.
+        let room = document.len().max(64 * 1024);
         let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
-            max_nodes: document.len(), max_events: document.len() * 2, max_total_scalar_bytes: document.len()
+            max_nodes: room, max_events: room * 2, max_total_scalar_bytes: room
         } };
         let value: Value = serde_saphyr::from_str_with_options(document, options)
             .map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned())?;
@@ -289,7 +290,7 @@ mod tests {
     fn objects_and_lists_are_read_from_json_and_yaml() {
         let json = r#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x","namespace":"n"}}]}"#;
         let typed = r#"{"apiVersion":"a.io/v1","kind":"WList","items":[{"metadata":{"name":"x"}}]}"#;
-        let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: y}\n";
+        let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n";
         for (text, expected) in [(json, 1), (typed, 1), (yaml, 2)] {
             let snapshot = read(text);
             assert_eq!(snapshot.len(), expected, "{text}: {:?}", snapshot.problems);
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named_and_the_rest_is_read() {
-        let snapshot = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: y}\n---\nkind: W\n");
+        let snapshot = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
         assert_eq!(snapshot.len(), 1);
         assert_eq!(snapshot.problems.len(), 2, "{:?}", snapshot.problems);
         assert!(snapshot.problems[0].contains("document at line 1"), "{:?}", snapshot.problems);
