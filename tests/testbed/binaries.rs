@@ -1,0 +1,262 @@
+//! Where the programs of the test bed come from: `KUBEBUILDER_ASSETS`, else a cache of what was built here before, else
+//! `go build`, which takes minutes once.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use siphasher::sip::SipHasher13;
+
+use super::repository;
+
+/// The version of Kubernetes, as in `tests/testbed/controlplane/kubernetes/go.mod`.
+const KUBERNETES: &str = "v1.34.2";
+
+/// How often a build says that it still goes on.
+const PROGRESS: Duration = Duration::from_secs(20);
+
+/// A program that is built from a Go module which only pins it.
+struct Built {
+    name: &'static str,
+    /// The folder of the module.
+    module: &'static str,
+    package: &'static str,
+    ldflags: &'static str,
+    /// How long it takes cold, on two cores.
+    takes: &'static str,
+}
+
+const STAMPED: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.2";
+
+/// What makes up a control plane. The largest come first, and those that share packages one after the other.
+const KUBERNETES_PARTS: [Built; 3] = [
+    Built {
+        name: "kube-apiserver",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-apiserver",
+        ldflags: STAMPED,
+        takes: "4 to 10 minutes",
+    },
+    Built {
+        name: "kube-controller-manager",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+        ldflags: STAMPED,
+        takes: "a minute or two",
+    },
+    Built {
+        name: "kube-scheduler",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-scheduler",
+        ldflags: STAMPED,
+        takes: "20 seconds",
+    },
+];
+const OTHER_PARTS: [Built; 2] = [
+    Built {
+        name: "etcd",
+        module: "etcd",
+        package: "go.etcd.io/etcd/server/v3",
+        ldflags: "-s -w",
+        takes: "a minute",
+    },
+    Built {
+        name: "kwok",
+        module: "kwok",
+        package: "sigs.k8s.io/kwok/cmd/kwok",
+        ldflags: "-s -w",
+        takes: "two minutes",
+    },
+];
+
+/// Paths of all programs.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    pub etcd: PathBuf,
+    pub apiserver: PathBuf,
+    pub controller_manager: PathBuf,
+    pub scheduler: PathBuf,
+    pub kwok: PathBuf,
+    pub widget_operator: PathBuf,
+}
+
+/// Why a program is not there.
+#[derive(Clone, Debug)]
+pub enum Missing {
+    /// There is no Go to build it with.
+    Go(String),
+    /// It could not be built or kept.
+    Build(String),
+}
+
+/// Finds or builds everything.
+///
+/// # Errors
+/// Says what is missing and what would help.
+pub fn find() -> Result<Binaries, Missing> {
+    let cache = cache()?;
+    let lanes = std::thread::scope(|scope| {
+        // Two at once: a Go build keeps two cores busy, but not while it links.
+        let kubernetes = scope.spawn(|| KUBERNETES_PARTS.iter().map(|part| part.find(&cache)).collect());
+        let others = scope.spawn(|| {
+            let mut paths = OTHER_PARTS.iter().map(|part| part.find(&cache)).collect::<Result<Vec<_>, _>>()?;
+            paths.push(widget_operator(&cache)?);
+            Ok(paths)
+        });
+        [kubernetes.join(), others.join()].map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
+    });
+    let [kubernetes, others]: [Result<Vec<PathBuf>, Missing>; 2] = lanes;
+    let ([apiserver, controller_manager, scheduler], [etcd, kwok, widget_operator]) =
+        (exactly(kubernetes?), exactly(others?));
+    Ok(Binaries { etcd, apiserver, controller_manager, scheduler, kwok, widget_operator })
+}
+
+fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
+    paths.try_into().expect("a lane builds all of its parts or fails")
+}
+
+/// The user's folder for what was built here.
+fn cache() -> Result<PathBuf, String> {
+    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::home_dir().ok_or("there is no home folder to keep built programs in")?.join(".cache"),
+    };
+    Ok(base.join("loopwatch"))
+}
+
+// === impl Built ===
+
+impl Built {
+    fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
+        let Self { name, module, package, ldflags, takes } = self;
+        let asset = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
+        if let Some(asset) = asset.filter(|path| path.exists()) {
+            return Ok(asset);
+        }
+        let target = cache.join("controlplane").join(KUBERNETES).join(name);
+        let folder = repository("tests/testbed/controlplane").join(module);
+        once(&target, |out| {
+            go_build(name, takes, &folder, out, &["-trimpath".as_ref(), "-ldflags".as_ref(), ldflags.as_ref()], package)
+        })
+    }
+}
+
+/// The first operator of the zoo. Its name in the cache tells its sources apart, so that work on it is seen at once.
+fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
+    let sources = repository("tests/zoo/widget-operator");
+    let folder = cache.join("zoo");
+    let target = folder.join(format!("widget-operator-{:016x}", fingerprint(&sources)?));
+    let path = once(&target, |out| {
+        go_build("widget-operator", "a minute or two", &sources, out, &["-buildvcs=false".as_ref()], ".")
+    })?;
+    sweep(&folder, &path);
+    Ok(path)
+}
+
+/// A hash of what goes into a build of a Go module's own code.
+fn fingerprint(folder: &Path) -> Result<u64, String> {
+    let said = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(said)?.filter_map(Result::ok).map(|entry| entry.path());
+    let mut sources: Vec<PathBuf> = entries
+        .filter(|path| {
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            name == "go.mod" || name == "go.sum" || (name.ends_with(".go") && !name.ends_with("_test.go"))
+        })
+        .collect();
+    sources.sort();
+    let mut hash = SipHasher13::new();
+    for source in sources {
+        hash.write(source.file_name().unwrap_or_default().as_encoded_bytes());
+        hash.write(&fs::read(&source).map_err(said)?);
+    }
+    Ok(hash.finish())
+}
+
+/// Removes builds of older sources that nobody has made anew for a week.
+fn sweep(folder: &Path, keep: &Path) {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries.filter(|entry| entry.path() != keep) {
+        let made = entry.metadata().and_then(|data| data.modified()).ok();
+        if made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > week) {
+            let _ = fs::remove_file(entry.path()); // somebody else may be as tidy
+        }
+    }
+}
+
+/// Makes `target` if it is not there: one process builds, others wait for it, and nobody sees half a file.
+fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Result<PathBuf, Missing> {
+    if target.exists() {
+        return Ok(target.to_owned());
+    }
+    let said = |error: std::io::Error| Missing::Build(format!("cannot keep {}: {error}", target.display()));
+    fs::create_dir_all(target.parent().unwrap_or(target)).map_err(said)?;
+    let lock = File::create(target.with_added_extension("lock")).map_err(said)?;
+    lock.lock().map_err(said)?;
+    if !target.exists() {
+        let unfinished = target.with_added_extension(format!("{}.tmp", std::process::id()));
+        let made = make(&unfinished).and_then(|()| fs::rename(&unfinished, target).map_err(said));
+        if made.is_err() {
+            let _ = fs::remove_file(&unfinished); // there may be none
+        }
+        made?;
+    }
+    Ok(target.to_owned())
+}
+
+fn go_build(
+    name: &str,
+    takes: &str,
+    folder: &Path,
+    out: &Path,
+    flags: &[&OsStr],
+    package: &str,
+) -> Result<(), Missing> {
+    let help = "install Go 1.25 or later, or put etcd and kube-apiserver where KUBEBUILDER_ASSETS says";
+    eprintln!("test bed: building {name} once, which takes {takes} on two cores");
+    let began = Instant::now();
+    let mut command = Command::new("go");
+    command.current_dir(folder).args(["build", "-v", "-o"]).arg(out).args(flags).arg(package);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
+    // `-v` names each package as it is compiled, which is the only progress there is; errors come the same way.
+    let (mut packages, mut last, mut said) = (0, Vec::new(), Instant::now());
+    for line in child.stderr.take().into_iter().flat_map(|err| BufReader::new(err).lines()).map_while(Result::ok) {
+        packages += 1;
+        if said.elapsed() >= PROGRESS {
+            said = Instant::now();
+            eprintln!("test bed: building {name}: {packages} packages, {} s", began.elapsed().as_secs());
+        }
+        if last.len() == 20 {
+            last.remove(0);
+        }
+        last.push(line);
+    }
+    let status = child.wait().map_err(|error| format!("cannot build {name}: {error}"))?;
+    if !status.success() {
+        return Err(format!("cannot build {name} in {} ({status}):\n{}", folder.display(), last.join("\n")).into());
+    }
+    eprintln!("test bed: built {name} in {} s", began.elapsed().as_secs());
+    Ok(())
+}
+
+// === impl Missing ===
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Go(reason) | Self::Build(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl From<String> for Missing {
+    fn from(reason: String) -> Self {
+        Self::Build(reason)
+    }
+}

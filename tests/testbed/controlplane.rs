@@ -1,0 +1,283 @@
+//! The control plane: etcd, API server, controllers, scheduler, and a fake kubelet with one node.
+//!
+//! The command lines are those of `controlplane/README.md`.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::binaries::Binaries;
+use super::guard::{Process, Program};
+use super::kube::{Kube, write_kubeconfig};
+use super::wait::eventually;
+use super::{http, ports, repository};
+
+/// Users of the control plane: who they are and whether they may do everything.
+const USERS: [(&str, &str, bool); 4] = [
+    ("admin", "admin", true),
+    ("kcm", "system:kube-controller-manager", false),
+    ("scheduler", "system:kube-scheduler", false),
+    ("kwok", "kwok", true),
+];
+
+/// A running control plane. Everything stops when it is dropped.
+pub struct ControlPlane {
+    /// The API server, as administrator.
+    pub kube: Kube,
+    /// Where the API server is.
+    pub url: String,
+    /// Where it listens.
+    pub port: u16,
+    /// Programs of the zoo.
+    pub binaries: Binaries,
+    etcd_port: u16,
+    apiserver: Mutex<Process>,
+    others: Mutex<Vec<Process>>,
+    etcd: Mutex<Process>,
+    /// Kubeconfigs, logs and data; removed last.
+    directory: Mutex<Option<TempDir>>,
+    path: PathBuf,
+}
+
+// === impl ControlPlane ===
+
+impl ControlPlane {
+    /// Starts everything and waits until it works.
+    pub fn start(binaries: Binaries) -> Self {
+        let directory = tempfile::Builder::new().prefix("loopwatch-testbed-").tempdir().expect("a temporary folder");
+        let path = directory.path().to_owned();
+        let [etcd_port, peer, port] = [(); 3].map(|()| ports::free());
+        let url = format!("https://127.0.0.1:{port}");
+        write_keys(&path);
+        let tokens = write_tokens(&path.join("tokens.csv"));
+        let authority = path.join("certs/apiserver.crt");
+        for (user, token) in &tokens {
+            write_kubeconfig(path.join(format!("{user}.kubeconfig")), &url, &authority, token, "default");
+        }
+        let etcd = etcd(&binaries.etcd, &path, etcd_port, peer).start();
+        let mut apiserver = apiserver(&binaries.apiserver, &path, etcd_port, port).start();
+        eventually(Duration::from_secs(60), "the API server writes its certificate", || {
+            apiserver.assert_running();
+            authority.exists().then_some(()).ok_or_else(|| "it is not there".to_owned())
+        });
+        let kube = Kube::new(&path.join("admin.kubeconfig"));
+        let controllers = controllers(&binaries, &path);
+        let plane = Self {
+            kube,
+            url,
+            port,
+            binaries,
+            etcd_port,
+            apiserver: Mutex::new(apiserver),
+            others: Mutex::new(Vec::new()),
+            etcd: Mutex::new(etcd),
+            directory: Mutex::new(Some(directory)),
+            path,
+        };
+        plane.wait_ready(Duration::from_secs(60));
+        // Not before: the roles that they need are made while the API server starts.
+        lock(&plane.others).extend(controllers.iter().map(Program::start));
+        plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
+        eventually(Duration::from_secs(60), "the node is ready", || {
+            plane.wait_ready(Duration::from_secs(60));
+            let node = plane.kube.find("v1", "Node", "", "fake-0").unwrap_or_default();
+            let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+            ready.then_some(()).ok_or_else(|| node["status"]["conditions"].to_string())
+        });
+        plane
+    }
+
+    /// A folder for whatever belongs to this cluster.
+    pub fn directory(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until the API server says that it is ready.
+    pub fn wait_ready(&self, within: Duration) {
+        eventually(within, "the API server is ready", || {
+            self.apiserver().assert_running();
+            lock(&self.etcd).assert_running();
+            lock(&self.others).iter_mut().for_each(Process::assert_running);
+            self.kube.text("/readyz")
+        });
+    }
+
+    /// The process of the API server, to stop, pause and start again.
+    pub fn apiserver(&self) -> MutexGuard<'_, Process> {
+        lock(&self.apiserver)
+    }
+
+    /// Kills the API server, waits so long, and starts it again. Others wait for the guard meanwhile.
+    pub fn restart_apiserver(&self, away: Duration) {
+        self.restart_apiserver_after(away, || {});
+    }
+
+    /// As [`ControlPlane::restart_apiserver`], with something done while it is away.
+    pub fn restart_apiserver_after(&self, away: Duration, meanwhile: impl FnOnce()) {
+        {
+            let mut apiserver = self.apiserver();
+            apiserver.kill();
+            meanwhile();
+            std::thread::sleep(away);
+            let again = apiserver.program.start();
+            *apiserver = again;
+        }
+        self.wait_ready(Duration::from_secs(60));
+    }
+
+    /// Forgets all history in etcd, so that a watch from an older version ends in 410.
+    pub fn compact(&self) {
+        let ask = |path: &str, body: Value| -> Value {
+            let answer = http::request("POST", self.etcd_port, path, &[], &body.to_string());
+            let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let now = ask("/v3/kv/range", json!({"key": "AA=="}));
+        let revision = now["header"]["revision"].clone();
+        ask("/v3/kv/compaction", json!({"revision": revision, "physical": true}));
+    }
+
+    /// A kubeconfig with the token of a service account, for this API server or a proxy before it.
+    pub fn kubeconfig_of(&self, file: &str, server: &str, namespace: &str, account: &str) -> PathBuf {
+        let token = self.kube.token(namespace, account);
+        let authority = self.path.join("certs/apiserver.crt");
+        write_kubeconfig(self.path.join(file), server, &authority, &token, namespace)
+    }
+
+    /// A kubeconfig of the administrator for a proxy before the API server.
+    pub fn admin_kubeconfig(&self, file: &str, server: &str) -> PathBuf {
+        let text = std::fs::read_to_string(self.path.join("admin.kubeconfig")).expect("our own file");
+        let to = self.path.join(file);
+        std::fs::write(&to, text.replace(&self.url, server)).expect("our own folder");
+        to
+    }
+
+    /// Keeps the folder with all logs when this is dropped.
+    pub fn keep_logs(&self) -> &Path {
+        if let Some(directory) = lock(&self.directory).take() {
+            let _ = directory.keep();
+        }
+        &self.path
+    }
+
+    /// Stops everything. Nothing is to be kept, so nothing is asked to be orderly; etcd goes last all the same.
+    pub fn stop(&self) {
+        for process in lock(&self.others).iter_mut() {
+            process.kill();
+        }
+        self.apiserver().kill();
+        lock(&self.etcd).kill();
+        drop(lock(&self.directory).take());
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A test that panicked while it held a process has failed already; others go on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn etcd(binary: &Path, directory: &Path, port: u16, peer: u16) -> Program {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
+    Program::new("etcd", binary, directory)
+        .arg(format!("--data-dir={}", directory.join("etcd").display()))
+        .arg("--unsafe-no-fsync")
+        .arg("--log-level=warn")
+        .arg(format!("--listen-client-urls={client}"))
+        .arg(format!("--advertise-client-urls={client}"))
+        .arg(format!("--listen-peer-urls={peer}"))
+        .arg(format!("--initial-advertise-peer-urls={peer}"))
+        .arg(format!("--initial-cluster=default={peer}"))
+}
+
+fn apiserver(binary: &Path, directory: &Path, etcd: u16, port: u16) -> Program {
+    let at = |file: &str| directory.join(file).display().to_string();
+    Program::new("kube-apiserver", binary, directory)
+        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+        .arg(format!("--secure-port={port}"))
+        .arg("--bind-address=127.0.0.1")
+        .arg(format!("--cert-dir={}", at("certs")))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(format!("--service-account-key-file={}", at("sa.pub")))
+        .arg(format!("--service-account-signing-key-file={}", at("sa.key")))
+        .arg(format!("--token-auth-file={}", at("tokens.csv")))
+        .arg("--authorization-mode=RBAC")
+        .arg("--service-cluster-ip-range=10.0.0.0/24")
+        .arg("--disable-admission-plugins=ServiceAccount")
+}
+
+fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
+    let at = |file: &str| directory.join(file).display().to_string();
+    let component = |name: &str, binary: &Path, user: &str| {
+        let kubeconfig = at(&format!("{user}.kubeconfig"));
+        Program::new(name, binary, directory)
+            .arg(format!("--kubeconfig={kubeconfig}"))
+            .arg(format!("--authentication-kubeconfig={kubeconfig}"))
+            .arg(format!("--authorization-kubeconfig={kubeconfig}"))
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--secure-port={}", ports::free()))
+            .arg(format!("--cert-dir={}", at(&format!("{user}-certs"))))
+            .arg("--leader-elect=false")
+    };
+    let controller_manager = component("kube-controller-manager", &binaries.controller_manager, "kcm")
+        .arg(format!("--service-account-private-key-file={}", at("sa.key")))
+        .arg("--use-service-account-credentials=true")
+        .arg(format!("--root-ca-file={}", at("certs/apiserver.crt")));
+    let kwok = Program::new("kwok", &binaries.kwok, directory)
+        .arg(format!("--kubeconfig={}", at("kwok.kubeconfig")))
+        .arg(format!("--config={}", repository("tests/testbed/controlplane/kwok/stages.yaml").display()))
+        .arg("--manage-all-nodes=true")
+        .arg("--node-lease-duration-seconds=40")
+        .arg(format!("--server-address=127.0.0.1:{}", ports::free()));
+    [controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler"), kwok]
+}
+
+/// Everything of a public P-256 key in X.509 form but the point itself.
+const P256_HEAD: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+
+/// Makes the key that signs the tokens of service accounts: `sa.key`, and `sa.pub` to check them with.
+fn write_keys(directory: &Path) {
+    let random = SystemRandom::new();
+    let secret = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, secret.as_ref(), &random).expect("our key");
+    let public = [&P256_HEAD, pair.public_key().as_ref()].concat();
+    for (file, label, der) in [("sa.key", "PRIVATE", secret.as_ref()), ("sa.pub", "PUBLIC", &public)] {
+        let pem = format!("-----BEGIN {label} KEY-----\n{}\n-----END {label} KEY-----\n", base64(der));
+        std::fs::write(directory.join(file), pem).expect("our own folder");
+    }
+}
+
+/// Writes the tokens of the control plane's users, and returns them.
+fn write_tokens(file: &Path) -> Vec<(&'static str, String)> {
+    let mut lines = String::new();
+    let tokens = USERS.map(|(user, name, all)| {
+        let mut random = [0; 24];
+        ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut random).expect("random bytes");
+        let token = base64(&random).replace(['+', '/'], "x");
+        let groups = if all { ",\"system:masters\"" } else { "" };
+        lines.push_str(&format!("{token},{name},{user}{groups}\n"));
+        (user, token)
+    });
+    std::fs::write(file, lines).expect("our own folder");
+    tokens.into()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use ::base64::Engine;
+    ::base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -1,0 +1,55 @@
+//! Plain HTTP to servers on loopback. HTTP/1.0, one connection for each request: an answer ends where its connection
+//! does, so that there is nothing to get wrong.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The headers as they came, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+/// Asks for `path` at a port of this machine.
+pub fn request(
+    method: &str,
+    port: u16,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<Answer, String> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let said = |error: std::io::Error| format!("{method} {address}{path}: {error}");
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(said)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(said)?;
+    let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).map_err(said)?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).map_err(said)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{method} {address}{path}: no answer"))?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    Ok(Answer {
+        status: status.ok_or_else(|| format!("{method} {address}{path}: {head:?}"))?,
+        headers: fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
+        body: body.to_owned(),
+    })
+}
+
+/// Gets `path`; anything but 200 is an error.
+pub fn get(port: u16, path: &str) -> Result<String, String> {
+    match request("GET", port, path, &[], "")? {
+        Answer { status: 200, body, .. } => Ok(body),
+        Answer { status, body, .. } => Err(format!("GET {path}: {status} {body}")),
+    }
+}

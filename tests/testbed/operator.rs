@@ -1,0 +1,108 @@
+//! A zoo operator beside the cluster, as a process with its own account.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::controlplane::ControlPlane;
+use super::guard::{Process, Program};
+use super::wait::eventually;
+use super::{http, ports};
+
+/// The namespace of the operator's account.
+pub const NAMESPACE: &str = "zoo-system";
+
+/// The operator's account.
+pub const ACCOUNT: &str = "widget-operator";
+
+/// A running widget-operator.
+pub struct Operator {
+    /// The process.
+    pub process: Process,
+    faults: u16,
+    health: u16,
+    /// Where its metrics are.
+    pub metrics: u16,
+}
+
+/// Puts the zoo's kinds and its operator's account into a cluster.
+pub fn install(plane: &ControlPlane) {
+    let zoo = "tests/zoo/widget-operator/config";
+    plane.kube.apply_file(&format!("{zoo}/manager/namespace.yaml"), "");
+    for file in ["service_account", "role", "role_binding", "leader_election_role", "leader_election_role_binding"] {
+        plane.kube.apply_file(&format!("{zoo}/rbac/{file}.yaml"), NAMESPACE);
+    }
+    for kind in super::kube::ZOO_KINDS {
+        plane.kube.apply_file(&format!("{zoo}/crd/{}.yaml", super::kube::plural(kind)), "");
+    }
+    for kind in super::kube::ZOO_KINDS {
+        eventually(Duration::from_secs(20), &format!("{kind} is served"), || {
+            plane.kube.get(&super::kube::path(super::kube::ZOO, kind, "", ""))
+        });
+    }
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Starts one that stays within `namespace`, with more flags, and waits until it is ready.
+    pub fn start(plane: &ControlPlane, name: &str, namespace: &str, flags: &[&str]) -> Self {
+        let file = format!("{name}.kubeconfig");
+        let kubeconfig = plane.kubeconfig_of(&file, &plane.url, NAMESPACE, ACCOUNT);
+        let [faults, health, metrics] = [(); 3].map(|()| ports::free());
+        let process = Program::new(name, &plane.binaries.widget_operator, plane.directory())
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--namespace={namespace}"))
+            .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
+            .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
+            .arg(format!("--fault-listen=127.0.0.1:{faults}"))
+            .args(flags)
+            .start();
+        let mut operator = Self { process, faults, health, metrics };
+        operator.wait_ready();
+        operator
+    }
+
+    /// Ends it as a crash does, and starts it anew.
+    pub fn crash_and_restart(&mut self) {
+        self.process.kill();
+        self.process = self.process.program.start();
+        self.wait_ready();
+    }
+
+    /// Switches a fault on: `Overdue?namespace=team-a&name=one`.
+    pub fn fault(&self, fault: &str) {
+        self.switch("PUT", fault);
+    }
+
+    /// Switches a fault off, wherever it is on.
+    pub fn cure(&self, fault: &str) {
+        self.switch("DELETE", fault.split('?').next().unwrap_or_default());
+    }
+
+    /// Its counters.
+    pub fn metrics(&self) -> String {
+        http::get(self.metrics, "/metrics").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Where its faults are switched.
+    pub fn fault_port(&self) -> u16 {
+        self.faults
+    }
+
+    fn switch(&self, method: &str, fault: &str) {
+        let answer = http::request(method, self.faults, &format!("/faults/{fault}"), &[], "");
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.status, 200, "{method} {fault}: {}", answer.body);
+        let _: Value = serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{fault}: {error}"));
+    }
+
+    fn wait_ready(&mut self) {
+        let Self { process, faults, health, .. } = self;
+        eventually(Duration::from_secs(30), "the operator is ready", || {
+            process.assert_running();
+            http::get(*health, "/readyz")?;
+            http::get(*faults, "/faults")
+        });
+    }
+}

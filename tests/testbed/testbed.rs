@@ -1,0 +1,29 @@
+//! A real cluster on this machine, with real operators in it and loopwatch beside them.
+//!
+//! ```text
+//!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
+//!                      ▲                       ▲
+//!                  wire, gate                operator (of the zoo; its faults are switched over HTTP)
+//!                      ▲
+//!                  sidecar (loopwatch, with the operator's own account)
+//! ```
+//!
+//! Everything is started through a [`guard`], so that nothing outlives the process that started it. Helpers panic with
+//! what they saw: they only ever serve tests and people at a terminal.
+//! Included by `tests/live.rs` and by `example.rs` beside it, which each use a part of it.
+
+pub mod binaries;
+pub mod controlplane;
+pub mod guard;
+pub mod http;
+pub mod kube;
+pub mod operator;
+pub mod ports;
+pub mod wait;
+
+use std::path::{Path, PathBuf};
+
+/// A file of this repository.
+pub fn repository(path: impl AsRef<Path>) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
