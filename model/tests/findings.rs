@@ -142,6 +142,44 @@ fn a_phase_that_does_not_pass_is_stuck_and_the_missed_deadline_explains_it() {
 }
 
 #[test]
+fn ready_that_comes_and_goes_with_each_rollout_does_not_flap() {
+    let mut lab = Lab::new();
+    let mut widget = lab.settled("web");
+    for spec in 2..12 {
+        lab.apply(widget.spec(spec, lab.now)); // a user who tries things out
+        lab.apply(widget.waiting());
+        lab.pass(Span::secs(20));
+        lab.apply(widget.ready());
+        lab.pass(Span::mins(1));
+    }
+    lab.quiet();
+}
+
+#[test]
+fn a_phase_that_lasted_before_the_last_change_is_not_stuck() {
+    let settings = Settings { phase_stuck_after: Span::mins(30), learn_after: 0, ..Settings::default() };
+    let mut lab = Lab::with(settings);
+    let mut widget = Widget::new("paused", lab.now);
+    lab.apply(&widget);
+    lab.apply(widget.waiting().phase("Provisioning"));
+    widget.paused = true;
+    lab.apply(widget.spec(2, lab.now));
+    lab.pass(Span::hours(5));
+    widget.paused = false;
+    lab.apply(widget.spec(1, lab.now));
+    lab.pass(Span::mins(1)); // the operator is about to go on
+    lab.quiet();
+
+    let mut widget = Widget::new("rejected", lab.now);
+    lab.apply(&widget);
+    lab.apply(widget.observe().condition("Ready", ConditionStatus::False, "InvalidSpec").phase("Failed"));
+    lab.pass(Span::hours(5));
+    lab.apply(widget.spec(2, lab.now));
+    lab.pass(Span::secs(1)); // the operator has not looked yet
+    assert!(!lab.findings().iter().any(|found| found.contains("rejected")), "{:?}", lab.findings());
+}
+
+#[test]
 fn a_resting_phase_may_last_for_ever() {
     let mut lab = Lab::new();
     let mut widget = Widget::new("web", lab.now);

@@ -88,3 +88,22 @@ impl Book {
         self.restored = restored;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_opens_and_what_closes_is_told_once_each() {
+        let mut book = Book::default();
+        let subject = || Subject::Source { name: "config".to_owned() };
+        let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
+        for at in [Timestamp(1), Timestamp(2)] {
+            assert!(book.raise(at, at, code, subject(), evidence.clone(), 10));
+        }
+        book.clear(Timestamp(3), code, &subject());
+        book.clear(Timestamp(4), code, &subject());
+        let told: Vec<_> = book.news().into_iter().map(|news| (news.at, news.change)).collect();
+        assert_eq!(told, [(Timestamp(1), Change::Opened), (Timestamp(3), Change::Closed)]);
+    }
+}

@@ -123,11 +123,14 @@ impl Desk<'_> {
         if found { (to_find as usize).div_ceil(2) } else { to_find as usize }
     }
 
-    /// Since when the object is in its phase, as far as we have seen.
+    /// Since when the object is in its phase on the way to its present spec, as far as we have seen: an object that was
+    /// paused in a phase, or failed with another spec, has not tried to leave it before.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
-        let since_debt = hot.debt.as_ref().map(|debt| debt.since);
-        hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at).or(since_debt)
+        let entered = hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at);
+        let debt = hot.debt.as_ref();
+        let set_out = debt.map(|debt| debt.obligation.as_ref().map_or(debt.since, |obligation| obligation.opened));
+        entered.max(set_out)
     }
 
     /// When the history next matters: an entry that counts towards an open finding leaves its window.

@@ -1,0 +1,96 @@
+//! The one cluster that all tests share.
+
+use std::fmt;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::testbed::binaries::{self, Missing};
+use crate::testbed::controlplane::ControlPlane;
+use crate::testbed::operator;
+
+static BED: OnceLock<ControlPlane> = OnceLock::new();
+
+/// Held by every test that needs the cluster as it is, and alone by one that disturbs it.
+static UNDISTURBED: RwLock<()> = RwLock::new(());
+
+/// Why there is no cluster.
+pub(crate) struct NoBed(Missing);
+
+/// Starts the cluster and puts the zoo into it.
+pub(crate) fn start() -> Result<(), NoBed> {
+    let binaries = binaries::find().map_err(NoBed)?;
+    let plane = BED.get_or_init(|| ControlPlane::start(binaries));
+    operator::install(plane);
+    Ok(())
+}
+
+/// Stops it. The logs of a failed run are kept.
+pub(crate) fn stop(failed: bool) {
+    let Some(plane) = BED.get() else { return };
+    if failed {
+        eprintln!("logs of everything: {}", plane.keep_logs().display());
+    }
+    plane.stop();
+}
+
+/// The cluster.
+pub(crate) fn bed() -> &'static ControlPlane {
+    BED.get().expect("tests run only when there is one")
+}
+
+/// A test that runs beside others.
+pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
+        run();
+        Ok(())
+    })
+}
+
+/// A test that needs a program which may not be installed.
+pub(crate) fn test_with(name: &str, program: &'static str, run: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if !installed(program) {
+            let told = format!("{program} is not installed");
+            eprintln!("SKIPPED: {told}");
+            return if in_ci() { Err(Failed::from(told)) } else { Ok(Completion::ignored_with(told)) };
+        }
+        let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
+        run();
+        Ok(Completion::Completed)
+    })
+}
+
+/// A test that disturbs everybody.
+pub(crate) fn alone(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let _alone = UNDISTURBED.write().unwrap_or_else(PoisonError::into_inner);
+        run();
+        Ok(())
+    })
+}
+
+fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+fn installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).exists())
+}
+
+// === impl NoBed ===
+
+impl NoBed {
+    /// Whether somebody at home may go on without the live tests.
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(self.0, Missing::Go(_)) && !in_ci()
+    }
+}
+
+impl fmt::Display for NoBed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,166 @@
+//! A namespace of its own, with an operator and a loopwatch that stay within it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bed::bed;
+use crate::table::{self, Row};
+use crate::testbed::kube::{Kube, ZOO_KINDS};
+use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use crate::testbed::sidecar::{Finding, Sidecar};
+use crate::testbed::wait::eventually;
+
+/// More than a busy machine with two cores needs on top of a threshold.
+pub(crate) const SLACK: Duration = Duration::from_secs(12);
+
+/// The name of the healthy object of each kind.
+pub(crate) const TWIN: &str = "twin";
+
+/// One test's world.
+pub(crate) struct Case {
+    pub(crate) namespace: String,
+    pub(crate) kube: Kube,
+    pub(crate) operator: Operator,
+    pub(crate) sidecar: Sidecar,
+}
+
+/// A fault that is switched on and off, and what must be seen of it.
+pub(crate) struct Expected {
+    /// The fault, with parameters.
+    pub(crate) fault: &'static str,
+    /// The finding.
+    pub(crate) code: &'static str,
+    /// How long it must last before it may be found.
+    pub(crate) threshold: Duration,
+    /// What else is true of the same object meanwhile.
+    pub(crate) also: &'static [&'static str],
+    /// How long it lingers when it is over, for findings that count within a window.
+    pub(crate) lingers: Duration,
+}
+
+/// Something that was found: code and subject.
+pub(crate) type Found = (String, String);
+
+// === impl Case ===
+
+impl Case {
+    /// Makes one, with an operator that works at once, and a healthy object of every kind.
+    pub(crate) fn new(name: &str, settings: &Value) -> Self {
+        let case = Self::empty(name, settings);
+        for kind in ZOO_KINDS {
+            case.kube.zoo(kind, name, TWIN, json!({}));
+        }
+        for kind in ZOO_KINDS {
+            case.wait_settled(kind, TWIN);
+        }
+        case
+    }
+
+    /// Makes one without any object.
+    pub(crate) fn empty(name: &str, settings: &Value) -> Self {
+        let plane = bed();
+        let kube = plane.kube.clone();
+        kube.namespace(name);
+        let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+        let operator = Operator::start(plane, &format!("{name}.operator"), name, &flags);
+        let kubeconfig = plane.kubeconfig_of(&format!("{name}.loopwatch.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        let scope = format!("--namespace={name}");
+        let sidecar = Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, settings, &[&scope]);
+        sidecar.wait_synced(ZOO_KINDS.len());
+        Self { namespace: name.to_owned(), kube, operator, sidecar }
+    }
+
+    /// Makes an object and waits until loopwatch, too, takes it for done, and for good (the threshold `settle`).
+    pub(crate) fn make(&self, kind: &str, name: &str) {
+        self.kube.zoo(kind, &self.namespace, name, json!({}));
+        self.wait_settled(kind, name);
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+
+    /// Waits until loopwatch takes an object for done, or for one that cannot be judged.
+    pub(crate) fn wait_settled(&self, kind: &str, name: &str) {
+        self.sidecar.expect(Duration::from_secs(30), &format!("{kind} {name} is done"), || {
+            let object = self.sidecar.object(kind, &self.namespace, name)?;
+            let state = object["state"].as_str().unwrap_or_default();
+            match matches!(state, "converged" | "finished") || (kind == "Statusless" && state == "unknown") {
+                true => Ok(()),
+                false => Err(format!("{state}: {object}")),
+            }
+        });
+    }
+
+    /// Changes the size of an object.
+    pub(crate) fn resize(&self, kind: &str, name: &str, size: u32) {
+        self.kube.change(kind, &self.namespace, name, json!({"size": size}));
+    }
+
+    /// Waits until the object itself says something.
+    pub(crate) fn wait_status(&self, kind: &str, name: &str, what: &str, says: impl Fn(&Value) -> bool) {
+        eventually(Duration::from_secs(20), &format!("{kind} {name} says {what}"), || {
+            let status = self.kube.status(kind, &self.namespace, name);
+            if says(&status) { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+
+    /// Whether evidence names the operator as the one who should act.
+    pub(crate) fn names_operator(finding: &Finding) -> bool {
+        finding.evidence("actor").to_string().contains("widget-operator")
+    }
+
+    /// Switches a fault on for one object, has `effect` bring it out, expects the finding there and nowhere else, and
+    /// that it goes away with the fault. Returns the finding, for a look at its evidence.
+    pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> Finding {
+        let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
+        let separator = if expected.fault.contains('?') { '&' } else { '?' };
+        self.operator.fault(&format!("{}{separator}{selector}", expected.fault));
+        effect();
+        let (finding, detected) = self.sidecar.expect_finding(expected.threshold + SLACK, expected.code, kind, name);
+        self.operator.cure(expected.fault);
+        let cured = Instant::now();
+        self.sidecar.expect_cleared(expected.lingers + SLACK, expected.code, kind, name);
+        self.conclude(expected, kind, name, detected, cured.elapsed(), &|_| false);
+        finding
+    }
+
+    /// Adds a row to the table, and fails when anything but what was expected was ever found, and what is `fine` too.
+    pub(crate) fn conclude(
+        &self,
+        expected: &Expected,
+        kind: &str,
+        name: &str,
+        detected: Duration,
+        cleared: Duration,
+        fine: &dyn Fn(&Found) -> bool,
+    ) {
+        let is_subject = |on: &str| match name {
+            "" => on == format!("{kind} (all)"),
+            // The kinds of one test have their objects one after the other, under one name.
+            _ => on.ends_with(&format!(" {}/{name}", self.namespace)),
+        };
+        let allowed =
+            |(code, on): &Found| is_subject(on) && (code == expected.code || expected.also.contains(&code.as_str()));
+        let found = self.sidecar.opened();
+        assert!(
+            found.iter().any(|(code, on)| code == expected.code && is_subject(on)),
+            "the log tells of it: {found:?}"
+        );
+        let false_positives: Vec<_> = found.into_iter().filter(|found| !allowed(found) && !fine(found)).collect();
+        let fault = expected.fault.split('?').next().unwrap_or_default();
+        table::add(Row {
+            fault: fault.to_owned(),
+            on: if name.is_empty() { format!("{kind} (all)") } else { kind.to_owned() },
+            found: expected.code.to_owned(),
+            detected,
+            threshold: expected.threshold,
+            cleared,
+            false_positives: false_positives.len(),
+        });
+        assert!(
+            false_positives.is_empty(),
+            "beside {} on {kind} {name}, this was found: {false_positives:?}\n{}",
+            expected.code,
+            self.sidecar.account()
+        );
+    }
+}

@@ -1,0 +1,294 @@
+//! What loopwatch finds out by itself: kinds, scopes and rights, as they are and as they change.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::{bed, test};
+use crate::testbed::kube::{Kube, ZOO_KINDS, path};
+use crate::testbed::operator::{ACCOUNT, NAMESPACE};
+use crate::testbed::sidecar::{Sidecar, quick, quick_but};
+use crate::testbed::wait::eventually;
+use crate::testbed::wire::Wire;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        test("discovery::zero_configuration", zero_configuration),
+        test("discovery::tenant", tenant),
+        test("discovery::rights_withdrawn_and_returned", rights_withdrawn_and_returned),
+        test("discovery::definitions_come_and_go", definitions_come_and_go),
+        test("discovery::status_without_subresource", status_without_subresource),
+    ]
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// The operator's account, and no flag: every kind that the operator owns is found, with the children it makes, and
+/// nothing else.
+fn zero_configuration() {
+    let plane = bed();
+    plane.kube.namespace("zero");
+    plane.kube.zoo("PhaseOnly", "zero", "lonely", json!({"suspend": true}));
+    let kubeconfig = plane.kubeconfig_of("zero.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let sidecar = Sidecar::start(plane, "zero", &kubeconfig, &json!({}), &[]);
+    sidecar.wait_synced(ZOO_KINDS.len() + 3);
+    let status = sidecar.status().unwrap_or_default();
+    let kinds = |role: &str| {
+        let all = status["kinds"].as_array().cloned().unwrap_or_default();
+        let mut names: Vec<String> = all
+            .iter()
+            .filter(|kind| kind["role"] == role)
+            .map(|kind| kind["kind"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let mut zoo = ZOO_KINDS.to_vec();
+    zoo.sort_unstable();
+    assert_eq!(kinds("primary"), zoo, "{status}");
+    assert_eq!(kinds("child"), ["ConfigMap", "Deployment", "Secret"], "{status}");
+    let object = sidecar.object("PhaseOnly", "zero", "lonely").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(object["state"], "suspended", "{object}");
+    for kind in status["kinds"].as_array().into_iter().flatten() {
+        assert_eq!(kind["watches"][0]["scope"], "all namespaces", "{kind}");
+    }
+}
+
+/// An account with rights in one namespace only watches that namespace, and says what it is asked for and cannot see.
+fn tenant() {
+    let plane = bed();
+    for namespace in ["tenant-a", "tenant-b"] {
+        plane.kube.namespace(namespace);
+        plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
+    }
+    account_within(&plane.kube, "tenant-a");
+    let kubeconfig = plane.kubeconfig_of("tenant.kubeconfig", &plane.url, "tenant-a", ACCOUNT);
+
+    let sidecar = Sidecar::start(plane, "tenant", &kubeconfig, &quick(), &[]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+    let seen = sidecar.objects("kind=Widget").unwrap_or_default();
+    assert_eq!(seen.len(), 1, "{}", json!(seen));
+    assert_eq!(seen[0]["namespace"], "tenant-a");
+
+    // Asked for more than it may see.
+    let flags = ["--namespace=tenant-a,tenant-b"];
+    let curious = Sidecar::start(plane, "tenant-curious", &kubeconfig, &quick(), &flags);
+    let (finding, _) = curious.expect_finding(
+        Duration::from_secs(20),
+        "PermissionMissing",
+        "Permission",
+        "list widgets.zoo.loopwatch.dev",
+    );
+    assert_eq!(finding.0["subject"]["namespace"], "tenant-b", "{finding}");
+    assert_eq!(finding.severity(), "info");
+    curious.expect(Duration::from_secs(10), "its own namespace is watched all the same", || {
+        let object = curious.object("Widget", "tenant-a", "one")?;
+        if object["state"] == "suspended" { Ok(()) } else { Err(object.to_string()) }
+    });
+    let text = curious.metrics().unwrap_or_else(|error| panic!("{error}"));
+    let gap = text.lines().find(|line| {
+        line.starts_with("loopwatch_permission_missing{") && line.contains("widgets") && line.contains("tenant-b")
+    });
+    assert!(gap.is_some(), "no series tells of the gap:\n{}", family(&text, "loopwatch_permission_missing"));
+    let status = curious.status().unwrap_or_default();
+    let blind = status["not_visible"].as_array().cloned().unwrap_or_default();
+    assert!(blind.iter().any(|spot| spot["what"].as_str().is_some_and(|what| what.contains("tenant-b"))), "{status}");
+}
+
+/// Rights that are withdrawn make objects unseen, not healthy; rights that return bring them back.
+fn rights_withdrawn_and_returned() {
+    let plane = bed();
+    let namespace = "withdrawn";
+    plane.kube.namespace(namespace);
+    account_within(&plane.kube, namespace);
+    for kind in ["Widget", "PhaseOnly"] {
+        plane.kube.zoo(kind, namespace, "one", json!({"suspend": true}));
+    }
+    let wire = Wire::to(plane.port);
+    let kubeconfig = plane.kubeconfig_of("withdrawn.kubeconfig", &wire.url(), namespace, ACCOUNT);
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+
+    // Only the right to read one kind. A stream that is open is not ended by the API server when rights change; the
+    // next one is refused.
+    let role = plane.kube.find(RBAC, "Role", namespace, "widget-operator").expect("made above");
+    let mut less = role["rules"].clone();
+    for rule in less.as_array_mut().into_iter().flatten() {
+        if let Some(resources) = rule["resources"].as_array_mut() {
+            resources.retain(|resource| resource != "widgets");
+        }
+    }
+    set_rules(&plane.kube, namespace, &less);
+    std::thread::sleep(Duration::from_secs(2));
+    wire.cut();
+    let (soon, minute) = (Duration::from_secs(30), Duration::from_secs(100));
+    let right = "list widgets.zoo.loopwatch.dev";
+    let (finding, _) = sidecar.expect_finding(soon, "PermissionMissing", "Permission", right);
+    assert_eq!(finding.0["subject"]["namespace"], namespace, "{finding}");
+    sidecar.expect(soon, "what cannot be seen is not listed as if it could", || {
+        match sidecar.objects("kind=Widget&namespace=withdrawn")?.first() {
+            Some(object) if object["state"] != "unknown" => Err(object.to_string()),
+            _ => Ok(()),
+        }
+    });
+    sidecar.expect(soon, "the others are still watched", || sidecar.object("PhaseOnly", namespace, "one"));
+    set_rules(&plane.kube, namespace, &role["rules"]);
+    let seen = || sidecar.object("Widget", namespace, "one");
+    sidecar.expect(minute, "what may be seen again is seen: missing rights are asked for once a minute", seen);
+    sidecar.expect_cleared(soon, "PermissionMissing", "Permission", right);
+
+    // All rights: nothing tells any more what the operator owns, and that is said.
+    set_rules(&plane.kube, namespace, &json!([]));
+    std::thread::sleep(Duration::from_secs(2));
+    wire.cut();
+    let (finding, _) = sidecar.expect_finding(soon, "SourceFailing", "Source", "discovery");
+    assert!(finding.evidence("detail").as_str().is_some_and(|detail| detail.contains("account")), "{finding}");
+    assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(0.0));
+    set_rules(&plane.kube, namespace, &role["rules"]);
+    sidecar.expect(minute, "all is seen again", seen);
+    sidecar.expect_cleared(soon, "SourceFailing", "Source", "discovery");
+}
+
+fn set_rules(kube: &Kube, namespace: &str, rules: &Value) {
+    kube.patch(RBAC, "Role", namespace, "widget-operator", &json!({"rules": rules}));
+}
+
+/// Definitions that are deleted, made anew, and get another version while loopwatch runs.
+fn definitions_come_and_go() {
+    let plane = bed();
+    let (kube, group, namespace) = (&plane.kube, "live.loopwatch.dev", "definitions");
+    kube.namespace(namespace);
+    kube.apply(&definition(group, &["v1"]));
+    own_account(kube, namespace, group);
+    wait_served(kube, group, "v1", true);
+    thing(kube, group, "v1", namespace, "first");
+    let kubeconfig = plane.kubeconfig_of("definitions.kubeconfig", &plane.url, namespace, ACCOUNT);
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick_but(json!({"deadline": "10m"})), &[]);
+    sidecar.wait_synced(1);
+    let knows = |name: &str, within: u64| {
+        sidecar.expect(Duration::from_secs(within), &format!("{name} is known"), || {
+            sidecar.object("Thing", namespace, name).map(drop)
+        });
+    };
+    knows("first", 20);
+
+    kube.apply(&definition(group, &["v1", "v2"]));
+    wait_served(kube, group, "v2", true);
+    thing(kube, group, "v2", namespace, "second");
+    knows("second", 20);
+    knows("first", 20);
+
+    kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &format!("things.{group}"));
+    sidecar.expect(Duration::from_secs(30), "a kind that is gone is gone", || {
+        let status = sidecar.status()?;
+        let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
+        let things = sidecar.objects("kind=Thing")?;
+        let watched =
+            kinds.iter().any(|k| k["kind"] == "Thing" && k["watches"].as_array().is_some_and(|w| !w.is_empty()));
+        if things.is_empty() && !watched { Ok(()) } else { Err(format!("{} things, {}", things.len(), json!(kinds))) }
+    });
+
+    eventually(Duration::from_secs(20), "the definition is gone", || {
+        match kube.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &format!("things.{group}")) {
+            None => Ok(()),
+            Some(definition) => Err(definition["status"].to_string()),
+        }
+    });
+    kube.apply(&definition(group, &["v1"]));
+    wait_served(kube, group, "v1", true);
+    thing(kube, group, "v1", namespace, "third");
+    knows("third", 30);
+    assert!(sidecar.object("Thing", namespace, "first").is_err(), "it went with its definition");
+    let failures: Vec<_> = sidecar.opened().into_iter().filter(|(code, _)| code != "PermissionMissing").collect();
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// A definition that keeps its status in an ordinary field is named, where definitions may be read.
+fn status_without_subresource() {
+    let plane = bed();
+    let (kube, namespace) = (&plane.kube, "subresource");
+    kube.namespace(namespace);
+    own_account(kube, namespace, "zoo.loopwatch.dev");
+    let kubeconfig = plane.kubeconfig_of("subresource.kubeconfig", &plane.url, namespace, ACCOUNT);
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &["--namespace=subresource"]);
+    let name = "nosubresources.zoo.loopwatch.dev";
+    let (finding, _) =
+        sidecar.expect_finding(Duration::from_secs(20), "StatusSubresourceMissing", "CustomResourceDefinition", name);
+    assert_eq!(finding.severity(), "info");
+    assert_eq!(finding.evidence("kind"), "NoSubresource");
+    let others: Vec<_> = sidecar.opened().into_iter().filter(|(_, on)| !on.contains(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+/// The zoo operator's account and rights in one namespace, as a tenant has them.
+fn account_within(kube: &Kube, namespace: &str) {
+    let role = kube.find(RBAC, "ClusterRole", "", "widget-operator").expect("installed with the zoo");
+    service_account(kube, namespace);
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "Role",
+        "metadata": {"name": "widget-operator", "namespace": namespace}, "rules": role["rules"]}));
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "RoleBinding",
+        "metadata": {"name": "widget-operator", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "widget-operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+}
+
+/// An account that owns every kind of a group, and may read definitions.
+fn own_account(kube: &Kube, namespace: &str, group: &str) {
+    service_account(kube, namespace);
+    let name = format!("{namespace}-owner");
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
+        {"apiGroups": [group], "resources": owned(group), "verbs": ["get", "list", "watch", "update"]},
+        {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+            "verbs": ["get", "list", "watch"]}]}));
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+}
+
+fn owned(group: &str) -> Value {
+    match group {
+        "zoo.loopwatch.dev" => json!(["nosubresources", "nosubresources/finalizers"]),
+        _ => json!(["things", "things/status"]),
+    }
+}
+
+fn service_account(kube: &Kube, namespace: &str) {
+    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": ACCOUNT, "namespace": namespace}}));
+}
+
+fn definition(group: &str, versions: &[&str]) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}});
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            json!({"name": version, "served": true, "storage": *version == "v1", "schema": schema,
+                "subresources": {"status": {}}})
+        })
+        .collect();
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "versions": versions,
+            "names": {"kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing"}}})
+}
+
+fn wait_served(kube: &Kube, group: &str, version: &str, served: bool) {
+    eventually(Duration::from_secs(30), &format!("{group}/{version} is served: {served}"), || {
+        let answer = kube.get(&path(&format!("{group}/{version}"), "Thing", "", ""));
+        if answer.is_ok() == served { Ok(()) } else { Err(format!("{answer:?}")) }
+    });
+}
+
+fn thing(kube: &Kube, group: &str, version: &str, namespace: &str, name: &str) {
+    let object = json!({"apiVersion": format!("{group}/{version}"), "kind": "Thing",
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 1}});
+    eventually(Duration::from_secs(10), &format!("{name} is made"), || kube.try_apply(&object));
+}
+
+fn family(text: &str, name: &str) -> String {
+    text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,234 @@
+//! Every fault of the zoo: found on the object that has it, with evidence, on no other, and gone with the fault.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::bed::test;
+use crate::case::{Case, Expected, SLACK, TWIN};
+use crate::testbed::kube::ZOO;
+use crate::testbed::sidecar::quick;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        test("fault::unacknowledged", unacknowledged),
+        test("fault::overdue", overdue),
+        test("fault::status_lag", status_lag),
+        test("fault::condition_flapping", condition_flapping),
+        test("fault::phase_stuck", phase_stuck),
+        test("fault::phase_cycling", phase_cycling),
+        test("fault::condition_malformed", condition_malformed),
+        test("fault::regressed", regressed),
+        test("fault::failing", failing),
+        test("fault::never_recovered", never_recovered),
+        test("fault::finalizer_stuck", finalizer_stuck),
+        test("fault::stopped", stopped),
+        test("fault::killed", killed),
+    ]
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn unacknowledged() {
+    let case = Case::new("unacknowledged", &quick());
+    let expected =
+        Expected { fault: "Unacknowledged", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+    for kind in ["Widget", "NumericString", "Autoscaled"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+        assert_eq!(finding.evidence("generation"), 2, "{finding}");
+        assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
+        assert_eq!(finding.evidence("last_status_writer"), "widget-operator", "{finding}");
+    }
+}
+
+fn overdue() {
+    let case = Case::new("overdue", &quick());
+    let expected =
+        Expected { fault: "Overdue", code: "Overdue", threshold: secs(4), also: &["PhaseStuck"], lingers: secs(0) };
+    for kind in ["Widget", "NoObserved", "ForeverProgressing", "MapConditions", "PhaseOnly", "NoSubresource"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+        assert!(finding.evidence("generation").as_i64() >= Some(2), "{finding}");
+        assert_eq!(finding.evidence("deadline"), 4.0, "{finding}");
+    }
+}
+
+fn status_lag() {
+    let case = Case::new("status-lag", &quick());
+    let expected = Expected { fault: "StatusLag", code: "StatusLag", threshold: secs(4), also: &[], lingers: secs(0) };
+    case.make("Widget", "target");
+    let finding = case.prove(&expected, "Widget", "target", || case.resize("Widget", "target", 7));
+    assert_eq!(finding.evidence("generation"), 2, "{finding}");
+    assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
+}
+
+fn condition_flapping() {
+    let case = Case::new("condition-flapping", &quick());
+    let expected = Expected {
+        fault: "ConditionFlapping?period=1s",
+        code: "ConditionFlapping",
+        threshold: secs(6),
+        also: &[],
+        lingers: secs(20),
+    };
+    for kind in ["Widget", "NumericString", "MapConditions"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || ());
+        assert_eq!(finding.evidence("condition"), "Ready", "{finding}");
+        assert!(finding.evidence("transitions").as_i64() >= Some(6), "{finding}");
+    }
+}
+
+fn phase_stuck() {
+    let case = Case::new("phase-stuck", &quick());
+    // An object that stays in a phase on its way does not reach its goal either.
+    let expected =
+        Expected { fault: "PhaseStuck", code: "PhaseStuck", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
+    for kind in ["PhaseOnly", "Widget"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+        assert_eq!(finding.evidence("phase"), "Provisioning", "{finding}");
+    }
+}
+
+fn phase_cycling() {
+    let case = Case::new("phase-cycling", &quick());
+    // An object that goes round for ever has also lost its goal.
+    let expected = Expected {
+        fault: "PhaseCycling?period=1s",
+        code: "PhaseCycling",
+        threshold: secs(9),
+        also: &["Regressed", "Overdue"],
+        lingers: secs(20),
+    };
+    for kind in ["PhaseOnly", "Widget"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || ());
+        let phases = finding.evidence("phases").as_array().cloned().unwrap_or_default();
+        for phase in ["Pending", "Provisioning", "Validating"] {
+            assert!(phases.contains(&json!(phase)), "{finding}");
+        }
+    }
+}
+
+fn condition_malformed() {
+    let case = Case::new("condition-malformed", &quick());
+    let expected = Expected {
+        fault: "ConditionMalformed",
+        code: "ConditionMalformed",
+        threshold: secs(0),
+        also: &[],
+        lingers: secs(0),
+    };
+    case.make("Widget", "target");
+    // What is malformed is the way in which a kind reports: the finding is on the kind.
+    case.operator.fault(&format!("ConditionMalformed?kind=Widget&name=target&namespace={}", case.namespace));
+    let (finding, detected) = case.sidecar.expect_finding(SLACK, "ConditionMalformed", "Widget", "");
+    assert_eq!(finding.evidence("examples"), &json!([format!("{}/target", case.namespace)]), "{finding}");
+    assert!(finding.evidence("lints").as_array().is_some_and(|lints| lints.len() >= 3), "{finding}");
+    case.operator.cure("ConditionMalformed");
+    let cleared = case.sidecar.expect_cleared(SLACK, "ConditionMalformed", "Widget", "");
+    case.conclude(&expected, "Widget", "", detected, cleared, &|_| false);
+}
+
+fn regressed() {
+    let case = Case::new("regressed", &quick());
+    let expected = Expected { fault: "Regressed", code: "Regressed", threshold: secs(3), also: &[], lingers: secs(0) };
+    for kind in ["Widget", "NoObserved", "NumericString", "MapConditions"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || ());
+        assert!(finding.evidence("signal").as_str().is_some_and(|signal| signal.contains("Ready")), "{finding}");
+    }
+}
+
+fn failing() {
+    let case = Case::new("failing", &quick());
+    let expected = Expected { fault: "Failing", code: "Failing", threshold: secs(1), also: &[], lingers: secs(0) };
+    for name in ["one", "two", "three", "four"] {
+        case.make("Widget", name);
+    }
+    case.operator.fault(&format!("Failing?kind=Widget&namespace={}", case.namespace));
+    let (finding, detected) = case.sidecar.expect_finding(secs(1) + SLACK, "Failing", "Widget", "");
+    assert!(finding.evidence("failed").as_i64() >= Some(3), "{finding}");
+    // Each of them has also lost its goal, which the common cause explains.
+    let (one, _) = case.sidecar.expect_finding(secs(4) + SLACK, "Regressed", "Widget", "one");
+    assert_eq!(one.0["explained_by"], finding.0["id"], "{one}");
+    case.operator.cure("Failing");
+    let cleared = case.sidecar.expect_cleared(SLACK, "Failing", "Widget", "");
+    let each = |(code, on): &(String, String)| code == "Regressed" && on.starts_with("Widget ");
+    case.conclude(&expected, "Widget", "", detected, cleared, &each);
+}
+
+fn never_recovered() {
+    let case = Case::new("never-recovered", &quick());
+    let expected =
+        Expected { fault: "NeverRecovered", code: "NeverRecovered", threshold: secs(3), also: &[], lingers: secs(0) };
+    case.make("Widget", "target");
+    let image = |image: &str| drop(case.kube.change("Widget", &case.namespace, "target", json!({"image": image})));
+    let finding = case.prove(&expected, "Widget", "target", || {
+        image("invalid");
+        case.wait_status("Widget", "target", "that its spec is invalid", |status| status["phase"] == "Failed");
+        std::thread::sleep(secs(3)); // until loopwatch takes that for the operator's answer
+        image("registry.k8s.io/pause:3.10");
+    });
+    assert!(finding.evidence("signal").as_str().is_some_and(|signal| !signal.is_empty()), "{finding}");
+}
+
+fn finalizer_stuck() {
+    let case = Case::new("finalizer-stuck", &quick());
+    let expected =
+        Expected { fault: "FinalizerStuck", code: "FinalizerStuck", threshold: secs(4), also: &[], lingers: secs(0) };
+    for kind in ["Widget", "Statusless", "JobLike"] {
+        case.make(kind, "target");
+        let delete = || case.kube.delete(ZOO, kind, &case.namespace, "target");
+        let finding = case.prove(&expected, kind, "target", delete);
+        assert_eq!(finding.evidence("finalizers"), &json!(["zoo.loopwatch.dev/cleanup"]), "{finding}");
+        assert!(Case::names_operator(&finding), "{finding}");
+    }
+}
+
+/// Every worker hangs while the process answers its probes: what users change stays unacknowledged, what they delete
+/// stays.
+fn stopped() {
+    let case = Case::new("stopped", &quick());
+    let expected =
+        Expected { fault: "Stopped", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+    case.operator.fault("Stopped");
+    let detected = operator_gone(&case);
+    case.operator.cure("Stopped");
+    operator_back(&case, &expected, detected);
+}
+
+/// The operator's process is gone, while everything still says Ready.
+fn killed() {
+    let mut case = Case::new("killed", &quick());
+    let expected =
+        Expected { fault: "(killed)", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+    case.operator.process.kill();
+    let detected = operator_gone(&case);
+    case.operator.crash_and_restart();
+    operator_back(&case, &expected, detected);
+}
+
+fn operator_gone(case: &Case) -> Duration {
+    case.resize("Widget", TWIN, 7);
+    case.kube.delete(ZOO, "PhaseOnly", &case.namespace, TWIN);
+    let (_, detected) = case.sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", TWIN);
+    let (stuck, _) = case.sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", "PhaseOnly", TWIN);
+    assert!(Case::names_operator(&stuck), "{stuck}");
+    detected
+}
+
+fn operator_back(case: &Case, expected: &Expected, detected: Duration) {
+    let back = Instant::now();
+    case.sidecar.expect_cleared(SLACK, "Unacknowledged", "Widget", TWIN);
+    let cleared = back.elapsed();
+    case.sidecar.expect_cleared(SLACK, "FinalizerStuck", "PhaseOnly", TWIN);
+    let stuck = (String::from("FinalizerStuck"), format!("PhaseOnly {}/{TWIN}", case.namespace));
+    case.conclude(expected, "Widget", TWIN, detected, cleared, &|found| *found == stuck);
+}

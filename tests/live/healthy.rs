@@ -1,0 +1,232 @@
+//! The healthy twin: an operator that does everything right, users who do not, and a bad line to the API server. Nothing
+//! may be found.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::bed::{bed, test};
+use crate::compare::{expect_audited, expect_equal};
+use crate::testbed::kube::{Kube, ZOO, ZOO_KINDS};
+use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use crate::testbed::sidecar::{Sidecar, quick_but};
+use crate::testbed::wire::Wire;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("healthy::busy_operator", busy_operator)]
+}
+
+/// How long the users are busy.
+const BUSY_FOR: Duration = Duration::from_secs(75);
+
+/// Long enough for real Pods on a busy machine; everything that counts events has its usual window.
+fn thresholds() -> serde_json::Value {
+    quick_but(json!({
+        "deadline": "25s",
+        "regressed_after": "15s",
+        "phase_stuck_after": "25s",
+        "finalizer_stuck_after": "20s",
+        "recover_at_least": "25s",
+        "source_failing_after": "15s",
+        "flap_window": "30m",
+        "cycle_window": "30m",
+    }))
+}
+
+fn busy_operator() {
+    let namespace = "busy";
+    let plane = bed();
+    plane.kube.namespace(namespace);
+    allow_leader_election(&plane.kube, namespace);
+    let flags = [
+        "--leader-elect",
+        "--leader-election-namespace=busy",
+        "--leader-elect-lease-duration=5s",
+        "--ready-after=500ms",
+        "--autoscale-every=4s",
+    ];
+    let mut one = Operator::start(plane, "busy.operator-1", namespace, &flags);
+    let mut two = Operator::start(plane, "busy.operator-2", namespace, &flags);
+    let wire = Wire::to(plane.port);
+    let kubeconfig = plane.kubeconfig_of("busy.loopwatch.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
+    let sidecar = Sidecar::start(plane, "busy.loopwatch", &kubeconfig, &thresholds(), &["--namespace=busy"]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+
+    let mut users = Users::new(&plane.kube, namespace);
+    // What happens to the operator and to the wire while the users are busy, one after the other.
+    let mut events: Vec<(&str, Box<dyn FnMut() + '_>)> = vec![
+        ("the wire is cut", Box::new(|| wire.cut())),
+        ("the first replica rolls", Box::new(|| one.roll())),
+        ("the second replica rolls", Box::new(|| two.roll())),
+        (
+            "the wire is broken for a while",
+            Box::new(|| {
+                wire.break_off();
+                std::thread::sleep(Duration::from_secs(3));
+                wire.mend();
+            }),
+        ),
+        ("the wire is cut again", Box::new(|| wire.cut())),
+    ];
+    let (began, count) = (Instant::now(), events.len());
+    let mut done = 0;
+    while began.elapsed() < BUSY_FOR {
+        users.act();
+        if let Some((_, event)) = events.get_mut(done)
+            && began.elapsed() > BUSY_FOR.mul_f64((done + 1) as f64 / (count + 1) as f64)
+        {
+            event();
+            done += 1;
+        }
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    drop(events);
+    one.crash_and_restart();
+    users.leave_in_order();
+
+    expect_equal(Duration::from_secs(40), &sidecar, &plane.kube, namespace, &ZOO_KINDS);
+    let states = ["converged", "finished", "suspended", "failed", "unknown"];
+    sidecar.expect(Duration::from_secs(60), "every object comes to rest", || {
+        let objects = sidecar.objects("namespace=busy&group=zoo.loopwatch.dev")?;
+        let restless: Vec<_> = objects.iter().filter(|o| !states.iter().any(|s| o["state"] == *s)).collect();
+        if restless.is_empty() { Ok(()) } else { Err(format!("{} do not: {}", restless.len(), restless[0])) }
+    });
+    let lag = expect_audited(Duration::from_secs(20), &sidecar);
+    let found: Vec<_> =
+        sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
+    eprintln!(
+        "healthy: {} changes on {} objects, {} connections; found {}; {lag}",
+        users.changes,
+        users.made,
+        wire.opened(),
+        found.len(),
+    );
+    assert!(found.is_empty(), "a healthy operator, and this was found: {found:?}\n{}", sidecar.account());
+}
+
+/// Findings that tell of the definition or of the account, which are what they are.
+const TRUE_ANYWAY: [&str; 2] = ["StatusSubresourceMissing", "PermissionMissing"];
+
+/// Lets the operator's account elect leaders in a namespace.
+fn allow_leader_election(kube: &Kube, namespace: &str) {
+    let name = "widget-operator-leader-election";
+    kube.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
+            {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}));
+    kube.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));
+}
+
+/// Users who create, change, break, mend, pause and delete, by a fixed seed.
+struct Users {
+    kube: Kube,
+    namespace: &'static str,
+    seed: u64,
+    objects: Vec<(&'static str, String, Mood)>,
+    /// Secrets that will come, by the number of the change at which they do.
+    promised: VecDeque<(usize, String)>,
+    made: usize,
+    changes: usize,
+}
+
+/// What was last done to an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Fine,
+    Invalid,
+    Suspended,
+    /// Waits for a Secret.
+    Waiting,
+}
+
+impl Users {
+    fn new(kube: &Kube, namespace: &'static str) -> Self {
+        let (objects, promised) = (Vec::new(), VecDeque::new());
+        let mut users = Self { kube: kube.clone(), namespace, seed: 0x5eed, objects, promised, made: 0, changes: 0 };
+        for kind in ZOO_KINDS {
+            users.create(kind);
+        }
+        users
+    }
+
+    /// One of `choices` (splitmix64).
+    fn pick(&mut self, choices: usize) -> usize {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as usize % choices
+    }
+
+    fn create(&mut self, kind: &'static str) {
+        self.made += 1;
+        let name = format!("{}-{}", kind.to_lowercase(), self.made);
+        let (spec, mood) = match self.pick(8) {
+            0 => (json!({"image": "invalid"}), Mood::Invalid),
+            1 => {
+                self.promised.push_back((self.changes + 20, name.clone()));
+                (json!({"secretRef": {"name": format!("{name}-input")}}), Mood::Waiting)
+            }
+            _ => (json!({}), Mood::Fine),
+        };
+        self.kube.zoo(kind, self.namespace, &name, spec);
+        self.objects.push((kind, name, mood));
+    }
+
+    /// Does one thing.
+    fn act(&mut self) {
+        self.changes += 1;
+        if self.promised.front().is_some_and(|(due, _)| *due <= self.changes) {
+            return self.send_secret();
+        }
+        let kind = ZOO_KINDS[self.pick(ZOO_KINDS.len())];
+        if self.objects.len() < 20 || (self.objects.len() < 60 && self.pick(4) == 0) {
+            return self.create(kind);
+        }
+        let index = self.pick(self.objects.len());
+        let what = self.pick(8);
+        let (kind, name, mood) = self.objects[index].clone();
+        let (spec, mood) = match (mood, what) {
+            (_, 0) => {
+                self.kube.delete(ZOO, kind, self.namespace, &name);
+                self.objects.swap_remove(index);
+                return;
+            }
+            // Nobody changes what has run, or what still waits for something.
+            _ if kind == "JobLike" || mood == Mood::Waiting => return,
+            (Mood::Invalid, _) => (json!({"image": "registry.k8s.io/pause:3.10"}), Mood::Fine),
+            (Mood::Suspended, _) => (json!({"suspend": false}), Mood::Fine),
+            (Mood::Fine, 1) => (json!({"image": "invalid"}), Mood::Invalid),
+            (Mood::Fine, 2) => (json!({"suspend": true}), Mood::Suspended),
+            (Mood::Fine, 3) => (json!({"replicas": self.pick(3)}), Mood::Fine),
+            (Mood::Fine | Mood::Waiting, _) => (json!({"size": self.pick(1000)}), Mood::Fine),
+        };
+        self.kube.change(kind, self.namespace, &name, spec);
+        self.objects[index].2 = mood;
+    }
+
+    /// What is still waited for arrives.
+    fn leave_in_order(&mut self) {
+        while !self.promised.is_empty() {
+            self.send_secret();
+        }
+    }
+
+    /// What was promised first arrives.
+    fn send_secret(&mut self) {
+        let Some((_, name)) = self.promised.pop_front() else { return };
+        self.kube.apply(&json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("{name}-input"), "namespace": self.namespace}, "stringData": {"key": "value"}}));
+        for (_, other, mood) in &mut self.objects {
+            if *other == name {
+                *mood = Mood::Fine;
+            }
+        }
+    }
+}

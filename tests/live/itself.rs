@@ -1,0 +1,140 @@
+//! loopwatch itself: whatever it is started with, `run` lives, says what is wrong, and does what it can.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::bed::{bed, test};
+use crate::testbed::http;
+use crate::testbed::operator::{ACCOUNT, NAMESPACE};
+use crate::testbed::sidecar::{Sidecar, program};
+use crate::testbed::wire::Wire;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        test("itself::bad_file", bad_file),
+        test("itself::unknown_flag", unknown_flag),
+        test("itself::no_server_at_first", no_server_at_first),
+        test("itself::unusable_kubeconfig", unusable_kubeconfig),
+        test("itself::usage_of_other_commands", usage_of_other_commands),
+        test("itself::stops_when_told", stops_when_told),
+    ]
+}
+
+const SOON: Duration = Duration::from_secs(15);
+
+fn account(name: &str) -> String {
+    let plane = bed();
+    plane.kube.namespace(name);
+    let file = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+    format!("--kubeconfig={}", file.display())
+}
+
+/// A file that is no configuration: the defaults hold, and everybody can see why.
+fn bad_file() {
+    let plane = bed();
+    for (index, (content, named)) in [
+        ("settings: {dedline: 4s}", "deadline"),
+        ("listen: [", "YAML"),
+        ("\u{0}\u{1}\u{2}", "YAML"),
+        ("deadline: soon", "duration"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("bad-file-{index}");
+        let file = plane.directory().join(format!("{name}.yaml"));
+        std::fs::write(&file, content).expect("our own folder");
+        let config = format!("--config={}", file.display());
+        let namespace = format!("--namespace={name}");
+        let mut sidecar = Sidecar::bare(plane, &name, &[&account(&name), &config, &namespace]);
+        let (finding, _) = sidecar.expect_finding(SOON, "ConfigInvalid", "Source", "config");
+        let problem = finding.evidence("problem").as_str().unwrap_or_default();
+        assert!(problem.contains(named), "{content:?}: {problem}");
+        assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
+        sidecar.wait_synced(10);
+        let status = sidecar.status().unwrap_or_default();
+        assert_eq!(status["kinds"][0]["deadline_seconds"], 600.0, "the default holds: {status}");
+        sidecar.process.assert_running();
+    }
+}
+
+fn unknown_flag() {
+    let plane = bed();
+    let name = "unknown-flag";
+    let flags = [&account(name), "--namespace=unknown-flag", "--dedline=4s", "--max-watches=many"];
+    let mut sidecar = Sidecar::bare(plane, name, &flags);
+    let (finding, _) = sidecar.expect_finding(SOON, "ConfigInvalid", "Source", "config");
+    let problem = finding.evidence("problem").as_str().unwrap_or_default();
+    assert!(problem.contains("--dedline"), "{problem}");
+    assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
+    sidecar.wait_synced(10); // what could be understood holds: the namespace and the account
+    let status = sidecar.status().unwrap_or_default();
+    assert_eq!(status["kinds"][0]["watches"][0]["scope"], "namespace unknown-flag", "{status}");
+    sidecar.process.assert_running();
+}
+
+/// The API server is away when loopwatch starts, as after a power failure.
+fn no_server_at_first() {
+    let plane = bed();
+    let name = "no-server";
+    plane.kube.namespace(name);
+    let wire = Wire::to(plane.port);
+    wire.break_off();
+    let kubeconfig = plane.kubeconfig_of("no-server.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
+    let settings = json!({"source_failing_after": "2s"});
+    let mut sidecar = Sidecar::start(plane, name, &kubeconfig, &settings, &["--namespace=no-server"]);
+    let (finding, _) = sidecar.expect_finding(SOON, "SourceFailing", "Source", "discovery");
+    assert_eq!(finding.evidence("cause"), "connection", "{finding}");
+    assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(0.0));
+    wire.mend();
+    sidecar.expect(Duration::from_secs(60), "it finds its kinds at last", || {
+        let status = sidecar.status()?;
+        match status["kinds"].as_array().map_or(0, Vec::len) {
+            0 => Err(status.to_string()),
+            _ => Ok(()),
+        }
+    });
+    sidecar.wait_synced(10);
+    sidecar.expect_cleared(SOON, "SourceFailing", "Source", "discovery");
+    sidecar.process.assert_running();
+}
+
+/// There is no cluster to be found: the process lives and says so.
+fn unusable_kubeconfig() {
+    let plane = bed();
+    let mut sidecar = Sidecar::bare(plane, "unusable", &["--kubeconfig=/does/not/exist"]);
+    sidecar.expect(SOON, "it says why it sees nothing", || {
+        let status = sidecar.status()?.to_string();
+        if status.contains("/does/not/exist") { Ok(()) } else { Err(status) }
+    });
+    assert!(http::get(sidecar.port, "/livez").is_ok());
+    sidecar.process.assert_running();
+}
+
+/// Other commands end at once, with a line that helps.
+fn usage_of_other_commands() {
+    for (arguments, code, says) in [
+        (&["check", "--namspace=x"][..], 64, "--namespace"),
+        (&["check", "--kubeconfig=/does/not/exist"], 2, "/does/not/exist"),
+        (&["run", "--strict", "--dedline=4s"], 64, "--deadline"),
+        (&["replay", "/does/not/exist"], 2, "/does/not/exist"),
+    ] {
+        let output = program("usage", bed()).args(arguments.iter().copied()).run();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(says) && error.lines().count() <= 2, "{arguments:?}: {error}");
+    }
+}
+
+/// SIGTERM ends it in time, with code 0.
+fn stops_when_told() {
+    let plane = bed();
+    let name = "stops";
+    let mut sidecar = Sidecar::bare(plane, name, &[&account(name), "--namespace=stops"]);
+    sidecar.wait_synced(10);
+    let status = sidecar.process.stop(Duration::from_secs(8));
+    assert_eq!(status.code(), Some(0), "{}", sidecar.process.program.log_tail(10));
+}

@@ -1,0 +1,94 @@
+//! Nothing is lost: hundreds of objects come, change and go while the line to the API server is cut again and again.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::bed::{bed, test};
+use crate::compare::{expect_audited, expect_equal};
+use crate::testbed::kube::{Kube, ZOO};
+use crate::testbed::operator::{ACCOUNT, NAMESPACE};
+use crate::testbed::sidecar::{Sidecar, quick_but};
+use crate::testbed::wire::Wire;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("lossless::churn_with_cuts", churn_with_cuts)]
+}
+
+const NAME: &str = "churn";
+const KINDS: [&str; 2] = ["Widget", "Statusless"];
+/// Objects of each kind.
+const OBJECTS: usize = 200;
+const CUT_EVERY: Duration = Duration::from_millis(1500);
+
+fn churn_with_cuts() {
+    let plane = bed();
+    plane.kube.namespace(NAME);
+    let wire = Wire::to(plane.port);
+    let kubeconfig = plane.kubeconfig_of("churn.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
+    // Nobody works on these objects, and that is not what is asked here.
+    let settings = quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h", "finalizer_stuck_after": "1h"}));
+    let sidecar = Sidecar::start(plane, NAME, &kubeconfig, &settings, &["--namespace=churn"]);
+    sidecar.wait_synced(KINDS.len());
+
+    let began = Instant::now();
+    let (mut changes, mut cuts) = (0, 0);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = KINDS.iter().map(|kind| scope.spawn(|| churn(&plane.kube, kind))).collect();
+        let mut next = Instant::now() + CUT_EVERY;
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            if Instant::now() >= next {
+                wire.cut();
+                cuts += 1;
+                next += CUT_EVERY;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        changes = writers.into_iter().map(|writer| writer.join().unwrap_or_default()).sum();
+    });
+    let took = began.elapsed();
+    expect_equal(Duration::from_secs(40), &sidecar, &plane.kube, NAME, &KINDS);
+    let cut = expect_audited(Duration::from_secs(30), &sidecar);
+    assert!(cuts >= 3, "too quick to be cut");
+
+    // The same without cuts, for the delivery lag: what a cut costs is no lag of the watch.
+    let quiet = Instant::now();
+    while quiet.elapsed() < Duration::from_secs(15) {
+        changes += churn(&plane.kube, KINDS[0]);
+    }
+    expect_equal(Duration::from_secs(20), &sidecar, &plane.kube, NAME, &KINDS);
+    let whole = expect_audited(Duration::from_secs(20), &sidecar).since(cut);
+    eprintln!(
+        "lossless: {changes} changes, {cuts} cuts in {took:.0?}, {} connections; with cuts {cut}, without {whole}",
+        wire.opened()
+    );
+    assert!(whole.share() >= 0.99, "F43 asks for 99 % within half a second: {whole}");
+    let found = sidecar.opened();
+    assert!(found.iter().all(|(code, _)| code == "PermissionMissing"), "{found:?}\n{}", sidecar.account());
+}
+
+/// Makes, changes and deletes objects of a kind; says how many changes that were.
+fn churn(kube: &Kube, kind: &str) -> usize {
+    let name = |index: usize| format!("object-{index}");
+    let mut changes = 0;
+    for index in 0..OBJECTS {
+        kube.zoo(kind, NAME, &name(index), json!({}));
+        changes += 1;
+        if index >= 20 && index % 3 == 0 {
+            kube.change(kind, NAME, &name(index - 10), json!({"size": index}));
+            changes += 1;
+        }
+        if index >= 20 && index % 4 == 0 {
+            kube.delete(ZOO, kind, NAME, &name(index - 20));
+            changes += 1;
+        }
+        if index >= 40 && index % 8 == 0 {
+            // The same name, another object.
+            kube.zoo(kind, NAME, &name(index - 20), json!({"size": 2}));
+            changes += 1;
+        }
+    }
+    changes
+}

@@ -1,0 +1,78 @@
+//! A run is recorded, and the replay finds the same.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::bed::{bed, test};
+use crate::case::Case;
+use crate::testbed::kube::ZOO;
+use crate::testbed::operator::{ACCOUNT, NAMESPACE};
+use crate::testbed::sidecar::{program, quick};
+use crate::testbed::wait::eventually;
+
+/// All of them.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("recording::replay_finds_the_same", replay_finds_the_same)]
+}
+
+fn replay_finds_the_same() {
+    let plane = bed();
+    let case = Case::new("recorded", &quick());
+    let file = plane.directory().join("recorded.jsonl.gz");
+    let account = plane.kubeconfig_of("recorded.account.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let config = plane.directory().join("recorded.loopwatch.config.yaml");
+    let mut recorder = program("recorder", plane)
+        .arg("record")
+        .arg(format!("--output={}", file.display()))
+        .arg(format!("--kubeconfig={}", account.display()))
+        .arg(format!("--config={}", config.display()))
+        .args(["--namespace=recorded"])
+        .start();
+    eventually(Duration::from_secs(20), "the recording begins", || {
+        recorder.assert_running();
+        file.exists().then_some(()).ok_or("there is no file".to_owned())
+    });
+    std::thread::sleep(Duration::from_secs(3)); // its first lists
+
+    for kind in ["Widget", "PhaseOnly"] {
+        case.make(kind, "target");
+    }
+    case.operator.fault("Overdue?kind=Widget&namespace=recorded&name=target");
+    case.operator.fault("FinalizerStuck?kind=PhaseOnly&namespace=recorded&name=target");
+    case.resize("Widget", "target", 7);
+    case.kube.delete(ZOO, "PhaseOnly", "recorded", "target");
+    case.sidecar.expect_finding(Duration::from_secs(20), "Overdue", "Widget", "target");
+    case.sidecar.expect_finding(Duration::from_secs(20), "FinalizerStuck", "PhaseOnly", "target");
+    std::thread::sleep(Duration::from_secs(1));
+    let live = of(case.sidecar.findings().unwrap_or_default().into_iter().map(|finding| finding.0));
+    let status = recorder.stop(Duration::from_secs(10));
+    assert_eq!(status.code(), Some(0), "{}", recorder.program.log_tail(20));
+
+    let output = program("replay", plane).arg("replay").arg(&file).args(["-o", "json"]).run();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}{errors}");
+    assert_eq!(errors, "", "every line could be read");
+    let answer: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let replayed = of(answer["findings"].as_array().cloned().unwrap_or_default());
+    assert_eq!(replayed, live, "what was found live, and what the recording shows");
+
+    // The same bytes again: nothing depends on when or where it is replayed.
+    let metrics = || program("replay", plane).arg("replay").arg(&file).args(["-o", "metrics"]).run().stdout;
+    let (once, again) = (metrics(), metrics());
+    let about_the_cluster = |bytes: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let own = ["process_", "loopwatch_process_", "loopwatch_runtime_", "loopwatch_allocator_", "tokio_"];
+        text.lines().filter(|line| !own.iter().any(|prefix| line.contains(prefix))).map(str::to_owned).collect()
+    };
+    assert_eq!(about_the_cluster(&once), about_the_cluster(&again));
+    assert!(String::from_utf8_lossy(&once).contains("loopwatch_findings{"), "metrics of the replay");
+}
+
+/// Code and subject of each.
+fn of(findings: impl IntoIterator<Item = Value>) -> BTreeSet<String> {
+    findings.into_iter().map(|f| format!("{} {}", f["code"], f["subject"])).collect()
+}

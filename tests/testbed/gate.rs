@@ -1,0 +1,159 @@
+//! A gate before the API server that can refuse: plain HTTP on our side, so that answers can be made up.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::kube::client::Body;
+use ::kube::{Client, Config};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::controlplane::ControlPlane;
+use super::kube::RUNTIME;
+
+type AnyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// An answer that the gate gives instead of the API server's.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The status code.
+    pub status: u16,
+    /// Seconds in `Retry-After`.
+    pub retry_after: Option<u32>,
+    /// Only requests whose path contains this.
+    pub path: &'static str,
+}
+
+/// A gate before one API server.
+pub struct Gate {
+    port: u16,
+    refusal: Arc<Mutex<Option<Refusal>>>,
+    refused: Arc<AtomicUsize>,
+    /// Rung to close what is open.
+    cut: watch::Sender<u64>,
+}
+
+// === impl Gate ===
+
+impl Gate {
+    /// Opens a gate before the API server.
+    pub fn before(plane: &ControlPlane) -> Self {
+        let client = forwarder(plane);
+        let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let port = listener.local_addr().expect("our own port").port();
+        let refusal = Arc::new(Mutex::new(None));
+        let refused = Arc::new(AtomicUsize::new(0));
+        let (rules, count) = (refusal.clone(), refused.clone());
+        let (cut, cuts) = watch::channel(0);
+        RUNTIME.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (client, rules, count) = (client.clone(), rules.clone(), count.clone());
+                let service = service_fn(move |request| {
+                    let rule = lock(&rules).clone();
+                    let (client, count) = (client.clone(), count.clone());
+                    async move { Ok::<_, Infallible>(pass(client, request, rule, &count).await) }
+                });
+                let mut cuts = cuts.clone();
+                cuts.mark_unchanged();
+                RUNTIME.spawn(async move {
+                    let http = hyper::server::conn::http1::Builder::new();
+                    tokio::select! {
+                        _ = http.serve_connection(TokioIo::new(stream), service) => {} // whoever closes it has a reason
+                        _ = cuts.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { port, refusal, refused, cut }
+    }
+
+    /// The API server's address by this gate.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Closes every connection, and with it what is under way.
+    pub fn end_streams(&self) {
+        self.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Refuses from now on; what is under way goes on.
+    pub fn refuse(&self, refusal: Refusal) {
+        *lock(&self.refusal) = Some(refusal);
+    }
+
+    /// Lets everything through.
+    pub fn open(&self) {
+        *lock(&self.refusal) = None;
+    }
+
+    /// Requests refused so far.
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+fn lock(refusal: &Mutex<Option<Refusal>>) -> std::sync::MutexGuard<'_, Option<Refusal>> {
+    refusal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A client that adds nothing to a request but the address and TLS.
+fn forwarder(plane: &ControlPlane) -> Client {
+    let authority = std::fs::read(plane.directory().join("certs/apiserver.crt")).expect("the API server's certificate");
+    RUNTIME.block_on(async {
+        let mut config = Config::new(plane.url.parse().expect("our own address"));
+        config.root_cert = Some(pem(&authority));
+        config.default_retry = false;
+        Client::try_from(config).expect("a client")
+    })
+}
+
+/// The certificates of a PEM file.
+fn pem(text: &[u8]) -> Vec<Vec<u8>> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    CertificateDer::pem_slice_iter(text).filter_map(Result::ok).map(|der| der.to_vec()).collect()
+}
+
+async fn pass(
+    client: Client,
+    request: Request<Incoming>,
+    refusal: Option<Refusal>,
+    refused: &AtomicUsize,
+) -> Response<AnyBody> {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    if let Some(refusal) = refusal.filter(|refusal| path.contains(refusal.path)) {
+        refused.fetch_add(1, Ordering::Relaxed);
+        return answer(refusal.status, refusal.retry_after, "refused by the gate");
+    }
+    let (mut parts, body) = request.into_parts();
+    parts.headers.remove(header::HOST);
+    parts.uri = path.parse().unwrap_or_default();
+    let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
+    match client.send(Request::from_parts(parts, Body::from(body))).await {
+        Ok(response) => response.map(|body| body.map_err(|error| error.into()).boxed_unsync()),
+        Err(error) => answer(502, None, &error.to_string()),
+    }
+}
+
+fn answer(status: u16, retry_after: Option<u32>, message: &str) -> Response<AnyBody> {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+        "code": status});
+    let mut response = Response::builder()
+        .status(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY))
+        .header(header::CONTENT_TYPE, "application/json");
+    if let Some(seconds) = retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed_unsync();
+    response.body(body).expect("a response of constants")
+}

@@ -1,0 +1,282 @@
+//! loopwatch beside an operator, with that operator's account, and what it says.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::controlplane::ControlPlane;
+use super::guard::{Process, Program};
+use super::wait::{eventually, until};
+use super::{http, ports};
+
+/// A running `loopwatch run`.
+pub struct Sidecar {
+    /// The process.
+    pub process: Process,
+    /// Where it serves.
+    pub port: u16,
+}
+
+/// A finding, as the API tells it.
+#[derive(Clone, Debug)]
+pub struct Finding(pub Value);
+
+/// Thresholds of seconds, so that a test need not wait for what takes minutes in earnest. Everything else stays as it
+/// is for users. Learning is off: a test cluster teaches that everything is quick.
+pub fn quick() -> Value {
+    json!({
+        "deadline": "4s",
+        "settle": "1s",
+        "reject_after": "1s",
+        "unsaid_after": "3s",
+        "regressed_after": "3s",
+        "flap_window": "20s",
+        "cycle_window": "20s",
+        "phase_stuck_after": "4s",
+        "finalizer_stuck_after": "4s",
+        "recover_at_least": "3s",
+        "recover_factor": 3,
+        "source_failing_after": "5s",
+        "audit_every": "3s",
+        "learn_after": 0,
+    })
+}
+
+/// The quick thresholds with some of them otherwise.
+pub fn quick_but(changes: Value) -> Value {
+    let mut settings = quick();
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        settings[name] = value.clone();
+    }
+    settings
+}
+
+// === impl Sidecar ===
+
+impl Sidecar {
+    /// Starts one with an account's kubeconfig, thresholds, and more flags.
+    pub fn start(plane: &ControlPlane, name: &str, kubeconfig: &Path, settings: &Value, flags: &[&str]) -> Self {
+        let config = plane.directory().join(format!("{name}.config.yaml"));
+        // JSON is YAML.
+        std::fs::write(&config, json!({"settings": settings}).to_string()).expect("our own folder");
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let config = format!("--config={}", config.display());
+        Self::bare(plane, name, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
+    }
+
+    /// Starts one with these flags only.
+    pub fn bare(plane: &ControlPlane, name: &str, flags: &[&str]) -> Self {
+        let port = ports::free();
+        let process = program(name, plane)
+            .arg("run")
+            .arg(format!("--listen=127.0.0.1:{port}"))
+            .args(["--log=info,loopwatch=debug", "--log-format=json"])
+            .args(flags)
+            .start();
+        let mut sidecar = Self { process, port };
+        eventually(Duration::from_secs(20), "loopwatch serves /livez", || {
+            sidecar.process.assert_running();
+            http::get(sidecar.port, "/livez")
+        });
+        sidecar
+    }
+
+    /// Waits until every watch has listed what there is, and at least `kinds` kinds are watched.
+    pub fn wait_synced(&self, kinds: usize) {
+        self.expect(Duration::from_secs(30), &format!("{kinds} kinds are watched and listed"), || {
+            let status = self.status()?;
+            let watches = status["kinds"].as_array().into_iter().flatten();
+            let (mut synced, mut waiting) = (0, Vec::new());
+            for kind in watches {
+                match kind["watches"].as_array().is_some_and(|w| !w.is_empty() && w.iter().all(|w| w["synced"] == true))
+                {
+                    true => synced += 1,
+                    false => waiting.push(kind["kind"].to_string()),
+                }
+            }
+            match synced >= kinds && waiting.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{synced} synced, waiting for {waiting:?}")),
+            }
+        });
+    }
+
+    /// `/api/v1/status`.
+    pub fn status(&self) -> Result<Value, String> {
+        self.json("/api/v1/status")
+    }
+
+    /// Open findings.
+    pub fn findings(&self) -> Result<Vec<Finding>, String> {
+        let answer = self.json("/api/v1/findings")?;
+        let list = answer["findings"].as_array().ok_or("no list of findings")?;
+        Ok(list.iter().cloned().map(Finding).collect())
+    }
+
+    /// All objects that it knows, every page.
+    pub fn objects(&self, query: &str) -> Result<Vec<Value>, String> {
+        let (mut objects, mut next) = (Vec::new(), String::new());
+        loop {
+            let mut page = self.json(&format!("/api/v1/objects?limit=1000&continue={next}&{query}"))?;
+            objects.extend(page["objects"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page["continue"].as_str() {
+                Some(token) if !token.is_empty() => next = token.to_owned(),
+                _ => return Ok(objects),
+            }
+        }
+    }
+
+    /// One object.
+    pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
+        let found = self.objects(&format!("kind={kind}&namespace={namespace}&name={name}"))?;
+        found.into_iter().next().ok_or_else(|| format!("{kind} {namespace}/{name} is not known"))
+    }
+
+    /// A source of `/api/v1/status`.
+    pub fn source(&self, name: &str) -> Result<Value, String> {
+        let status = self.status()?;
+        let sources = status["sources"].as_array().cloned().unwrap_or_default();
+        let found = sources.iter().find(|source| source["source"] == name).cloned();
+        found.ok_or_else(|| format!("no source {name} among {}", json!(sources)))
+    }
+
+    /// The exposition.
+    pub fn metrics(&self) -> Result<String, String> {
+        http::get(self.port, "/metrics")
+    }
+
+    /// The value of a series: `loopwatch_source_up{source="config"}`, with its labels as they are written.
+    pub fn metric(&self, series: &str) -> Result<f64, String> {
+        let text = self.metrics()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(series).and_then(|rest| rest.strip_prefix(' ')));
+        let value = line.and_then(|rest| rest.split(' ').next()).and_then(|value| value.parse().ok());
+        value.ok_or_else(|| {
+            let family = series.split('{').next().unwrap_or(series);
+            let similar: Vec<&str> = text.lines().filter(|line| line.starts_with(family)).take(10).collect();
+            format!("no series {series}; there is:\n{}", similar.join("\n"))
+        })
+    }
+
+    /// Everything that was ever found, as its log tells: code and subject (`Widget team-a/one`).
+    pub fn opened(&self) -> Vec<(String, String)> {
+        let log = std::fs::read_to_string(self.process.program.log()).unwrap_or_default();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let opened = lines.filter(|line| line["level"] == "WARN" && line["finding"].is_string());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        opened.map(|line| (text(&line["finding"]), text(&line["subject"]))).collect()
+    }
+
+    /// Waits for a finding with this code on this object (`Kind`, name); says which and how long it took.
+    pub fn expect_finding(&self, within: Duration, code: &str, kind: &str, name: &str) -> (Finding, Duration) {
+        let began = Instant::now();
+        let finding = self.expect(within, &format!("{code} is found on {kind} {name}"), || {
+            let findings = self.findings()?;
+            let found = findings.iter().find(|finding| finding.is(code, kind, name)).cloned();
+            found.ok_or_else(|| summary(&findings))
+        });
+        (finding, began.elapsed())
+    }
+
+    /// Waits until no finding with this code is on this object any more; says how long it took.
+    pub fn expect_cleared(&self, within: Duration, code: &str, kind: &str, name: &str) -> Duration {
+        let began = Instant::now();
+        self.expect(within, &format!("{code} on {kind} {name} is cleared"), || {
+            let findings = self.findings()?;
+            match findings.iter().any(|finding| finding.is(code, kind, name)) {
+                true => Err(summary(&findings)),
+                false => Ok(()),
+            }
+        });
+        began.elapsed()
+    }
+
+    /// Waits for what must come, and shows everything known when it does not.
+    pub fn expect<T>(&self, within: Duration, what: &str, look: impl FnMut() -> Result<T, String>) -> T {
+        match until(within, look) {
+            Ok((found, _)) => found,
+            Err(seen) => panic!("not within {within:?}: {what}\nlast seen: {seen}\n{}", self.account()),
+        }
+    }
+
+    /// Everything known, for a failure's message.
+    pub fn account(&self) -> String {
+        let findings = self.findings().map_or_else(|error| error, |findings| summary(&findings));
+        let troubled = self.objects("").map(|objects| {
+            let told = objects.iter().filter(|o| o["state"] != "converged" && o["state"] != "unknown").take(20);
+            told.map(|o| {
+                format!(
+                    "  {} {} {}: {} ({}, {})",
+                    o["kind"], o["namespace"], o["name"], o["state"], o["reason"], o["signal"]
+                )
+            })
+            .collect::<Vec<_>>()
+            .join("\n")
+        });
+        format!(
+            "findings: {findings}\nobjects that are not converged:\n{}\nlog of loopwatch, its last lines:\n{}",
+            troubled.unwrap_or_else(|error| error),
+            self.process.program.log_tail(40)
+        )
+    }
+
+    fn json(&self, path: &str) -> Result<Value, String> {
+        let text = http::get(self.port, path)?;
+        serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
+    }
+}
+
+/// `loopwatch` with whatever arguments follow.
+pub fn program(name: &str, plane: &ControlPlane) -> Program {
+    let home = plane.directory().display().to_string();
+    Program::new(name, super::loopwatch(), plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+}
+
+/// Findings in few words.
+pub fn summary(findings: &[Finding]) -> String {
+    match findings {
+        [] => "none".to_owned(),
+        _ => findings.iter().map(|finding| format!("\n  {finding}")).collect(),
+    }
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// Its code.
+    pub fn code(&self) -> &str {
+        self.0["code"].as_str().unwrap_or_default()
+    }
+
+    /// The kind of its subject.
+    pub fn kind(&self) -> &str {
+        self.0["subject"]["kind"].as_str().unwrap_or_default()
+    }
+
+    /// The name of its subject.
+    pub fn name(&self) -> &str {
+        self.0["subject"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// Its severity.
+    pub fn severity(&self) -> &str {
+        self.0["severity"].as_str().unwrap_or_default()
+    }
+
+    /// What shows it.
+    pub fn evidence(&self, key: &str) -> &Value {
+        &self.0["evidence"][key]
+    }
+
+    /// Whether it has this code and is on this subject.
+    pub fn is(&self, code: &str, kind: &str, name: &str) -> bool {
+        self.code() == code && self.kind() == kind && self.name() == name
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let namespace = self.0["subject"]["namespace"].as_str().unwrap_or_default();
+        write!(f, "{} on {} {namespace}/{}: {}", self.code(), self.kind(), self.name(), self.0["evidence"])
+    }
+}

@@ -1,0 +1,148 @@
+//! A wire to the API server that can be cut: TCP through a port of our own, TLS from end to end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::kube::RUNTIME;
+
+/// What the wire does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Everything passes.
+    Whole,
+    /// Nothing passes on connections that are there, and nobody is told: as behind a firewall that forgot them. New
+    /// ones work.
+    Frozen(u64),
+    /// Nothing passes, and nobody is told: as while the other side is paused.
+    Silent,
+    /// New connections are closed at once.
+    Broken,
+}
+
+/// A wire to one port of this machine.
+pub struct Wire {
+    /// Where to connect instead.
+    pub port: u16,
+    mode: watch::Sender<Mode>,
+    /// Rung to close what is open.
+    cut: watch::Sender<u64>,
+    opened: Arc<AtomicU64>,
+    open: Arc<AtomicUsize>,
+}
+
+// === impl Wire ===
+
+impl Wire {
+    /// Lays a wire to a port.
+    pub fn to(target: u16) -> Self {
+        let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let port = listener.local_addr().expect("our own port").port();
+        let (mode, modes) = watch::channel(Mode::Whole);
+        let (cut, cuts) = watch::channel(0);
+        let (opened, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (count, live) = (opened.clone(), open.clone());
+        RUNTIME.spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                if *modes.borrow() == Mode::Broken {
+                    continue; // dropped, and thereby closed
+                }
+                let number = count.fetch_add(1, Ordering::Relaxed);
+                let (modes, mut cuts, live) = (modes.clone(), cuts.clone(), live.clone());
+                cuts.mark_unchanged();
+                RUNTIME.spawn(async move {
+                    live.fetch_add(1, Ordering::Relaxed);
+                    let _ = carry(near, target, number, modes, cuts).await; // its end is an end, whatever the reason
+                    live.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        Self { port, mode, cut, opened, open }
+    }
+
+    /// The API server's address by this wire.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Closes every connection; new ones are welcome.
+    pub fn cut(&self) {
+        self.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Closes every connection, and each new one too.
+    pub fn break_off(&self) {
+        self.mode.send_replace(Mode::Broken);
+        self.cut();
+    }
+
+    /// Keeps every connection open and lets nothing through.
+    pub fn fall_silent(&self) {
+        self.mode.send_replace(Mode::Silent);
+    }
+
+    /// Lets nothing through any more on the connections that are there; new ones work.
+    pub fn freeze(&self) {
+        self.mode.send_replace(Mode::Frozen(self.opened.load(Ordering::Relaxed)));
+    }
+
+    /// Lets everything through again. What was held up meanwhile arrives late, as TCP does.
+    pub fn mend(&self) {
+        self.mode.send_replace(Mode::Whole);
+    }
+
+    /// Connections so far.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Connections now.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+async fn carry(
+    near: TcpStream,
+    target: u16,
+    number: u64,
+    modes: watch::Receiver<Mode>,
+    mut cuts: watch::Receiver<u64>,
+) -> io::Result<()> {
+    let far = TcpStream::connect(("127.0.0.1", target)).await?;
+    let (near_in, near_out) = near.into_split();
+    let (far_in, far_out) = far.into_split();
+    tokio::select! {
+        both = async {
+            tokio::try_join!(pass(near_in, far_out, number, modes.clone()), pass(far_in, near_out, number, modes))
+        } => both.map(drop),
+        _ = cuts.changed() => Ok(()),
+    }
+}
+
+async fn pass(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    number: u64,
+    mut modes: watch::Receiver<Mode>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        // Also the end of a connection is not told while the wire is silent.
+        let passes = |mode: &Mode| match mode {
+            Mode::Silent => false,
+            Mode::Frozen(before) => number >= *before,
+            Mode::Whole | Mode::Broken => true,
+        };
+        let _ = modes.wait_for(passes).await;
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..length]).await?;
+    }
+}
