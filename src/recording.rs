@@ -65,6 +65,15 @@ impl Writer {
         self.line(&Line { at, saw })
     }
 
+    /// Says until when nothing more happened: a quiet end is as telling as what came before, and deadlines that pass in
+    /// it must pass in the replay.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn quiet_until(&mut self, at: Timestamp) -> io::Result<()> {
+        self.line(&Line { at, saw: Observation::Tick })
+    }
+
     /// Bytes written so far, before packing.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -98,5 +107,27 @@ impl Writer {
             Output::Plain(file) => file.write_all(&line),
             Output::Packed(packer) => packer.write_all(&line),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_not_written_but_the_end_is() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("quiet.jsonl");
+        let mut writer = Writer::create(&path, &Settings::default(), None)?;
+        for second in 0..10 {
+            writer.write(Timestamp(second * 1000), &Observation::Tick)?;
+        }
+        writer.quiet_until(Timestamp(10_000))?;
+        assert_eq!(writer.lines(), 0, "nothing was observed");
+        writer.finish()?;
+        let text = std::fs::read_to_string(&path)?;
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines, [r#"{"at":"1970-01-01T00:00:10Z","saw":"tick"}"#]);
+        Ok(())
     }
 }

@@ -15,6 +15,8 @@
 #[path = "testbed/testbed.rs"]
 mod testbed;
 
+#[path = "live/alerts.rs"]
+mod alerts;
 #[path = "live/bed.rs"]
 mod bed;
 #[path = "live/case.rs"]
@@ -76,10 +78,12 @@ fn trials() -> Vec<Trial> {
         healthy::trials(),
         lossless::trials(),
         discovery::trials(),
+        alerts::trials(),
         faults::trials(),
         check::trials(),
         recording::trials(),
         itself::trials(),
     ];
-    parallel.into_iter().flatten().chain(path::serial_trials()).collect()
+    let alone = [lossless::serial_trials(), path::serial_trials()];
+    parallel.into_iter().chain(alone).flatten().collect()
 }

@@ -122,9 +122,12 @@ async fn record_segment(
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
     }
-    if let Some(tap) = tap {
+    if let Some(mut tap) = tap {
         let lines = tap.writer.lines();
-        tap.writer.finish().with_context(|| format!("cannot write {shown}"))?;
+        tap.writer
+            .quiet_until(SystemClock::new().wall())
+            .and_then(|()| tap.writer.finish())
+            .with_context(|| format!("cannot write {shown}"))?;
         tracing::info!(file = %shown, observations = lines, "recorded");
     }
     Ok(ended)

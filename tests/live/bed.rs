@@ -7,7 +7,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::testbed::binaries::{self, Missing};
 use crate::testbed::controlplane::ControlPlane;
-use crate::testbed::operator;
+use crate::testbed::{operator, sidecar};
 
 static BED: OnceLock<ControlPlane> = OnceLock::new();
 
@@ -22,6 +22,7 @@ pub(crate) fn start() -> Result<(), NoBed> {
     let binaries = binaries::find().map_err(NoBed)?;
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
     operator::install(plane);
+    sidecar::program("loopwatch", plane); // as it is now, whatever is built meanwhile
     Ok(())
 }
 
@@ -48,10 +49,10 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
-/// A test that needs a program which may not be installed.
-pub(crate) fn test_with(name: &str, program: &'static str, run: impl FnOnce() + Send + 'static) -> Trial {
+/// A test that needs programs which may not be installed.
+pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
-        if !installed(program) {
+        if let Some(program) = programs.iter().find(|program| !installed(program)) {
             let told = format!("{program} is not installed");
             eprintln!("SKIPPED: {told}");
             return if in_ci() { Err(Failed::from(told)) } else { Ok(Completion::ignored_with(told)) };

@@ -66,7 +66,7 @@ fn faults_and_health() {
         eventually(Duration::from_secs(5), &format!("check {arguments:?} names the faults"), || {
             let (code, out, err) = check(&arguments);
             let named = kinds.iter().all(|(fault, kind)| out.contains(fault) && out.contains(kind));
-            let one_screen = out.lines().count() <= 50;
+            let one_screen = out.lines().count() <= 60;
             match code == Some(1) && named && out.contains("target") && one_screen {
                 true => Ok(()),
                 false => Err(format!("exit {code:?}:\n{out}{err}")),

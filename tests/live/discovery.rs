@@ -165,7 +165,8 @@ fn definitions_come_and_go() {
     wait_served(kube, group, "v1", true);
     thing(kube, group, "v1", namespace, "first");
     let kubeconfig = plane.kubeconfig_of("definitions.kubeconfig", &plane.url, namespace, ACCOUNT);
-    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick_but(json!({"deadline": "10m"})), &[]);
+    let settings = quick_but(json!({"deadline": "10m", "source_failing_after": "30s"}));
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &settings, &[]);
     sidecar.wait_synced(1);
     let knows = |name: &str, within: u64| {
         sidecar.expect(Duration::from_secs(within), &format!("{name} is known"), || {
@@ -201,8 +202,11 @@ fn definitions_come_and_go() {
     thing(kube, group, "v1", namespace, "third");
     knows("third", 30);
     assert!(sidecar.object("Thing", namespace, "first").is_err(), "it went with its definition");
-    let failures: Vec<_> = sidecar.opened().into_iter().filter(|(code, _)| code != "PermissionMissing").collect();
-    assert!(failures.is_empty(), "{failures:?}");
+    // The account may read all definitions, and one of the zoo is what it is.
+    let true_anyway = ["PermissionMissing", "StatusSubresourceMissing"];
+    let others: Vec<_> =
+        sidecar.opened().into_iter().filter(|(code, _)| !true_anyway.contains(&code.as_str())).collect();
+    assert!(others.is_empty(), "{others:?}");
 }
 
 /// A definition that keeps its status in an ordinary field is named, where definitions may be read.

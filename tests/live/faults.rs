@@ -35,8 +35,14 @@ const fn secs(seconds: u64) -> Duration {
 
 fn unacknowledged() {
     let case = Case::new("unacknowledged", &quick());
-    let expected =
-        Expected { fault: "Unacknowledged", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+    // Once the operator has looked at last, the change is on its way and late.
+    let expected = Expected {
+        fault: "Unacknowledged",
+        code: "Unacknowledged",
+        threshold: secs(4),
+        also: &["Overdue"],
+        lingers: secs(0),
+    };
     for kind in ["Widget", "NumericString", "Autoscaled"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
@@ -60,9 +66,13 @@ fn overdue() {
 
 fn status_lag() {
     let case = Case::new("status-lag", &quick());
-    let expected = Expected { fault: "StatusLag", code: "StatusLag", threshold: secs(4), also: &[], lingers: secs(0) };
-    case.make("Widget", "target");
-    let finding = case.prove(&expected, "Widget", "target", || case.resize("Widget", "target", 7));
+    let expected =
+        Expected { fault: "StatusLag", code: "StatusLag", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
+    case.make("Autoscaled", "target");
+    // A change that shows in the status: one that does not leaves nothing to write.
+    let scale = || drop(case.kube.change("Autoscaled", &case.namespace, "target", json!({"replicas": 3})));
+    let finding = case.prove(&expected, "Autoscaled", "target", scale);
+    assert!(finding.evidence("last_status_write").is_string(), "{finding}");
     assert_eq!(finding.evidence("generation"), 2, "{finding}");
     assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
 }
@@ -197,7 +207,7 @@ fn finalizer_stuck() {
 fn stopped() {
     let case = Case::new("stopped", &quick());
     let expected =
-        Expected { fault: "Stopped", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+        Expected { fault: "Stopped", code: "Unacknowledged", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
     case.operator.fault("Stopped");
     let detected = operator_gone(&case);
     case.operator.cure("Stopped");
@@ -207,8 +217,13 @@ fn stopped() {
 /// The operator's process is gone, while everything still says Ready.
 fn killed() {
     let mut case = Case::new("killed", &quick());
-    let expected =
-        Expected { fault: "(killed)", code: "Unacknowledged", threshold: secs(4), also: &[], lingers: secs(0) };
+    let expected = Expected {
+        fault: "(killed)",
+        code: "Unacknowledged",
+        threshold: secs(4),
+        also: &["Overdue"],
+        lingers: secs(0),
+    };
     case.operator.process.kill();
     let detected = operator_gone(&case);
     case.operator.crash_and_restart();

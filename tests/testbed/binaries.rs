@@ -58,13 +58,7 @@ const KUBERNETES_PARTS: [Built; 3] = [
     },
 ];
 const OTHER_PARTS: [Built; 2] = [
-    Built {
-        name: "etcd",
-        module: "etcd",
-        package: "go.etcd.io/etcd/server/v3",
-        ldflags: "-s -w",
-        takes: "a minute",
-    },
+    Built { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "a minute" },
     Built {
         name: "kwok",
         module: "kwok",
@@ -108,7 +102,8 @@ pub fn find() -> Result<Binaries, Missing> {
             paths.push(widget_operator(&cache)?);
             Ok(paths)
         });
-        [kubernetes.join(), others.join()].map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
+        [kubernetes.join(), others.join()]
+            .map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
     });
     let [kubernetes, others]: [Result<Vec<PathBuf>, Missing>; 2] = lanes;
     let ([apiserver, controller_manager, scheduler], [etcd, kwok, widget_operator]) =
@@ -223,7 +218,8 @@ fn go_build(
     let mut command = Command::new("go");
     command.current_dir(folder).args(["build", "-v", "-o"]).arg(out).args(flags).arg(package);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
+    let mut child =
+        command.spawn().map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
     // `-v` names each package as it is compiled, which is the only progress there is; errors come the same way.
     let (mut packages, mut last, mut said) = (0, Vec::new(), Instant::now());
     for line in child.stderr.take().into_iter().flat_map(|err| BufReader::new(err).lines()).map_while(Result::ok) {

@@ -230,6 +230,8 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
             .arg(format!("--secure-port={}", ports::free()))
             .arg(format!("--cert-dir={}", at(&format!("{user}-certs"))))
             .arg("--leader-elect=false")
+            // The default is for clusters that are shared by many; here it would make a busy test slow.
+            .args(["--kube-api-qps=300", "--kube-api-burst=600"])
     };
     let controller_manager = component("kube-controller-manager", &binaries.controller_manager, "kcm")
         .arg(format!("--service-account-private-key-file={}", at("sa.key")))

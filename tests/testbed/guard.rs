@@ -6,10 +6,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -67,7 +67,7 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
             return 127;
         }
     };
-    println!("{}", child.id());
+    let _ = writeln!(std::io::stdout(), "{}", child.id()); // who does not read it is gone
     let group = Pid::from_child(&child);
     std::thread::spawn(move || {
         // Ends when our parent does, or when it lets go of the pipe.
@@ -106,6 +106,24 @@ impl Program {
         self
     }
 
+    /// Runs it to its end, without a guard: for programs that end by themselves. Their output is the answer.
+    pub fn run(&self) -> Output {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        self.set_environment(&mut command);
+        command.output().unwrap_or_else(|error| panic!("cannot start {}: {error}", self.name))
+    }
+
+    fn set_environment(&self, command: &mut Command) {
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // Nothing of the user's own clusters may leak in.
+        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+            if self.environment.iter().all(|(name, _)| name != variable) {
+                command.env_remove(variable);
+            }
+        }
+    }
+
     /// Where its output goes.
     pub fn log(&self) -> &Path {
         &self.log
@@ -121,17 +139,11 @@ impl Program {
 
     /// Starts it under a guard.
     pub fn start(&self) -> Process {
-        let Self { name, program, arguments, environment, log } = self;
+        let Self { name, program, arguments, environment: _, log } = self;
         let this = std::env::current_exe().expect("the path of this binary");
         let mut command = Command::new(this);
         command.arg(GUARD).arg(log).arg(program).args(arguments);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        // Nothing of the user's own clusters may leak in.
-        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
-            if environment.iter().all(|(name, _)| name != variable) {
-                command.env_remove(variable);
-            }
-        }
+        self.set_environment(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut guard = command.spawn().unwrap_or_else(|error| panic!("cannot start the guard of {name}: {error}"));
         let mut line = String::new();

@@ -17,13 +17,7 @@ pub struct Answer {
 }
 
 /// Asks for `path` at a port of this machine.
-pub fn request(
-    method: &str,
-    port: u16,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &str,
-) -> Result<Answer, String> {
+pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer, String> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let said = |error: std::io::Error| format!("{method} {address}{path}: {error}");
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(said)?;

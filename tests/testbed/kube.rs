@@ -83,8 +83,13 @@ impl Kube {
 
     /// All objects of a kind in one namespace, or in all when it is empty.
     pub fn list(&self, api: &str, kind: &str, namespace: &str) -> Vec<Value> {
-        let mut list = self.get(&path(api, kind, namespace, "")).unwrap_or_else(|error| panic!("{error}"));
-        list["items"].as_array_mut().map(std::mem::take).unwrap_or_default()
+        self.try_list(api, kind, namespace).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Kube::list`], while the API server may be away.
+    pub fn try_list(&self, api: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, String> {
+        let mut list = self.get(&path(api, kind, namespace, ""))?;
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// Makes an object be as given (server-side apply).
@@ -105,7 +110,8 @@ impl Kube {
     /// `namespace`.
     pub fn apply_file(&self, file: &str, namespace: &str) {
         let text = std::fs::read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
         for mut document in documents.into_iter().filter(|document| document["kind"].is_string()) {
             let kind = document["kind"].as_str().unwrap_or_default();
             if !namespace.is_empty() && !is_cluster_scoped(kind) && document["metadata"]["namespace"].is_null() {
@@ -141,7 +147,8 @@ impl Kube {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"expirationSeconds": 24 * 3600}});
-        let answer = self.call("POST", &path, "application/json", Some(&body)).unwrap_or_else(|error| panic!("{error}"));
+        let answer =
+            self.call("POST", &path, "application/json", Some(&body)).unwrap_or_else(|error| panic!("{error}"));
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
 

@@ -66,6 +66,16 @@ impl Operator {
     /// Ends it as a crash does, and starts it anew.
     pub fn crash_and_restart(&mut self) {
         self.process.kill();
+        self.start_again();
+    }
+
+    /// Ends it as a rollout does, and starts it anew.
+    pub fn roll(&mut self) {
+        self.process.stop(Duration::from_secs(20));
+        self.start_again();
+    }
+
+    fn start_again(&mut self) {
         self.process = self.process.program.start();
         self.wait_ready();
     }

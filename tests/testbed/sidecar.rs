@@ -1,6 +1,7 @@
 //! loopwatch beside an operator, with that operator's account, and what it says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ impl Sidecar {
         let process = program(name, plane)
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
-            .args(["--log=info,loopwatch=debug", "--log-format=json"])
+            .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
             .args(flags)
             .start();
         let mut sidecar = Self { process, port };
@@ -226,10 +227,16 @@ impl Sidecar {
     }
 }
 
-/// `loopwatch` with whatever arguments follow.
+/// `loopwatch` with whatever arguments follow. A copy, so that a build meanwhile does not mix two of them in one run.
 pub fn program(name: &str, plane: &ControlPlane) -> Program {
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    let copy = COPY.get_or_init(|| {
+        let to = plane.directory().join("loopwatch");
+        std::fs::copy(super::loopwatch(), &to).expect("our own folder");
+        to
+    });
     let home = plane.directory().display().to_string();
-    Program::new(name, super::loopwatch(), plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+    Program::new(name, copy, plane.directory()).env("HOME", home).env("NO_COLOR", "1")
 }
 
 /// Findings in few words.

@@ -14,16 +14,28 @@
 
 pub mod binaries;
 pub mod controlplane;
+pub mod gate;
 pub mod guard;
 pub mod http;
 pub mod kube;
 pub mod operator;
 pub mod ports;
+pub mod sidecar;
 pub mod wait;
+pub mod webhook;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 
 /// A file of this repository.
 pub fn repository(path: impl AsRef<Path>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The program under test. Cargo tells tests where it is, and examples not.
+pub fn loopwatch() -> &'static Path {
+    match option_env!("CARGO_BIN_EXE_loopwatch") {
+        Some(path) => Path::new(path),
+        None => panic!("only tests know where loopwatch is"),
+    }
 }

@@ -1,0 +1,64 @@
+//! A receiver of webhooks on loopback, which keeps what it was sent.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A receiver.
+pub struct Webhook {
+    /// Where it listens.
+    pub port: u16,
+    received: Arc<Mutex<Vec<Value>>>,
+}
+
+// === impl Webhook ===
+
+impl Webhook {
+    /// Listens.
+    pub fn listen() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("our own port").port();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let kept = received.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if let Some(body) = receive(stream) {
+                    kept.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+                }
+            }
+        });
+        Self { port, received }
+    }
+
+    /// Everything received so far.
+    pub fn received(&self) -> Vec<Value> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reads one request with a JSON body and answers it.
+fn receive(stream: TcpStream) -> Option<Value> {
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    reader.into_inner().write_all(answer).ok()?;
+    serde_json::from_slice(&body).ok()
+}
