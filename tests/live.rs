@@ -4,12 +4,7 @@
 //! its own; those that disturb the API server itself come last and one by one. What the faults showed is printed as a
 //! table at the end.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests fail by panicking, and tell people"
-)]
+#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and tell people")]
 
 #[allow(dead_code, unreachable_pub, reason = "shared with an example, which uses another part of it")]
 #[path = "testbed/testbed.rs"]

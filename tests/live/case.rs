@@ -9,7 +9,7 @@ use crate::table::{self, Row};
 use crate::testbed::kube::{Kube, ZOO_KINDS};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use crate::testbed::sidecar::{Finding, Sidecar};
-use crate::testbed::wait::eventually;
+use crate::testbed::wait::{eventually, pause};
 
 /// More than a busy machine with two cores needs on top of a threshold.
 pub(crate) const SLACK: Duration = Duration::from_secs(12);
@@ -75,7 +75,7 @@ impl Case {
     pub(crate) fn make(&self, kind: &str, name: &str) {
         self.kube.zoo(kind, &self.namespace, name, json!({}));
         self.wait_settled(kind, name);
-        std::thread::sleep(Duration::from_millis(1500));
+        pause(Duration::from_millis(1500));
     }
 
     /// Waits until loopwatch takes an object for done, or for one that cannot be judged.

@@ -9,7 +9,7 @@ use crate::bed::{bed, test};
 use crate::testbed::kube::{Kube, ZOO_KINDS, path};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{Sidecar, quick, quick_but};
-use crate::testbed::wait::eventually;
+use crate::testbed::wait::{eventually, pause};
 use crate::testbed::wire::Wire;
 
 /// All of them.
@@ -121,7 +121,7 @@ fn rights_withdrawn_and_returned() {
         }
     }
     set_rules(&plane.kube, namespace, &less);
-    std::thread::sleep(Duration::from_secs(2));
+    pause(Duration::from_secs(2));
     wire.cut();
     let (soon, minute) = (Duration::from_secs(30), Duration::from_secs(100));
     let right = "list widgets.zoo.loopwatch.dev";
@@ -141,7 +141,7 @@ fn rights_withdrawn_and_returned() {
 
     // All rights: nothing tells any more what the operator owns, and that is said.
     set_rules(&plane.kube, namespace, &json!([]));
-    std::thread::sleep(Duration::from_secs(2));
+    pause(Duration::from_secs(2));
     wire.cut();
     let (finding, _) = sidecar.expect_finding(soon, "SourceFailing", "Source", "discovery");
     assert!(finding.evidence("detail").as_str().is_some_and(|detail| detail.contains("account")), "{finding}");

@@ -9,6 +9,7 @@ use crate::bed::test;
 use crate::case::{Case, Expected, SLACK, TWIN};
 use crate::testbed::kube::ZOO;
 use crate::testbed::sidecar::quick;
+use crate::testbed::wait::pause;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -183,7 +184,7 @@ fn never_recovered() {
     let finding = case.prove(&expected, "Widget", "target", || {
         image("invalid");
         case.wait_status("Widget", "target", "that its spec is invalid", |status| status["phase"] == "Failed");
-        std::thread::sleep(secs(3)); // until loopwatch takes that for the operator's answer
+        pause(secs(3)); // until loopwatch takes that for the operator's answer
         image("registry.k8s.io/pause:3.10");
     });
     assert!(finding.evidence("signal").as_str().is_some_and(|signal| !signal.is_empty()), "{finding}");

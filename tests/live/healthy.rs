@@ -12,6 +12,7 @@ use crate::compare::{expect_audited, expect_equal};
 use crate::testbed::kube::{Kube, ZOO, ZOO_KINDS};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use crate::testbed::sidecar::{Sidecar, quick_but};
+use crate::testbed::wait::pause;
 use crate::testbed::wire::Wire;
 
 /// All of them.
@@ -57,31 +58,28 @@ fn busy_operator() {
 
     let mut users = Users::new(&plane.kube, namespace);
     // What happens to the operator and to the wire while the users are busy, one after the other.
-    let mut events: Vec<(&str, Box<dyn FnMut() + '_>)> = vec![
-        ("the wire is cut", Box::new(|| wire.cut())),
-        ("the first replica rolls", Box::new(|| one.roll())),
-        ("the second replica rolls", Box::new(|| two.roll())),
-        (
-            "the wire is broken for a while",
-            Box::new(|| {
-                wire.break_off();
-                std::thread::sleep(Duration::from_secs(3));
-                wire.mend();
-            }),
-        ),
-        ("the wire is cut again", Box::new(|| wire.cut())),
+    let mut events: Vec<Box<dyn FnMut() + '_>> = vec![
+        Box::new(|| wire.cut()),
+        Box::new(|| one.roll()),
+        Box::new(|| two.roll()),
+        Box::new(|| {
+            wire.break_off();
+            pause(Duration::from_secs(3));
+            wire.mend();
+        }),
+        Box::new(|| wire.cut()),
     ];
     let (began, count) = (Instant::now(), events.len());
     let mut done = 0;
     while began.elapsed() < BUSY_FOR {
         users.act();
-        if let Some((_, event)) = events.get_mut(done)
+        if let Some(event) = events.get_mut(done)
             && began.elapsed() > BUSY_FOR.mul_f64((done + 1) as f64 / (count + 1) as f64)
         {
             event();
             done += 1;
         }
-        std::thread::sleep(Duration::from_millis(350));
+        pause(Duration::from_millis(350));
     }
     drop(events);
     one.crash_and_restart();

@@ -10,6 +10,7 @@ use crate::compare::{expect_audited, expect_equal};
 use crate::testbed::kube::{Kube, ZOO};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{Sidecar, quick_but};
+use crate::testbed::wait::pause;
 use crate::testbed::wire::Wire;
 
 /// All of them.
@@ -50,7 +51,7 @@ fn churn_with_cuts() {
                 cuts += 1;
                 next += CUT_EVERY;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            pause(Duration::from_millis(20));
         }
         changes = writers.into_iter().map(|writer| writer.join().unwrap_or_default()).sum();
     });

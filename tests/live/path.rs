@@ -11,6 +11,7 @@ use crate::compare::expect_equal;
 use crate::testbed::gate::{Gate, Refusal};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{Sidecar, quick_but};
+use crate::testbed::wait::pause;
 use crate::testbed::wire::Wire;
 
 /// Those that only disturb their own line.
@@ -144,7 +145,7 @@ fn silent() {
     let mut line = Line::new("silent", &wire.url());
     wire.fall_silent();
     line.change_things();
-    std::thread::sleep(Duration::from_secs(12));
+    pause(Duration::from_secs(12));
     wire.mend();
     let began = Instant::now();
     line.expect_equal(Duration::from_secs(20));
@@ -160,7 +161,7 @@ fn throttled() {
     line.change_things();
     let began = Instant::now();
     let shown = line.expect_failing(&["throttled"]);
-    std::thread::sleep(Duration::from_secs(20).saturating_sub(began.elapsed()));
+    pause(Duration::from_secs(20).saturating_sub(began.elapsed()));
     let refused = gate.refused();
     gate.open();
     // Two watches, two audits, discovery and what it looks for: each asks again after three seconds at the earliest.
@@ -195,7 +196,7 @@ fn paused() {
     let plane = bed();
     let mut line = Line::new("paused", &plane.url);
     plane.apiserver().pause();
-    std::thread::sleep(Duration::from_secs(15));
+    pause(Duration::from_secs(15));
     plane.apiserver().resume();
     plane.wait_ready(Duration::from_secs(60));
     line.change_things();

@@ -11,7 +11,7 @@ use crate::case::Case;
 use crate::testbed::kube::ZOO;
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{program, quick};
-use crate::testbed::wait::eventually;
+use crate::testbed::wait::{eventually, pause};
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -35,7 +35,7 @@ fn replay_finds_the_same() {
         recorder.assert_running();
         file.exists().then_some(()).ok_or("there is no file".to_owned())
     });
-    std::thread::sleep(Duration::from_secs(3)); // its first lists
+    pause(Duration::from_secs(3)); // its first lists
 
     for kind in ["Widget", "PhaseOnly"] {
         case.make(kind, "target");
@@ -46,7 +46,7 @@ fn replay_finds_the_same() {
     case.kube.delete(ZOO, "PhaseOnly", "recorded", "target");
     case.sidecar.expect_finding(Duration::from_secs(20), "Overdue", "Widget", "target");
     case.sidecar.expect_finding(Duration::from_secs(20), "FinalizerStuck", "PhaseOnly", "target");
-    std::thread::sleep(Duration::from_secs(1));
+    pause(Duration::from_secs(1));
     let live = of(case.sidecar.findings().unwrap_or_default().into_iter().map(|finding| finding.0));
     let status = recorder.stop(Duration::from_secs(10));
     assert_eq!(status.code(), Some(0), "{}", recorder.program.log_tail(20));

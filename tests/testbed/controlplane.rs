@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::binaries::Binaries;
 use super::guard::{Process, Program};
 use super::kube::{Kube, write_kubeconfig};
-use super::wait::eventually;
+use super::wait::{eventually, pause};
 use super::{http, ports, repository};
 
 /// Users of the control plane: who they are and whether they may do everything.
@@ -124,7 +124,7 @@ impl ControlPlane {
             let mut apiserver = self.apiserver();
             apiserver.kill();
             meanwhile();
-            std::thread::sleep(away);
+            pause(away);
             let again = apiserver.program.start();
             *apiserver = again;
         }

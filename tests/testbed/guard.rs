@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::wait::pause;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The first argument of a guard.
@@ -216,7 +217,7 @@ impl Process {
     pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + within;
         while self.ended().is_none() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(20));
+            pause(Duration::from_millis(20));
         }
         self.ended()
     }

@@ -12,7 +12,7 @@ pub fn until<T>(within: Duration, mut look: impl FnMut() -> Result<T, String>) -
         match look() {
             Ok(found) => return Ok((found, began.elapsed())),
             Err(seen) if began.elapsed() >= within => return Err(seen),
-            Err(_) => std::thread::sleep(POLL),
+            Err(_) => pause(POLL),
         }
     }
 }
@@ -23,4 +23,10 @@ pub fn eventually<T>(within: Duration, what: &str, look: impl FnMut() -> Result<
         Ok((found, _)) => found,
         Err(seen) => panic!("not within {within:?}: {what}; last seen: {seen}"),
     }
+}
+
+/// Lets time pass. Tests and helpers run on threads of their own, never on a runtime's.
+#[expect(clippy::disallowed_methods, reason = "there is no worker to hold up")]
+pub fn pause(span: Duration) {
+    std::thread::sleep(span);
 }
