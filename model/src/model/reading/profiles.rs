@@ -35,12 +35,10 @@ const PERCONA_RUN: Profile = Profile { finishes: true, phases: &[("ready", Sense
 /// Runs to its end (operator-framework/api: pkg/operators/v1alpha1/installplan_types.go).
 const RUN: Profile = Profile { finishes: true, ..ORDINARY };
 
-/// The states of Gloo, by name or, as older versions write them, by number. `Pending` is what nothing refers to
-/// yet: it rests (solo-io/solo-apis: api/gloo/core/v1/status.proto).
-const GLOO: Profile = Profile {
-    phases: &[("0", Sense::Rest), ("pending", Sense::Rest), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)],
-    ..ORDINARY
-};
+/// The states of Gloo as older versions write them, by number; pending is what has not been validated yet
+/// (solo-io/solo-kit: api/v1/status.proto).
+const GLOO: Profile =
+    Profile { phases: &[("0", Sense::Motion), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)], ..ORDINARY };
 
 /// `Synced` only says that the last call worked; a managed resource that is not yet `Ready` may lack that condition
 /// (crossplane/crossplane: apis/core/v2/condition.go).
