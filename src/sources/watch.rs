@@ -136,6 +136,8 @@ pub(crate) struct Watcher<S> {
     once: bool,
     /// Whether streamed lists are worth trying.
     streams: bool,
+    /// Whether the API server has ever sent a bookmark, so that silence tells something.
+    bookmarks: bool,
     /// How often in a row a streamed list failed although the API server was there.
     stream_failures: u32,
     /// Failures in a row without anything that came.
@@ -151,6 +153,9 @@ const LISTS_AT_ONCE: usize = 8;
 const STREAM_FOR: Duration = Duration::from_secs(200);
 /// A stream that outlives what was asked for by this much is not a stream any more: half-open connections end here.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
+/// An API server that sends bookmarks sends one about every minute (`bookmarkFrequency` in its cacher): a stream without
+/// any line for so long is half-open.
+const SILENT_FOR: Duration = Duration::from_secs(110);
 /// When only one list is wanted, so many failures in a row mean that it will not be had.
 const ATTEMPTS_ONCE: u32 = 3;
 
@@ -183,6 +188,7 @@ impl<S: Sink> Watcher<S> {
             reporter,
             once,
             streams: true,
+            bookmarks: false,
             stream_failures: 0,
             attempts: 0,
             paces: Paces::new(),

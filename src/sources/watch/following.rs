@@ -41,14 +41,14 @@ impl<S: Sink> Watcher<S> {
         mut version: String,
         proven: Option<Instant>,
     ) -> Result<State, Closed> {
-        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue())).await {
+        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue(self.bookmarks))).await {
             Ok(Next::Line(line)) => line,
             Ok(Next::Silence) if proven.is_some() => {
                 self.works().await?;
                 return Ok(State::Following { stream, version, proven: None });
             }
             Ok(Next::Silence) => {
-                let failure = Failure::new(Cause::Timeout, "the stream went silent and did not end when it had to");
+                let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
                 return self.go_on_after(&failure, version, 0).await;
             }
             Ok(Next::End) => return self.ended(stream, version).await,
@@ -61,6 +61,7 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Added(object) | Event::Modified(object)) => self.sink.applied(object, &mut self.out),
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
             Ok(Event::Bookmark { version, .. }) => {
+                self.bookmarks = true;
                 self.sink.progressed(&version, &mut self.out);
                 Ok(version)
             }

@@ -65,6 +65,7 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
             Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
             Ok(Event::Bookmark { version, ends_list: true }) => {
+                self.bookmarks = true;
                 drop(permit);
                 return self.end_list(epoch, version, Some(stream)).await;
             }

@@ -8,7 +8,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
 use super::frames::Lines;
-use super::{STREAM_GRACE, Target};
+use super::{SILENT_FOR, STREAM_GRACE, Target};
 use crate::sources::cluster::{Cluster, JSON, METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
 
@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     body: Body,
     lines: Lines,
     opened: Instant,
+    /// When the last line came.
+    heard: Instant,
     lasts: Duration,
 }
 
@@ -52,14 +54,18 @@ impl Stream {
         };
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
         let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
-        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened: Instant::now(), lasts })
+        let opened = Instant::now();
+        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened, heard: opened, lasts })
     }
 
     /// The next line, or that there was none until `silent_at`.
     pub(crate) async fn next(&mut self, silent_at: Instant) -> Result<Next, Failure> {
         loop {
             match self.lines.next() {
-                Ok(Some(line)) => return Ok(Next::Line(line)),
+                Ok(Some(line)) => {
+                    self.heard = Instant::now();
+                    return Ok(Next::Line(line));
+                }
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
             }
@@ -78,9 +84,11 @@ impl Stream {
         }
     }
 
-    /// When the API server must have ended this stream, so that one that is still open is dead.
-    pub(crate) fn overdue(&self) -> Instant {
-        self.opened + self.lasts + STREAM_GRACE
+    /// When a stream that is still silent is dead: the API server must have ended it by then or, if it tells its version
+    /// once a minute, must have done so.
+    pub(crate) fn overdue(&self, tells_version: bool) -> Instant {
+        let end = self.opened + self.lasts + STREAM_GRACE;
+        if tells_version { end.min(self.heard + SILENT_FOR) } else { end }
     }
 
     /// For how long it has been open.

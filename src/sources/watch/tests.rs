@@ -327,12 +327,28 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_line_goes_on_where_it_was()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_is_noticed_when_the_stream_should_have_ended() {
-    let story = watch([listed([Piece::Silence])]).await;
-    assert_eq!(after_list(&story), ["failed: timeout"]);
+async fn a_half_open_connection_is_noticed_by_a_missing_bookmark() {
+    let story = watch([listed([pause(20), bookmark(12), Piece::Silence])]).await;
+    assert_eq!(after_list(&story), ["progressed to 12", "failed: timeout"]);
     let noticed = story.seen.last().map(|(at, _)| at.0);
-    assert_eq!(noticed, Some(210_000), "200 s were asked for, and 10 s are granted");
-    assert_eq!(story.script.asked()[1], "GET widgets watch from=10");
+    assert_eq!(noticed, Some(130_000), "bookmarks come every minute");
+    assert_eq!(story.script.asked()[1], "GET widgets watch from=12");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_bookmarks_a_half_open_connection_is_noticed_when_the_stream_should_have_ended() {
+    let story = watch([
+        refuse(400, "BadRequest"),
+        page(&[("a", 5)], 10, ""),
+        stream([event("MODIFIED", "a", 11), Piece::Silence]),
+    ])
+    .await;
+    assert_eq!(story.said().last().map(String::as_str), Some("failed: timeout"));
+    let noticed = story.script.waits()[2].as_secs();
+    assert!(
+        (160..=212).contains(&noticed),
+        "a stream is asked to last 150 s to 200 s, and 10 s are granted: {noticed}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
