@@ -26,6 +26,8 @@ mod discovery;
 mod faults;
 #[path = "live/healthy.rs"]
 mod healthy;
+#[path = "live/install.rs"]
+mod install;
 #[path = "live/itself.rs"]
 mod itself;
 #[path = "live/lossless.rs"]
@@ -78,6 +80,7 @@ fn trials() -> Vec<Trial> {
         check::trials(),
         recording::trials(),
         itself::trials(),
+        install::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()

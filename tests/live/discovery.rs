@@ -20,8 +20,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("discovery::rights_withdrawn_and_returned", rights_withdrawn_and_returned),
         test("discovery::definitions_come_and_go", definitions_come_and_go),
         test("discovery::status_without_subresource", status_without_subresource),
+        test("discovery::account_that_may_do_everything", account_that_may_do_everything),
+        test("discovery::token_rotated", token_rotated),
     ]
 }
+
+/// An account that may read definitions sees that one of the zoo is what it is, and most accounts may not read all.
+const TRUE_ANYWAY: [&str; 2] = ["PermissionMissing", "StatusSubresourceMissing"];
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -202,10 +207,8 @@ fn definitions_come_and_go() {
     thing(kube, group, "v1", namespace, "third");
     knows("third", 30);
     assert!(sidecar.object("Thing", namespace, "first").is_err(), "it went with its definition");
-    // The account may read all definitions, and one of the zoo is what it is.
-    let true_anyway = ["PermissionMissing", "StatusSubresourceMissing"];
     let others: Vec<_> =
-        sidecar.opened().into_iter().filter(|(code, _)| !true_anyway.contains(&code.as_str())).collect();
+        sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
@@ -224,6 +227,65 @@ fn status_without_subresource() {
     assert_eq!(finding.evidence("kind"), "NoSubresource");
     let others: Vec<_> = sidecar.opened().into_iter().filter(|(_, on)| !on.contains(name)).collect();
     assert!(others.is_empty(), "{others:?}");
+}
+
+/// Rights to everything say nothing about what the operator owns: that is told, with what could be meant.
+fn account_that_may_do_everything() {
+    let plane = bed();
+    let (kube, namespace) = (&plane.kube, "everything");
+    kube.namespace(namespace);
+    service_account(kube, namespace);
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+    let kubeconfig = plane.kubeconfig_of("everything.kubeconfig", &plane.url, namespace, ACCOUNT);
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
+    let soon = Duration::from_secs(20);
+    let (finding, _) = sidecar.expect_finding(soon, "PermissionExcess", "Permission", "*");
+    assert_eq!(finding.severity(), "info");
+    let (finding, _) = sidecar.expect_finding(soon, "SourceFailing", "Source", "discovery");
+    let detail = finding.evidence("detail").as_str().unwrap_or_default();
+    assert!(detail.contains("--watch") && detail.contains("zoo.loopwatch.dev/"), "{detail}");
+
+    let flags = ["--watch=zoo.loopwatch.dev/Widget", "--namespace=everything"];
+    let named = Sidecar::start(plane, "everything-named", &kubeconfig, &quick(), &flags);
+    named.wait_synced(1);
+    named.expect_finding(soon, "PermissionExcess", "Permission", "*");
+    let others: Vec<_> = named.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
+    assert!(others.iter().all(|(code, _)| code == "PermissionExcess"), "{others:?}");
+}
+
+/// A token is replaced in its file, as the kubelet does, and the old one is worth nothing any more.
+fn token_rotated() {
+    let plane = bed();
+    let namespace = "rotated";
+    plane.kube.namespace(namespace);
+    account_within(&plane.kube, namespace);
+    plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
+    let token = plane.directory().join("rotated.token");
+    std::fs::write(&token, plane.kube.token(namespace, ACCOUNT)).expect("our own folder");
+    let wire = Wire::to(plane.port);
+    let kubeconfig = plane.kubeconfig_of("rotated.kubeconfig", &wire.url(), namespace, ACCOUNT);
+    let text = std::fs::read_to_string(&kubeconfig).expect("our own file");
+    let mut config: Value = serde_json::from_str(&text).expect("our own file");
+    config["users"][0]["user"] = json!({"tokenFile": token});
+    std::fs::write(&kubeconfig, config.to_string()).expect("our own folder");
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+
+    // Another account under the same name: tokens of the first one are refused.
+    plane.kube.delete("v1", "ServiceAccount", namespace, ACCOUNT);
+    service_account(&plane.kube, namespace);
+    pause(Duration::from_secs(12)); // so long the API server remembers which tokens were good
+    wire.cut();
+    let source = "watch/widgets.zoo.loopwatch.dev/rotated";
+    let (finding, _) = sidecar.expect_finding(Duration::from_secs(40), "SourceFailing", "Source", source);
+    assert_eq!(finding.evidence("cause"), "unauthorized", "{finding}");
+    std::fs::write(&token, plane.kube.token(namespace, ACCOUNT)).expect("our own folder");
+    // The file is read again about once a minute, and failures are up to half a minute apart.
+    sidecar.expect_cleared(Duration::from_secs(120), "SourceFailing", "Source", source);
+    plane.kube.zoo("Widget", namespace, "two", json!({"suspend": true}));
+    sidecar.expect(Duration::from_secs(10), "what happens is seen", || sidecar.object("Widget", namespace, "two"));
 }
 
 /// The zoo operator's account and rights in one namespace, as a tenant has them.

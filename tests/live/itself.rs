@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use libtest_mimic::Trial;
+use loopwatch_model::time::Timestamp;
 use serde_json::json;
 
 use crate::bed::{bed, test};
+use crate::case::Case;
 use crate::testbed::http;
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, program};
+use crate::testbed::sidecar::{Finding, Sidecar, program, quick};
 use crate::testbed::wire::Wire;
 
 /// All of them.
@@ -20,6 +22,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("itself::unusable_kubeconfig", unusable_kubeconfig),
         test("itself::usage_of_other_commands", usage_of_other_commands),
         test("itself::stops_when_told", stops_when_told),
+        test("itself::restart_forgets_nothing", restart_forgets_nothing),
+        test("itself::bounds_hold", bounds_hold),
     ]
 }
 
@@ -137,4 +141,53 @@ fn stops_when_told() {
     sidecar.wait_synced(10);
     let status = sidecar.process.stop(Duration::from_secs(8));
     assert_eq!(status.code(), Some(0), "{}", sidecar.process.program.log_tail(10));
+}
+
+/// A restart neither forgets since when something is wrong, nor counts it twice.
+fn restart_forgets_nothing() {
+    let mut case = Case::new("restart", &quick());
+    case.make("Widget", "target");
+    case.operator.fault("Overdue?kind=Widget&namespace=restart&name=target");
+    case.resize("Widget", "target", 7);
+    let (before, _) = case.sidecar.expect_finding(SOON, "Overdue", "Widget", "target");
+    let late = "loopwatch_obligations_total{group=\"zoo.loopwatch.dev\",kind=\"Widget\",\
+        target_namespace=\"restart\",outcome=\"late\"}";
+    assert_eq!(case.sidecar.metric(late), Ok(1.0));
+
+    case.sidecar.process.kill();
+    case.sidecar.start_again();
+    let (after, found) = case.sidecar.expect_finding(Duration::from_secs(10), "Overdue", "Widget", "target");
+    let since = |finding: &Finding| finding.0["since"].as_str().and_then(Timestamp::parse).expect("a time").0;
+    let moved = since(&after) - since(&before);
+    assert!(
+        moved.abs() <= 2_000,
+        "from {} to {}: server times have whole seconds",
+        before.0["since"],
+        after.0["since"]
+    );
+    assert_eq!(case.sidecar.metric(late), Ok(0.0), "counted before the restart, and counters begin at 0");
+    eprintln!(
+        "itself: after a restart, what was wrong is known again in {:.1} s, since then as before",
+        found.as_secs_f64()
+    );
+    case.operator.cure("Overdue");
+    case.sidecar.expect_cleared(SOON, "Overdue", "Widget", "target");
+}
+
+/// More objects than fit: what does not is counted and told, and the process lives.
+fn bounds_hold() {
+    let plane = bed();
+    let name = "bounds";
+    plane.kube.namespace(name);
+    for index in 0..30 {
+        plane.kube.zoo("Statusless", name, &format!("object-{index}"), json!({"suspend": true}));
+    }
+    let kubeconfig = plane.kubeconfig_of("bounds.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings = json!({"limits": {"objects": 10}});
+    let flags = ["--namespace=bounds", "--watch=zoo.loopwatch.dev/Statusless"];
+    let mut sidecar = Sidecar::start(plane, name, &kubeconfig, &settings, &flags);
+    sidecar.expect_finding(SOON, "LimitReached", "Limit", "objects");
+    assert!(sidecar.metric("loopwatch_dropped_total{limit=\"objects\"}").is_ok_and(|dropped| dropped >= 20.0));
+    assert!(sidecar.objects("").is_ok_and(|objects| objects.len() <= 10));
+    sidecar.process.assert_running();
 }

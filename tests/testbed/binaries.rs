@@ -57,7 +57,7 @@ const KUBERNETES_PARTS: [Built; 3] = [
         takes: "20 seconds",
     },
 ];
-const OTHER_PARTS: [Built; 2] = [
+const OTHER_PARTS: [Built; 3] = [
     Built { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "a minute" },
     Built {
         name: "kwok",
@@ -65,6 +65,13 @@ const OTHER_PARTS: [Built; 2] = [
         package: "sigs.k8s.io/kwok/cmd/kwok",
         ldflags: "-s -w",
         takes: "two minutes",
+    },
+    Built {
+        name: "kustomize",
+        module: "kustomize",
+        package: "sigs.k8s.io/kustomize/kustomize/v5",
+        ldflags: "-s -w",
+        takes: "half a minute",
     },
 ];
 
@@ -76,6 +83,7 @@ pub struct Binaries {
     pub controller_manager: PathBuf,
     pub scheduler: PathBuf,
     pub kwok: PathBuf,
+    pub kustomize: PathBuf,
     pub widget_operator: PathBuf,
 }
 
@@ -106,9 +114,9 @@ pub fn find() -> Result<Binaries, Missing> {
             .map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
     });
     let [kubernetes, others]: [Result<Vec<PathBuf>, Missing>; 2] = lanes;
-    let ([apiserver, controller_manager, scheduler], [etcd, kwok, widget_operator]) =
+    let ([apiserver, controller_manager, scheduler], [etcd, kwok, kustomize, widget_operator]) =
         (exactly(kubernetes?), exactly(others?));
-    Ok(Binaries { etcd, apiserver, controller_manager, scheduler, kwok, widget_operator })
+    Ok(Binaries { etcd, apiserver, controller_manager, scheduler, kwok, kustomize, widget_operator })
 }
 
 fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {

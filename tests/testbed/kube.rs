@@ -173,6 +173,12 @@ impl Kube {
     }
 }
 
+/// The objects in a YAML text.
+pub fn documents(text: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error} in:\n{text}"));
+    all.into_iter().filter(|document| document["kind"].is_string()).collect()
+}
+
 /// The path of an object, or of all with an empty name.
 pub fn path(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     let base = if api.contains('/') { format!("/apis/{api}") } else { format!("/api/{api}") };

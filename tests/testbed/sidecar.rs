@@ -76,11 +76,21 @@ impl Sidecar {
             .args(flags)
             .start();
         let mut sidecar = Self { process, port };
-        eventually(Duration::from_secs(20), "loopwatch serves /livez", || {
-            sidecar.process.assert_running();
-            http::get(sidecar.port, "/livez")
-        });
+        sidecar.wait_serving();
         sidecar
+    }
+
+    /// Starts it anew after its end, with the same flags.
+    pub fn start_again(&mut self) {
+        self.process = self.process.program.start();
+        self.wait_serving();
+    }
+
+    fn wait_serving(&mut self) {
+        eventually(Duration::from_secs(20), "loopwatch serves /livez", || {
+            self.process.assert_running();
+            http::get(self.port, "/livez")
+        });
     }
 
     /// Waits until every watch has listed what there is, and at least `kinds` kinds are watched.
