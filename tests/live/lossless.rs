@@ -26,8 +26,8 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
 const NAME: &str = "churn";
 const KINDS: [&str; 2] = ["Widget", "Statusless"];
 /// Objects of each kind.
-const OBJECTS: usize = 200;
-const CUT_EVERY: Duration = Duration::from_millis(1500);
+const OBJECTS: usize = 400;
+const CUT_EVERY: Duration = Duration::from_millis(800);
 
 fn churn_with_cuts() {
     let plane = bed();
