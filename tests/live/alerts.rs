@@ -8,8 +8,9 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test_with};
-use crate::case::Case;
+use crate::case::{Case, TWIN};
 use crate::testbed::guard::{Process, Program};
+use crate::testbed::kube::ZOO;
 use crate::testbed::sidecar::quick;
 use crate::testbed::wait::eventually;
 use crate::testbed::webhook::Webhook;
@@ -64,6 +65,19 @@ fn fire_and_clear() {
     let posted = wait_posted(&webhook, "firing", "LoopwatchOverdue");
     assert_eq!(posted["labels"], *labels, "what the webhook got is what Prometheus has");
 
+    // A second cause is a second alert; and what is deleted in good order is none.
+    case.operator.fault("FinalizerStuck?kind=PhaseOnly&namespace=alerted");
+    for kind in ["PhaseOnly", "MapConditions"] {
+        case.kube.delete(ZOO, kind, "alerted", TWIN);
+    }
+    wait_posted(&webhook, "firing", "LoopwatchFinalizerStuck");
+    let (queries, empty) = prometheus.ask_panels();
+    // Nobody elects a leader here, and nothing is hidden from loopwatch.
+    let no_data = ["Leader election", "Failures of sources", "Missing rights"];
+    assert!(empty.iter().all(|title| no_data.contains(&title.as_str())), "panels without data: {empty:?}");
+    eprintln!("alerts: {queries} queries of the dashboard answer, all but {} with data", empty.len());
+
+    case.operator.cure("FinalizerStuck");
     case.operator.cure("Overdue");
     let cured = Instant::now();
     eventually(Duration::from_secs(40), "nothing fires any more", || {
@@ -72,9 +86,11 @@ fn fire_and_clear() {
     });
     let cleared = cured.elapsed();
     wait_posted(&webhook, "resolved", "LoopwatchOverdue");
+    wait_posted(&webhook, "resolved", "LoopwatchFinalizerStuck");
     // One cause, one alert: what it explains was never sent, and nothing else either.
     let names: Vec<_> = all_posted(&webhook).iter().map(|alert| alert["labels"]["alertname"].clone()).collect();
-    assert!(names.iter().all(|name| name == "LoopwatchOverdue"), "{names:?}");
+    let two = ["LoopwatchOverdue", "LoopwatchFinalizerStuck"];
+    assert!(names.iter().all(|name| two.iter().any(|known| name == known)), "{names:?}");
     prometheus.expect_rules_work();
     eprintln!(
         "alerts: Overdue fired in Prometheus {:.1} s after the change ({} s of it the deadline) and cleared {:.1} s after the cure",
@@ -157,6 +173,47 @@ impl Prometheus {
                 .collect();
             if bad.is_empty() && !rules.is_empty() { Ok(()) } else { Err(format!("{} rules, {bad:?}", rules.len())) }
         });
+    }
+
+    /// Asks every query of the bundled dashboards: how many there are, and the panels of those without data.
+    fn ask_panels(&self) -> (usize, Vec<String>) {
+        let bundled = std::fs::read_dir(repository("dashboards")).expect("the bundled dashboards");
+        let files = bundled.filter_map(Result::ok).map(|entry| entry.path());
+        let (mut answered, mut empty) = (0, Vec::new());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
+            let text = std::fs::read_to_string(&file).expect("a bundled file");
+            let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+            let mut panels = Vec::new();
+            collect_panels(&dashboard["panels"], &mut panels);
+            for (title, query) in panels {
+                let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&query)));
+                let answer = answer.unwrap_or_else(|error| panic!("{title}: {query}: {error}"));
+                let result = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+                answered += 1;
+                if result.is_empty() {
+                    empty.push(title);
+                }
+            }
+        }
+        (answered, empty)
+    }
+}
+
+/// Titles and queries, with the variables as they are when a dashboard is opened.
+fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
+    for panel in panels.as_array().into_iter().flatten() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let mut query = target["expr"].as_str().unwrap_or_default().to_owned();
+            for (variable, value) in [("$__rate_interval", "30s"), ("$target_namespace", ".*"), ("$namespace", ".*")] {
+                query = query.replace(variable, value);
+            }
+            for (variable, value) in [("$cluster", ".*"), ("$job", ".+"), ("$kind", ".*")] {
+                query = query.replace(variable, value);
+            }
+            assert!(!query.contains('$'), "an unknown variable: {query}");
+            into.push((panel["title"].as_str().unwrap_or_default().to_owned(), query));
+        }
+        collect_panels(&panel["panels"], into);
     }
 }
 

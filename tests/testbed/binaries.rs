@@ -220,7 +220,7 @@ fn go_build(
     flags: &[&OsStr],
     package: &str,
 ) -> Result<(), Missing> {
-    let help = "install Go 1.25 or later, or put etcd and kube-apiserver where KUBEBUILDER_ASSETS says";
+    let help = "install Go 1.25 or later (https://go.dev/dl)";
     eprintln!("test bed: building {name} once, which takes {takes} on two cores");
     let began = Instant::now();
     let mut command = Command::new("go");

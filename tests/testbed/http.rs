@@ -47,3 +47,9 @@ pub fn get(port: u16, path: &str) -> Result<String, String> {
         Answer { status, body, .. } => Err(format!("GET {path}: {status} {body}")),
     }
 }
+
+/// A text as part of a query.
+pub fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
