@@ -6,6 +6,7 @@ use std::time::Duration;
 use loopwatch_model::finding::{Change, News};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -39,12 +40,13 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// The model, shared between the one task that changes it and the exporters that look at it.
 pub type SharedModel = Arc<Mutex<Model>>;
 
-/// A runtime for the program: two workers suffice for what is mostly waiting, and more would cost memory.
+/// A runtime for the program: one thread. There is less than one core of work, even while 50,000 objects are listed; a
+/// second worker would be woken for every object that arrives, which costs more than to read it.
 ///
 /// # Errors
 /// When the system refuses threads.
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).max_blocking_threads(4).enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
 /// Watches, judges and exports until told to stop. Never returns for any other reason.
@@ -60,12 +62,14 @@ pub async fn run(config: Config, problems: Vec<String>) {
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), object_series, expose_ui);
+    let waiting = exporter.own().channel_depth.clone();
     let listen = listen.unwrap_or_else(default_listen);
     let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
     tell_problems(&feed, problems).await;
 
     let (ask, questions) = tokio::sync::mpsc::channel(64);
-    let pump = tokio::spawn(pump(observations, model.clone(), None, move |probe| ask.try_send(probe).is_ok()));
+    let ask = move |probe| ask.try_send(probe).is_ok();
+    let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
     let options = Options { watch, namespaces, max_watches, ..Options::new(hash_key()) };
     let sources = tokio::spawn(watch_cluster(access, options, feed, questions, stop.clone()));
 
@@ -101,11 +105,12 @@ pub enum Ended {
 }
 
 /// Takes observations into the model until nobody sends any more, lets timers fire when they are due, and passes on
-/// what the model wants to know. Gives back the recording when there is one.
+/// what the model wants to know. `waiting` says how many had to wait. Gives back the recording when there is one.
 pub async fn pump(
     mut observations: Observations,
     model: SharedModel,
     mut tap: Option<Tap>,
+    waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
 ) -> (Option<Tap>, Ended) {
     let clock = SystemClock::new();
@@ -120,6 +125,7 @@ pub async fn pump(
             },
             () = timer => batch.push((clock.wall(), Observation::Tick)),
         }
+        waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
         if let Some(tap) = tap.as_mut()
             && let Err(error) = batch.iter().try_for_each(|(at, observation)| tap.writer.write(*at, observation))
         {

@@ -34,6 +34,8 @@ mod itself;
 mod lossless;
 #[path = "live/path.rs"]
 mod path;
+#[path = "live/recorder.rs"]
+mod recorder;
 #[path = "live/recording.rs"]
 mod recording;
 #[path = "live/table.rs"]

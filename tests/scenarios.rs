@@ -1,6 +1,6 @@
 //! Recordings of real runs on a real cluster, replayed: what they show must not change unnoticed.
 //!
-//! Each `tests/scenarios/NAME.jsonl` has beside it what `loopwatch replay` says of it: `.txt` (the story and the report),
+//! Each `tests/scenarios/NAME.jsonl[.gz]` has beside it what `loopwatch replay` says of it: `.txt` (the story and the report),
 //! `.json` and `.prom`. `UPDATE=1 cargo test --test scenarios` rewrites them; read the diff.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,9 @@ fn scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let entries = std::fs::read_dir(folder).expect("the scenarios");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+    let is_recording =
+        |file: &PathBuf| file.to_string_lossy().ends_with(".jsonl") || file.to_string_lossy().ends_with(".jsonl.gz");
+    files.retain(is_recording);
     files.sort();
     assert!(!files.is_empty(), "no scenario to replay");
     files
@@ -63,7 +65,7 @@ fn own_families() -> BTreeSet<String> {
 }
 
 fn compare(file: &Path, extension: &str, actual: &str) {
-    let golden = file.with_extension(extension);
+    let golden = file.with_extension("").with_extension(extension); // NAME.jsonl.gz, too
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&golden, actual).expect("written");
     }

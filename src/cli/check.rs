@@ -11,6 +11,7 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::snapshot::{Cursor, ObjectRow};
 use loopwatch_model::time::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::{CANNOT_LOOK, FINE, FOUND};
 use crate::app;
@@ -102,7 +103,7 @@ async fn look(config: Config, timeout: Duration) -> anyhow::Result<Model> {
     let model = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel();
     let handle = Supervisor::start(cluster, options, feed);
-    let pump = tokio::spawn(app::pump(observations, model.clone(), None, |_| false));
+    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false));
     if tokio::time::timeout(timeout, wait_and_tell(&handle)).await.is_err() {
         super::complain(&format!(
             "gave up after {timeout:?}; what was not listed by then is missing (--timeout, --watch)"

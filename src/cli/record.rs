@@ -9,6 +9,7 @@ use clap::Args;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::time::Span;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::FINE;
@@ -103,8 +104,9 @@ async fn record_segment(
     let handle = Supervisor::start(server.clone(), options, feed);
     let tap = Tap { writer, max_bytes: segment.max_bytes };
     let (asked, mut questions) = tokio::sync::mpsc::channel(64);
-    let mut pump =
-        tokio::spawn(app::pump(observations, model.clone(), Some(tap), move |probe| asked.try_send(probe).is_ok()));
+    let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(tap), Gauge::default(), move |probe| {
+        asked.try_send(probe).is_ok()
+    }));
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),

@@ -50,6 +50,12 @@ impl Exporter {
         Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
     }
 
+    /// Our own metrics, for those who count.
+    #[must_use]
+    pub fn own(&self) -> &SelfMetrics {
+        &self.metrics
+    }
+
     /// Begins an exposition of what the model shows now.
     #[must_use]
     pub fn render(&self, format: Format) -> Render {

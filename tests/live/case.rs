@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::bed::bed;
+use crate::recorder::Recorder;
 use crate::table::{self, Row};
 use crate::testbed::kube::{Kube, ZOO_KINDS};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
@@ -19,6 +20,8 @@ pub(crate) const TWIN: &str = "twin";
 
 /// One test's world.
 pub(crate) struct Case {
+    /// The first field, for it shall not see the others go.
+    _recorder: Option<Recorder>,
     pub(crate) namespace: String,
     pub(crate) kube: Kube,
     pub(crate) operator: Operator,
@@ -68,7 +71,8 @@ impl Case {
         let scope = format!("--namespace={name}");
         let sidecar = Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, settings, &[&scope]);
         sidecar.wait_synced(ZOO_KINDS.len());
-        Self { namespace: name.to_owned(), kube, operator, sidecar }
+        let _recorder = Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig);
+        Self { _recorder, namespace: name.to_owned(), kube, operator, sidecar }
     }
 
     /// Makes an object and waits until loopwatch, too, takes it for done, and for good (the threshold `settle`).

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::bed::{bed, test};
 use crate::compare::{expect_audited, expect_equal};
+use crate::recorder::Recorder;
 use crate::testbed::kube::{Kube, ZOO, ZOO_KINDS};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use crate::testbed::sidecar::{Sidecar, quick_but};
@@ -55,6 +56,7 @@ fn busy_operator() {
     let kubeconfig = plane.kubeconfig_of("busy.loopwatch.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
     let sidecar = Sidecar::start(plane, "busy.loopwatch", &kubeconfig, &thresholds(), &["--namespace=busy"]);
     sidecar.wait_synced(ZOO_KINDS.len());
+    let recorder = Recorder::for_scenario("busy.loopwatch", namespace, &kubeconfig);
 
     let mut users = Users::new(&plane.kube, namespace);
     // What happens to the operator and to the wire while the users are busy, one after the other.
@@ -93,6 +95,7 @@ fn busy_operator() {
         if restless.is_empty() { Ok(()) } else { Err(format!("{} do not: {}", restless.len(), restless[0])) }
     });
     let lag = expect_audited(&sidecar);
+    drop(recorder);
     let found: Vec<_> =
         sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
     eprintln!(

@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use crate::bed::{bed, test};
 use crate::case::Case;
+use crate::recorder::Recorder;
 use crate::testbed::kube::ZOO;
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{program, quick};
-use crate::testbed::wait::{eventually, pause};
+use crate::testbed::wait::pause;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -23,19 +24,7 @@ fn replay_finds_the_same() {
     let case = Case::new("recorded", &quick());
     let file = plane.directory().join("recorded.jsonl.gz");
     let account = plane.kubeconfig_of("recorded.account.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let config = plane.directory().join("recorded.loopwatch.config.yaml");
-    let mut recorder = program("recorder", plane)
-        .arg("record")
-        .arg(format!("--output={}", file.display()))
-        .arg(format!("--kubeconfig={}", account.display()))
-        .arg(format!("--config={}", config.display()))
-        .args(["--namespace=recorded"])
-        .start();
-    eventually(Duration::from_secs(20), "the recording begins", || {
-        recorder.assert_running();
-        file.exists().then_some(()).ok_or("there is no file".to_owned())
-    });
-    pause(Duration::from_secs(3)); // its first lists
+    let recorder = Recorder::start("recorded.loopwatch", "recorded", &account, &file);
 
     for kind in ["Widget", "PhaseOnly"] {
         case.make(kind, "target");
@@ -48,8 +37,7 @@ fn replay_finds_the_same() {
     case.sidecar.expect_finding(Duration::from_secs(20), "FinalizerStuck", "PhaseOnly", "target");
     pause(Duration::from_secs(1));
     let live = of(case.sidecar.findings().unwrap_or_default().into_iter().map(|finding| finding.0));
-    let status = recorder.stop(Duration::from_secs(10));
-    assert_eq!(status.code(), Some(0), "{}", recorder.program.log_tail(20));
+    recorder.finish();
 
     let output = program("replay", plane).arg("replay").arg(&file).args(["-o", "json"]).run();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -75,6 +75,15 @@ const OTHER_PARTS: [Built; 3] = [
     },
 ];
 
+/// What benchmarks compare with; tests have no use for it.
+const KUBE_STATE_METRICS: Built = Built {
+    name: "kube-state-metrics",
+    module: "kube-state-metrics",
+    package: "k8s.io/kube-state-metrics/v2",
+    ldflags: "-s -w",
+    takes: "two minutes",
+};
+
 /// Paths of all programs.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -117,6 +126,14 @@ pub fn find() -> Result<Binaries, Missing> {
     let ([apiserver, controller_manager, scheduler], [etcd, kwok, kustomize, widget_operator]) =
         (exactly(kubernetes?), exactly(others?));
     Ok(Binaries { etcd, apiserver, controller_manager, scheduler, kwok, kustomize, widget_operator })
+}
+
+/// Finds or builds kube-state-metrics.
+///
+/// # Errors
+/// As [`find`].
+pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
+    KUBE_STATE_METRICS.find(&cache()?)
 }
 
 fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {

@@ -133,15 +133,17 @@ impl ControlPlane {
 
     /// Forgets all history in etcd, so that a watch from an older version ends in 410.
     pub fn compact(&self) {
-        let ask = |path: &str, body: Value| -> Value {
-            let answer = http::request("POST", self.etcd_port, path, &[], &body.to_string());
-            let answer = answer.unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-            serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
-        };
-        let now = ask("/v3/kv/range", json!({"key": "AA=="}));
+        let now = self.etcd("/v3/kv/range", &json!({"key": "AA=="}));
         let revision = now["header"]["revision"].clone();
-        ask("/v3/kv/compaction", json!({"revision": revision, "physical": true}));
+        self.etcd("/v3/kv/compaction", &json!({"revision": revision, "physical": true}));
+    }
+
+    /// Asks etcd itself, through its JSON gateway.
+    pub fn etcd(&self, path: &str, body: &Value) -> Value {
+        let answer = http::request("POST", self.etcd_port, path, &[], &body.to_string());
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// A kubeconfig with the token of a service account, for this API server or a proxy before it.

@@ -16,7 +16,10 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
         return;
     }
     page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2><div class=\"kinds\">");
-    for kind in &snapshot.kinds {
+    // What the operator promises comes first; kinds without objects have little to say.
+    let mut kinds: Vec<_> = snapshot.kinds.iter().collect();
+    kinds.sort_by_key(|kind| (kind.states().iter().all(|count| *count == 0), kind.role == Role::Child));
+    for kind in kinds {
         kind_card(page, snapshot, kind);
     }
     page.push_str("</div></section>");

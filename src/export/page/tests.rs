@@ -1,13 +1,5 @@
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow};
-
 use super::*;
-use crate::export::exporter::{Exporter, Options};
 use crate::export::sample::{empty, healthy, sample};
-use crate::export::view::{Filter, View};
-use crate::telemetry::SelfMetrics;
 
 #[test]
 fn the_page_says_everything_without_a_script() {
@@ -78,46 +70,4 @@ fn numbers_have_their_thousands_apart() {
     for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
         assert_eq!(Number(number).to_string(), text);
     }
-}
-
-/// Shows one sample after the other, so that the script has something to carry over.
-struct Moving(std::sync::atomic::AtomicUsize);
-
-impl View for Moving {
-    fn snapshot(&self) -> Snapshot {
-        let turn = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut snapshot = [sample, healthy, empty, sample][turn % 4]().snapshot;
-        snapshot.at.0 += turn as i64 * 1000;
-        if turn % 4 == 3 {
-            snapshot.findings.reverse();
-            snapshot.troubled.remove(1);
-        }
-        snapshot
-    }
-
-    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        None
-    }
-
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        (Vec::new(), None)
-    }
-}
-
-/// For looking at it: `cargo test --lib serve_the_sample -- --ignored`, with `SAMPLE=empty`, `healthy` or `moving`, until
-/// it is killed.
-#[tokio::test]
-#[ignore = "runs until it is stopped"]
-async fn serve_the_sample() {
-    let view: Arc<dyn View> = match std::env::var("SAMPLE").as_deref() {
-        Ok("empty") => Arc::new(empty()),
-        Ok("healthy") => Arc::new(healthy()),
-        Ok("moving") => Arc::new(Moving(0.into())),
-        _ => Arc::new(sample()),
-    };
-    let exporter = Arc::new(Exporter::of(view, Arc::new(SelfMetrics::new()), Options::default()));
-    let address: SocketAddr =
-        std::env::var("LISTEN").unwrap_or("127.0.0.1:9917".to_owned()).parse().expect("an address");
-    let listener = crate::export::http::bind(address).await.expect("a free port");
-    crate::export::http::serve(listener, exporter, std::future::pending()).await;
 }

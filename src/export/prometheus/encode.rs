@@ -22,6 +22,8 @@ pub enum Format {
 pub(super) struct Samples<'a> {
     out: &'a mut String,
     metric: &'static Metric,
+    /// What stands before each value of a label: most of what is written, so it is put together once.
+    openers: Vec<String>,
     format: Format,
     headed: &'a mut bool,
 }
@@ -57,7 +59,9 @@ impl Format {
 impl<'a> Samples<'a> {
     /// Samples of `family`; `headed` says whether its heading has been written, across several calls.
     pub(super) fn new(out: &'a mut String, family: Family, format: Format, headed: &'a mut bool) -> Self {
-        Self { out, metric: family.metric(), format, headed }
+        let metric = family.metric();
+        let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
+        Self { out, metric, openers: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
     }
 
     /// Writes one sample; `labels` are values in the order of the catalog.
@@ -89,23 +93,15 @@ impl<'a> Samples<'a> {
 
     fn labels(&mut self, values: &[&str], bound: Option<f64>) {
         debug_assert_eq!(values.len(), self.metric.labels.len(), "{}: labels as in the catalog", self.metric.name);
-        let mut before = '{';
-        for (name, value) in self.metric.labels.iter().zip(values) {
-            self.out.push(before);
-            self.out.push_str(name);
-            self.out.push_str("=\"");
+        for (opener, value) in self.openers.iter().zip(values) {
+            self.out.push_str(opener);
             escape_into(self.out, value);
-            self.out.push('"');
-            before = ',';
         }
         if let Some(bound) = bound {
-            self.out.push(before);
-            self.out.push_str("le=\"");
+            self.out.push_str(if values.is_empty() { "{le=\"" } else { "\",le=\"" });
             bound_into(self.out, bound);
-            self.out.push('"');
-            before = ',';
         }
-        self.out.push_str(if before == '{' { " " } else { "} " });
+        self.out.push_str(if values.is_empty() && bound.is_none() { " " } else { "\"} " });
     }
 
     fn head(&mut self) {
@@ -213,7 +209,7 @@ fn digits_into(out: &mut String, mut number: u64, least: usize) {
         digits[start] = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    out.extend(digits[start..].iter().map(|digit| char::from(*digit)));
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // they are ASCII
 }
 
 impl From<u64> for Number {

@@ -5,15 +5,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{ObjectRow, ObjectState};
 use proptest::prelude::*;
 
 use super::render::ObjectSeries;
 use super::{Format, Render};
 use crate::export::catalog::{CATALOG, Kind};
 use crate::export::golden;
-use crate::export::sample::{Sample, empty, now, sample};
-use crate::export::view::{Filter, View};
+use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
 
 fn render(view: Sample, format: Format, objects: ObjectSeries, limit: usize) -> String {
@@ -138,67 +137,6 @@ fn families_stand_together_in_the_order_of_the_catalog() {
     assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
     let counters = CATALOG.iter().filter(|metric| metric.kind == Kind::Counter).count();
     assert!(counters > 5);
-}
-
-/// A hundred thousand objects without a store: what is measured is the encoder.
-struct Fleet(Vec<String>, [(Arc<str>, &'static str); 3]);
-
-impl View for Fleet {
-    fn snapshot(&self) -> Snapshot {
-        sample().snapshot
-    }
-
-    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        let (to, now) = ((cursor.0 as usize + limit).min(self.0.len()), now());
-        for name in &self.0[cursor.0 as usize..to] {
-            show(ObjectRef {
-                group: "db.example.io",
-                kind: "Database",
-                namespace: "team-a",
-                name,
-                state: ObjectState::Converged,
-                reason: "ready_true",
-                since: now,
-                generation: 7,
-                observed_generation: Some(7),
-                created: Some(now),
-                terminating_since: None,
-                phase: "Running",
-                conditions: &self.1,
-                finalizers: 1,
-            });
-        }
-        (to < self.0.len()).then_some(Cursor(to as u32))
-    }
-
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        (Vec::new(), None)
-    }
-}
-
-/// `CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test --lib speed_of -- --ignored --nocapture`
-#[test]
-#[ignore = "measures"]
-fn speed_of_the_encoder() {
-    let names = (0..100_000).map(|index| format!("database-{index:06}")).collect();
-    let conditions = [("Ready".into(), "true"), ("Progressing".into(), "false"), ("Degraded".into(), "false")];
-    let (view, metrics) = (Arc::new(Fleet(names, conditions)), Arc::new(SelfMetrics::new()));
-    let dropped = AtomicU64::new(0);
-    let new = || Render::new(view.clone(), metrics.clone(), Format::OpenMetrics, ObjectSeries::All, 500, &dropped);
-    let lines = new().into_text().lines().count();
-    for _ in 0..5 {
-        let began = std::time::Instant::now();
-        let (mut render, mut bytes, mut longest) = (new(), 0, std::time::Duration::ZERO);
-        loop {
-            let step = std::time::Instant::now();
-            let Some(chunk) = render.next_chunk() else { break };
-            longest = longest.max(step.elapsed());
-            bytes += chunk.len();
-        }
-        let took = began.elapsed();
-        let each = took.as_nanos() / lines as u128;
-        println!("{lines} lines, {bytes} bytes in {took:?}: {each} ns each, longest chunk {longest:?}");
-    }
 }
 
 /// Any text that can come from an API server or an attacker; also quotes, line ends and what looks like bad UTF-8.

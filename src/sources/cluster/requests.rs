@@ -111,14 +111,19 @@ impl Cluster {
     }
 }
 
-/// The next piece of a body; `None` at its end.
-pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Option<Bytes>, Failure> {
+/// The next piece of a body; `None` at its end. `within` may be left out by those who do not wait.
+pub(crate) async fn next_chunk(body: &mut Body, within: Option<Duration>) -> Result<Option<Bytes>, Failure> {
     loop {
-        match timeout(within, body.frame()).await {
-            Err(_) => return Err(Failure::timeout("reading the answer", within)),
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(error))) => return Err(Failure::client(&error)),
-            Ok(Some(Ok(frame))) => {
+        let frame = match within {
+            None => body.frame().await,
+            Some(within) => {
+                timeout(within, body.frame()).await.map_err(|_| Failure::timeout("reading the answer", within))?
+            }
+        };
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(Failure::client(&error)),
+            Some(Ok(frame)) => {
                 // Trailers say nothing here.
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -130,7 +135,7 @@ pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Opti
 
 async fn collect(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
+    while let Some(chunk) = next_chunk(body, Some(ANSWER_WITHIN)).await? {
         if bytes.len() + chunk.len() > limit {
             return Err(Failure::new(Cause::TooLarge, format!("the answer is larger than {limit} bytes")));
         }

@@ -13,6 +13,8 @@ use crate::sources::feed::Closed;
 
 /// A refusal comes at once, also inside a stream: after so long without one, the stream works.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
+/// Changes that are read together: a fifth of the half second within which all shall be known.
+const GATHER: Duration = Duration::from_millis(100);
 /// A stream that lasted so long was a good one: the next failure is a new one.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// So often the API server may refuse a version before everything is listed again: after a restored backup it waits
@@ -41,7 +43,7 @@ impl<S: Sink> Watcher<S> {
         mut version: String,
         proven: Option<Instant>,
     ) -> Result<State, Closed> {
-        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue(self.bookmarks))).await {
+        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
             Ok(Next::Line(line)) => line,
             Ok(Next::Silence) if proven.is_some() => {
                 self.works().await?;

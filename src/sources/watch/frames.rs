@@ -56,7 +56,7 @@ impl Lines {
     /// The next whole line without its end; `None` when more has to be pushed first. Empty lines are skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         loop {
-            let Some(end) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') else {
+            let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
                 shrink(&mut self.buffer);
                 return if self.scanned > self.limit { Err(TooLarge(self.limit)) } else { Ok(None) };

@@ -17,6 +17,8 @@ use crate::sources::feed::Closed;
 
 /// So long after the last object, a streamed list that does not end is taken for a watch that ignored the request.
 const LIST_IDLE: Duration = Duration::from_secs(10);
+/// Objects that are read together: a few dozen, which the connection can hold.
+const GATHER: Duration = Duration::from_millis(5);
 /// After so many failures in a row that are not the connection's, lists are read by pages.
 const STREAM_FAILURES: u32 = 2;
 
@@ -45,7 +47,7 @@ impl<S: Sink> Watcher<S> {
         mut give_up: Instant,
         permit: OwnedSemaphorePermit,
     ) -> Result<State, Closed> {
-        let line = match stream.next(give_up).await {
+        let line = match stream.next(give_up, GATHER).await {
             Ok(Next::Line(line)) => line,
             // Ignored, or longer than one stream lasts: pages end in any case.
             Ok(Next::Silence | Next::End) => {

@@ -1,8 +1,11 @@
 //! One open watch stream.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
@@ -19,6 +22,8 @@ pub(crate) struct Stream {
     opened: Instant,
     /// When the last line came.
     heard: Instant,
+    /// When what is being read began to come.
+    woken: Instant,
     lasts: Duration,
 }
 
@@ -31,6 +36,9 @@ pub(crate) enum Next {
     /// The API server ended the stream.
     End,
 }
+
+/// How often the connection is given a turn to hand over what it has read already.
+const ASKED: usize = 2;
 
 /// No object is larger: etcd refuses requests over 1.5 MiB, and no API server is known to be set above 8.
 const LARGEST_LINE: usize = 8 << 20;
@@ -55,11 +63,12 @@ impl Stream {
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
         let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
-        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened, heard: opened, lasts })
+        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
     }
 
-    /// The next line, or that there was none until `silent_at`.
-    pub(crate) async fn next(&mut self, silent_at: Instant) -> Result<Next, Failure> {
+    /// The next line, or that there was none until `silent_at`. Lines that come while one is read, and for so long as
+    /// `gather` after it, are read together: to be woken costs several times what it costs to read a line.
+    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<Next, Failure> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => {
@@ -69,8 +78,7 @@ impl Stream {
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
             }
-            let within = silent_at.saturating_duration_since(Instant::now());
-            match next_chunk(&mut self.body, within).await {
+            match self.chunk(silent_at, gather).await {
                 Ok(Some(chunk)) => self.lines.push(&chunk),
                 Ok(None) if self.lines.is_mid_line() => {
                     return Err(Failure::new(Cause::Connection, "the stream broke off in the middle of a line"));
@@ -84,6 +92,20 @@ impl Stream {
         }
     }
 
+    async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
+        for _ in 0..ASKED {
+            if let Some(chunk) = next_chunk(&mut self.body, None).now_or_never() {
+                return chunk;
+            }
+            let_others().await;
+        }
+        tokio::time::sleep_until((self.woken + gather).min(silent_at)).await;
+        let within = silent_at.saturating_duration_since(Instant::now());
+        let chunk = next_chunk(&mut self.body, Some(within)).await;
+        self.woken = Instant::now();
+        chunk
+    }
+
     /// When a stream that is still silent is dead: the API server must have ended it by then or, if it tells its version
     /// once a minute, must have done so.
     pub(crate) fn overdue(&self, tells_version: bool) -> Instant {
@@ -95,4 +117,19 @@ impl Stream {
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
     }
+}
+
+/// Lets every other task have its turn. Tokio's own way of yielding asks the kernel for news, too, which is what is to be
+/// saved here.
+async fn let_others() {
+    let mut waited = false;
+    poll_fn(|context| {
+        if waited {
+            return Poll::Ready(());
+        }
+        waited = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

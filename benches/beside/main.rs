@@ -1,0 +1,104 @@
+//! loopwatch beside kube-state-metrics: the same API server, the same 50,000 custom resources of 4.3 KB, one after the
+//! other, each alone. `cargo bench --bench beside` prints the figures of `docs/benchmarks.md`; with `-- --hold` it only
+//! keeps the cluster, for a profiler: it says where its kubeconfig is, changes objects for a minute with Enter, and ends
+//! with Ctrl-D.
+//!
+//! Everything is a ratio of two processes measured in the same way in the same run, because seconds of one machine say
+//! nothing about another. kube-state-metrics gets the configuration beside this file, which yields for each object the
+//! nine series that `--object-series=all` yields.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark tells its result")]
+
+mod measure;
+mod shops;
+mod table;
+
+#[allow(dead_code, unreachable_pub, reason = "shared with the live tests, which use another part of it")]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout, reason = "a tool for tests")]
+#[path = "../../tests/testbed/testbed.rs"]
+mod testbed;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use self::measure::{Figures, Subject};
+use self::testbed::controlplane::ControlPlane;
+use self::testbed::guard::{self, Program};
+use self::testbed::{binaries, loopwatch, ports, repository};
+
+/// How the two are compared, in the order of their runs.
+const RUNS: [&str; 3] = ["kube-state-metrics", "loopwatch", "loopwatch --object-series=all"];
+
+fn main() -> ExitCode {
+    guard::stand_guard_if_asked();
+    if std::env::args().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS; // `cargo bench -- --list` asks every benchmark for its names
+    }
+    let found = binaries::find().and_then(|all| Ok((all, binaries::kube_state_metrics()?)));
+    let (binaries, kube_state_metrics) = match found {
+        Ok(found) => found,
+        Err(missing) => {
+            eprintln!("{missing}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let plane = ControlPlane::start(binaries);
+    say(&format!("loading {} objects", shops::COUNT));
+    let kubeconfig = shops::load(&plane);
+    if std::env::args().any(|argument| argument == "--hold") {
+        println!("{}", kubeconfig.display());
+        for _ in std::io::stdin().lines().map_while(Result::ok) {
+            shops::change(&plane, Duration::from_secs(60));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let [theirs, ours, all] = RUNS.map(|name| {
+        let subject = match name.split_once(' ') {
+            None if name == "loopwatch" => run_loopwatch(&plane, &kubeconfig, "unhealthy"),
+            None => run_kube_state_metrics(&plane, &kubeconfig, &kube_state_metrics),
+            Some(_) => run_loopwatch(&plane, &kubeconfig, "all"),
+        };
+        say(&format!("measuring {name}"));
+        measure_one(&plane, subject)
+    });
+    print!("{}", table::render(&theirs, &ours, &all));
+    ExitCode::SUCCESS
+}
+
+/// One run from the start of a process to its end.
+fn measure_one(plane: &ControlPlane, mut subject: Subject) -> Figures {
+    let mut figures = Figures::default();
+    figures.synced(&mut subject);
+    figures.scraped(&subject);
+    figures.idle(&subject, Duration::from_secs(30));
+    figures.changed(&subject, |span| shops::change(plane, span), Duration::from_secs(60));
+    figures.settled(&subject);
+    figures
+}
+
+fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, series: &str) -> Subject {
+    let port = ports::free();
+    let program = Program::new(format!("loopwatch-{series}"), loopwatch(), plane.directory())
+        .arg("run")
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .arg(format!("--object-series={series}"))
+        .env("HOME", plane.directory());
+    Subject::start(&program, port)
+}
+
+fn run_kube_state_metrics(plane: &ControlPlane, kubeconfig: &Path, binary: &Path) -> Subject {
+    let (port, own) = (ports::free(), ports::free());
+    let config = repository("benches/beside/kube-state-metrics.yaml");
+    let program = Program::new("kube-state-metrics", binary, plane.directory())
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .args(["--host=127.0.0.1", "--telemetry-host=127.0.0.1", "--custom-resource-state-only=true"])
+        .args([format!("--port={port}"), format!("--telemetry-port={own}")])
+        .arg(format!("--custom-resource-state-config-file={}", config.display()));
+    Subject::start(&program, port)
+}
+
+fn say(what: &str) {
+    eprintln!("beside: {what}");
+}
