@@ -1,6 +1,6 @@
 //! `loopwatch record` beside a test: for the test of recordings, and to keep what a test did as a scenario.
 //!
-//! `SCENARIOS=1 cargo test --test live -- fault:: healthy::` writes the recordings of these tests into `tests/scenarios`.
+//! `SCENARIOS=1 cargo test --test live fault::` writes the recordings of these tests into `tests/scenarios`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
