@@ -7,7 +7,12 @@
 //! nothing about another. kube-state-metrics gets the configuration beside this file, which yields for each object the
 //! nine series that `--object-series=all` yields.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark tells its result")]
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark tells its result, or why there is none"
+)]
 
 mod measure;
 mod shops;

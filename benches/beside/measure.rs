@@ -45,8 +45,10 @@ pub(crate) struct Figures {
     pub(crate) idle: f64,
     /// Processor time for one change.
     pub(crate) change_cpu: Duration,
-    /// Memory after all of this, in bytes.
+    /// Memory after all of this, in bytes. The kernel may have taken back what was idle.
     pub(crate) steady: u64,
+    /// The most memory that it ever had, in bytes: what a limit has to allow for.
+    pub(crate) most: u64,
 }
 
 // === impl Subject ===
@@ -146,5 +148,6 @@ impl Figures {
     /// Looks at its memory at last.
     pub(crate) fn settled(&mut self, subject: &Subject) {
         self.steady = subject.memory("VmRSS");
+        self.most = subject.memory("VmHWM");
     }
 }

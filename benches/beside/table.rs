@@ -41,8 +41,8 @@ pub(crate) fn render(theirs: &Figures, ours: &Figures, all: &Figures) -> String 
             theirs.idle * 100.0
         );
     };
-    let memory = |us: &Figures, aim| {
-        row("memory, steady", mib(theirs.steady), mib(us.steady), bytes(theirs.steady) / bytes(us.steady), aim)
+    let memory = |what, pick: fn(&Figures) -> u64, us: &Figures, aim| {
+        row(what, mib(pick(theirs)), mib(pick(us)), bytes(pick(theirs)) / bytes(pick(us)), aim)
     };
     let took = |what, pick: fn(&Figures) -> Duration, us: &Figures, aim| {
         row(what, time(pick(theirs)), time(pick(us)), seconds(pick(theirs)) / seconds(pick(us)), aim)
@@ -55,7 +55,8 @@ pub(crate) fn render(theirs: &Figures, ours: &Figures, all: &Figures) -> String 
         &format!("As installed: series of the {} unhealthy objects of {}.", ours.unhealthy, shops::COUNT),
         ours,
         vec![
-            memory(ours, 40.0),
+            memory("memory, most", |f| f.most, ours, 40.0),
+            memory("memory, at the end", |f| f.steady, ours, 40.0),
             took("processor time until all is seen", |f| f.sync_cpu, ours, 8.0),
             took("scrape, time", |f| f.scrape, ours, 50.0),
             size(ours, 200.0),
@@ -66,7 +67,8 @@ pub(crate) fn render(theirs: &Figures, ours: &Figures, all: &Figures) -> String 
         &format!("Like for like, `--object-series=all`: {} series, kube-state-metrics {}.", all.series, theirs.series),
         all,
         vec![
-            memory(all, 10.0),
+            memory("memory, most", |f| f.most, all, 10.0),
+            memory("memory, at the end", |f| f.steady, all, 10.0),
             took("processor time until all is seen", |f| f.sync_cpu, all, 8.0),
             took("scrape, time", |f| f.scrape, all, 4.0),
             took("processor time for one change", |f| f.change_cpu, all, 8.0),
