@@ -31,7 +31,7 @@ use self::hash::{Hasher, Sum};
 use self::leaf::Leaf;
 use self::lint::Lints;
 use self::metadata::Metadata;
-use self::shape::{Field, Key, Shape, Take, Text};
+use self::shape::{Field, Key, Scalar, Shape, Take, Text};
 pub use self::stream::{Page, Refusal, WatchEvent, page, refusal, watch_line};
 use self::switches::Switches;
 
@@ -152,7 +152,7 @@ enum Name {
 impl<'de> Shape<'de> for ObjectSeed<'_> {
     type Out = Decoded;
 
-    fn other(self) -> Decoded {
+    fn scalar(self, _: Scalar<'_>) -> Decoded {
         Decoded::default()
     }
 

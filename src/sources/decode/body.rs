@@ -7,10 +7,10 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::conditions::Conditions;
 use super::hash::{Hasher, Pair, Sum};
-use super::leaf::{Leaf, Scalar};
+use super::leaf::Leaf;
 use super::lint::{Lint, Lints};
 use super::pause::{self, Value};
-use super::shape::{Key, Shape, Take};
+use super::shape::{Key, Scalar, Shape, Take};
 use super::switches::{Place, Switches};
 use super::words::{self, Hint};
 use super::{MAX_FACT, MAX_ITEMS};
@@ -109,28 +109,8 @@ impl Walk<'_> {
 impl<'de> Shape<'de> for Spec<'_, '_> {
     type Out = Pair;
 
-    fn other(self) -> Pair {
-        Scalar::Tree.hash(&self.walk.hasher, false)
-    }
-
-    fn null(self) -> Pair {
-        Scalar::Null.hash(&self.walk.hasher, false)
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        Scalar::Flag(value).hash(&self.walk.hasher, false)
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        Scalar::Whole(value).hash(&self.walk.hasher, false)
-    }
-
-    fn float(self, value: f64) -> Pair {
-        Scalar::Float(value).hash(&self.walk.hasher, false)
-    }
-
-    fn text(self, value: &str) -> Pair {
-        Scalar::Text(value).hash(&self.walk.hasher, false)
+    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+        scalar.hash(&self.walk.hasher, false)
     }
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Pair, A::Error> {
@@ -159,7 +139,9 @@ impl<'de> Shape<'de> for Spec<'_, '_> {
 
 // === impl Field ===
 
-impl Field<'_, '_> {
+impl<'de> Shape<'de> for Field<'_, '_> {
+    type Out = Pair;
+
     fn scalar(self, scalar: Scalar<'_>) -> Pair {
         let Self { walk, parent, key, hint, switches } = self;
         let value = match scalar {
@@ -185,34 +167,6 @@ impl Field<'_, '_> {
             walk.keep(parent.is_some(), scalar);
         }
         scalar.hash(&walk.hasher, false)
-    }
-}
-
-impl<'de> Shape<'de> for Field<'_, '_> {
-    type Out = Pair;
-
-    fn other(self) -> Pair {
-        self.scalar(Scalar::Tree)
-    }
-
-    fn null(self) -> Pair {
-        self.scalar(Scalar::Null)
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        self.scalar(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        self.scalar(Scalar::Whole(value))
-    }
-
-    fn float(self, value: f64) -> Pair {
-        self.scalar(Scalar::Float(value))
-    }
-
-    fn text(self, value: &str) -> Pair {
-        self.scalar(Scalar::Text(value))
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
@@ -243,39 +197,16 @@ impl<'de> Shape<'de> for Field<'_, '_> {
 
 // === impl Status ===
 
-impl Status<'_, '_> {
-    fn malformed(self, scalar: Scalar<'_>) -> Pair {
-        self.0.view.status = StatusShape::Malformed;
-        self.0.lints.add(Lint::Status);
-        scalar.hash(&self.0.hasher, false)
-    }
-}
-
 impl<'de> Shape<'de> for Status<'_, '_> {
     type Out = Pair;
 
-    fn other(self) -> Pair {
-        self.malformed(Scalar::Tree)
-    }
-
-    fn null(self) -> Pair {
-        Pair::default()
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        self.malformed(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        self.malformed(Scalar::Whole(value))
-    }
-
-    fn float(self, value: f64) -> Pair {
-        self.malformed(Scalar::Float(value))
-    }
-
-    fn text(self, value: &str) -> Pair {
-        self.malformed(Scalar::Text(value))
+    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+        if matches!(scalar, Scalar::Null) {
+            return Pair::default();
+        }
+        self.0.view.status = StatusShape::Malformed;
+        self.0.lints.add(Lint::Status);
+        scalar.hash(&self.0.hasher, false)
     }
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Pair, A::Error> {
@@ -308,7 +239,9 @@ impl StatusKey {
 
 // === impl Part ===
 
-impl Part<'_, '_> {
+impl<'de> Shape<'de> for Part<'_, '_> {
+    type Out = Pair;
+
     fn scalar(self, scalar: Scalar<'_>) -> Pair {
         let Self { walk, depth, key } = self;
         if (key.tells && !key.passes) || (key.marks && matches!(scalar, Scalar::Text(_))) {
@@ -330,34 +263,6 @@ impl Part<'_, '_> {
             }
         }
         scalar.hash(&walk.hasher, key.passes)
-    }
-}
-
-impl<'de> Shape<'de> for Part<'_, '_> {
-    type Out = Pair;
-
-    fn other(self) -> Pair {
-        self.scalar(Scalar::Tree)
-    }
-
-    fn null(self) -> Pair {
-        self.scalar(Scalar::Null)
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        self.scalar(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        self.scalar(Scalar::Whole(value))
-    }
-
-    fn float(self, value: f64) -> Pair {
-        self.scalar(Scalar::Float(value))
-    }
-
-    fn text(self, value: &str) -> Pair {
-        self.scalar(Scalar::Text(value))
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {

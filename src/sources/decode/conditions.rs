@@ -6,9 +6,9 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::body::Walk;
 use super::hash::{Hasher, Pair, Sum};
-use super::leaf::{Leaf, Scalar};
+use super::leaf::Leaf;
 use super::lint::{Lint, Lints};
-use super::shape::{Key, Shape, Take};
+use super::shape::{Key, Scalar, Shape, Take};
 use super::words::{self, cut};
 use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
@@ -56,13 +56,6 @@ impl Conditions<'_, '_> {
         let place = place.strip_prefix("status").unwrap_or(place);
         cut(place.strip_prefix('.').unwrap_or(place), MAX_NAME).to_owned()
     }
-
-    fn scalar(self, scalar: Scalar<'_>) -> Pair {
-        if !matches!(scalar, Scalar::Null) {
-            self.walk.lints.add(Lint::Conditions);
-        }
-        scalar.hash(&self.walk.hasher, false)
-    }
 }
 
 fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
@@ -79,28 +72,11 @@ fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
 impl<'de> Shape<'de> for Conditions<'_, '_> {
     type Out = Pair;
 
-    fn other(self) -> Pair {
-        self.scalar(Scalar::Tree)
-    }
-
-    fn null(self) -> Pair {
-        self.scalar(Scalar::Null)
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        self.scalar(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        self.scalar(Scalar::Whole(value))
-    }
-
-    fn float(self, value: f64) -> Pair {
-        self.scalar(Scalar::Float(value))
-    }
-
-    fn text(self, value: &str) -> Pair {
-        self.scalar(Scalar::Text(value))
+    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+        if !matches!(scalar, Scalar::Null) {
+            self.walk.lints.add(Lint::Conditions);
+        }
+        scalar.hash(&self.walk.hasher, false)
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
@@ -166,9 +142,11 @@ impl Name {
 
 // === impl Entry ===
 
-impl Entry<'_> {
+impl<'de> Shape<'de> for Entry<'_> {
+    type Out = (Pair, Option<Condition>);
+
     /// A scalar in a map keyed by type is the status; in a list it is nothing.
-    fn scalar(self, scalar: Scalar<'_>) -> (Pair, Option<Condition>) {
+    fn scalar(self, scalar: Scalar<'_>) -> Self::Out {
         let pair = scalar.hash(self.hasher, false);
         let condition = match (self.keyed, status(scalar)) {
             (Some(r#type), Some(status)) => Some(Condition { r#type, status, ..Condition::default() }),
@@ -178,30 +156,6 @@ impl Entry<'_> {
             }
         };
         (pair, condition)
-    }
-}
-
-impl<'de> Shape<'de> for Entry<'_> {
-    type Out = (Pair, Option<Condition>);
-
-    fn other(self) -> Self::Out {
-        self.scalar(Scalar::Tree)
-    }
-
-    fn null(self) -> Self::Out {
-        self.scalar(Scalar::Null)
-    }
-
-    fn flag(self, value: bool) -> Self::Out {
-        self.scalar(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Self::Out {
-        self.scalar(Scalar::Whole(value))
-    }
-
-    fn text(self, value: &str) -> Self::Out {
-        self.scalar(Scalar::Text(value))
     }
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error> {

@@ -4,20 +4,8 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::MAX_DEPTH;
 use super::hash::{Hasher, Pair, Sum};
-use super::shape::{Key, Shape, Take};
+use super::shape::{Key, Scalar, Shape, Take};
 use super::words::{is_time, passes};
-
-/// A value, if it is a scalar.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Scalar<'a> {
-    Null,
-    Flag(bool),
-    Whole(i64),
-    Float(f64),
-    Text(&'a str),
-    /// A list or a map.
-    Tree,
-}
 
 /// Shows a value to `see` and gives its fingerprint.
 pub(super) struct Leaf<'h, F> {
@@ -79,38 +67,14 @@ impl<'h, F: FnOnce(Scalar<'_>)> Leaf<'h, F> {
     pub(super) fn new(hasher: &'h Hasher, depth: u8, passes: bool, see: F) -> Take<Self> {
         Take(Leaf { hasher, depth, passes, settles: true, see })
     }
-
-    fn scalar(self, scalar: Scalar<'_>) -> Pair {
-        (self.see)(scalar);
-        if self.settles { scalar.hash(self.hasher, self.passes) } else { scalar.hash_all(self.hasher) }
-    }
 }
 
 impl<'de, F: FnOnce(Scalar<'_>)> Shape<'de> for Leaf<'_, F> {
     type Out = Pair;
 
-    fn other(self) -> Pair {
-        self.scalar(Scalar::Tree)
-    }
-
-    fn null(self) -> Pair {
-        self.scalar(Scalar::Null)
-    }
-
-    fn flag(self, value: bool) -> Pair {
-        self.scalar(Scalar::Flag(value))
-    }
-
-    fn whole(self, value: i64) -> Pair {
-        self.scalar(Scalar::Whole(value))
-    }
-
-    fn float(self, value: f64) -> Pair {
-        self.scalar(Scalar::Float(value))
-    }
-
-    fn text(self, value: &str) -> Pair {
-        self.scalar(Scalar::Text(value))
+    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+        (self.see)(scalar);
+        if self.settles { scalar.hash(self.hasher, self.passes) } else { scalar.hash_all(self.hasher) }
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {

@@ -5,7 +5,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::lint::{Lint, Lints};
 use super::metadata::{rest, text, time};
-use super::shape::{Field, Key, Shape, Take, Text};
+use super::shape::{Field, Key, Scalar, Shape, Take, Text};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
 
@@ -18,11 +18,11 @@ pub(super) struct Managers<'w> {
 impl<'de> Shape<'de> for Managers<'_> {
     type Out = ();
 
-    fn other(self) {
-        self.lints.add(Lint::Managers);
+    fn scalar(self, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(Lint::Managers);
+        }
     }
-
-    fn null(self) {}
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
@@ -43,7 +43,7 @@ struct ManagerEntry<'w> {
 impl<'de> Shape<'de> for ManagerEntry<'_> {
     type Out = Option<Manager>;
 
-    fn other(self) -> Self::Out {
+    fn scalar(self, _: Scalar<'_>) -> Self::Out {
         self.lints.add(Lint::Managers);
         None
     }
@@ -99,11 +99,11 @@ struct Fields<'w> {
 impl<'de> Shape<'de> for Fields<'_> {
     type Out = ();
 
-    fn other(self) {
-        self.lints.add(Lint::Managers);
+    fn scalar(self, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(Lint::Managers);
+        }
     }
-
-    fn null(self) {}
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { at, owns, finalizers, lints } = self;

@@ -7,7 +7,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use super::lint::{Lint, Lints};
 use super::managers::Managers;
 use super::pause;
-use super::shape::{Field, Flag, Key, Shape, Take, Text, Whole};
+use super::shape::{Field, Flag, Key, Scalar, Shape, Take, Text, Whole};
 use super::switches::{Place, Switches};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
@@ -64,11 +64,11 @@ impl Part {
 impl<'de> Shape<'de> for Metadata<'_> {
     type Out = ();
 
-    fn other(self) {
-        self.lints.add(Lint::Metadata);
+    fn scalar(self, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(Lint::Metadata);
+        }
     }
-
-    fn null(self) {}
 
     fn map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
         while let Some(name) = entries.next_key_seed(Key(Part::of))? {
@@ -177,12 +177,10 @@ struct Marks<'w> {
 impl<'de> Shape<'de> for Marks<'_> {
     type Out = bool;
 
-    fn other(self) -> bool {
-        self.lints.add(self.lint);
-        false
-    }
-
-    fn null(self) -> bool {
+    fn scalar(self, scalar: Scalar<'_>) -> bool {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(self.lint);
+        }
         false
     }
 
@@ -221,11 +219,11 @@ struct Finalizers<'w> {
 impl<'de> Shape<'de> for Finalizers<'_> {
     type Out = ();
 
-    fn other(self) {
-        self.lints.add(Lint::Finalizers);
+    fn scalar(self, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(Lint::Finalizers);
+        }
     }
-
-    fn null(self) {}
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
@@ -257,11 +255,11 @@ struct Owners<'w> {
 impl<'de> Shape<'de> for Owners<'_> {
     type Out = ();
 
-    fn other(self) {
-        self.lints.add(Lint::Owners);
+    fn scalar(self, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.lints.add(Lint::Owners);
+        }
     }
-
-    fn null(self) {}
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
@@ -282,7 +280,7 @@ struct Owner<'w> {
 impl<'de> Shape<'de> for Owner<'_> {
     type Out = Option<OwnerReference>;
 
-    fn other(self) -> Self::Out {
+    fn scalar(self, _: Scalar<'_>) -> Self::Out {
         self.lints.add(Lint::Owners);
         None
     }

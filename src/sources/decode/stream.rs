@@ -6,7 +6,7 @@ use loopwatch_model::observation::ObjectView;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 
-use super::shape::{Field, Key, Shape, Take, Text, Whole};
+use super::shape::{Field, Key, Scalar, Shape, Take, Text, Whole};
 use super::words::cut;
 use super::{DecodeError, HashKey, MAX_MESSAGE, MAX_NAME, decoded, named, object};
 
@@ -122,7 +122,7 @@ struct Line;
 impl<'de> Shape<'de> for Line {
     type Out = (String, Option<&'de RawValue>);
 
-    fn other(self) -> Self::Out {
+    fn scalar(self, _: Scalar<'_>) -> Self::Out {
         (String::new(), None)
     }
 
@@ -150,7 +150,7 @@ struct Status;
 impl<'de> Shape<'de> for Status {
     type Out = Refusal;
 
-    fn other(self) -> Refusal {
+    fn scalar(self, _: Scalar<'_>) -> Refusal {
         Refusal::default()
     }
 
@@ -194,7 +194,7 @@ struct List<'k, F> {
 impl<'de, F: FnMut(Result<ObjectView, DecodeError>)> Shape<'de> for List<'_, F> {
     type Out = Option<Page>;
 
-    fn other(self) -> Self::Out {
+    fn scalar(self, _: Scalar<'_>) -> Self::Out {
         None
     }
 
@@ -221,7 +221,7 @@ struct ListMetadata<'p>(&'p mut Page);
 impl<'de> Shape<'de> for ListMetadata<'_> {
     type Out = ();
 
-    fn other(self) {}
+    fn scalar(self, _: Scalar<'_>) {}
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let seed = |key: &str| match key {
@@ -252,13 +252,9 @@ struct Items<'l, 'k, F>(&'l List<'k, F>);
 impl<'de, F: FnMut(Result<ObjectView, DecodeError>)> Shape<'de> for Items<'_, '_, F> {
     type Out = bool;
 
-    fn other(self) -> bool {
-        false
-    }
-
     /// Go writes an empty list as null.
-    fn null(self) -> bool {
-        true
+    fn scalar(self, scalar: Scalar<'_>) -> bool {
+        matches!(scalar, Scalar::Null)
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
