@@ -31,6 +31,10 @@ const BATCH: usize = 128;
 /// The model's time goes on at least this often, in milliseconds, so that ages at a scrape are true to a second.
 const AGE: u64 = 1000;
 
+/// … and at most this often, in milliseconds: of many changes many timers follow, and to be woken for each costs more than
+/// what it does. Ten times a second is more than anybody looks.
+const TOGETHER: u64 = 100;
+
 /// Time given to open requests when we are told to stop: the end of a scrape.
 const DRAIN: Duration = Duration::from_secs(3);
 
@@ -117,7 +121,8 @@ pub async fn pump(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
-        let timer = tokio::time::sleep(Duration::from_millis(due.map_or(AGE, |span| span.0.unsigned_abs().min(AGE))));
+        let wait = due.map_or(AGE, |span| u64::try_from(span.0).unwrap_or(0).clamp(TOGETHER, AGE));
+        let timer = tokio::time::sleep(Duration::from_millis(wait));
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
