@@ -17,9 +17,7 @@ fn scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let entries = std::fs::read_dir(folder).expect("the scenarios");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    let is_recording =
-        |file: &PathBuf| file.to_string_lossy().ends_with(".jsonl") || file.to_string_lossy().ends_with(".jsonl.gz");
-    files.retain(is_recording);
+    files.retain(|file| [".jsonl", ".jsonl.gz"].iter().any(|end| file.to_string_lossy().ends_with(end)));
     files.sort();
     assert!(!files.is_empty(), "no scenario to replay");
     files

@@ -30,10 +30,8 @@ use std::time::Duration;
 use self::measure::{Figures, Subject};
 use self::testbed::controlplane::ControlPlane;
 use self::testbed::guard::{self, Program};
-use self::testbed::{binaries, loopwatch, ports, repository};
-
-/// How the two are compared, in the order of their runs.
-const RUNS: [&str; 3] = ["kube-state-metrics", "loopwatch", "loopwatch --object-series=all"];
+use self::testbed::sidecar::program as loopwatch;
+use self::testbed::{binaries, ports, repository};
 
 fn main() -> ExitCode {
     guard::stand_guard_if_asked();
@@ -58,15 +56,12 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let [theirs, ours, all] = RUNS.map(|name| {
-        let subject = match name.split_once(' ') {
-            None if name == "loopwatch" => run_loopwatch(&plane, &kubeconfig, "unhealthy"),
-            None => run_kube_state_metrics(&plane, &kubeconfig, &kube_state_metrics),
-            Some(_) => run_loopwatch(&plane, &kubeconfig, "all"),
-        };
-        say(&format!("measuring {name}"));
-        measure_one(&plane, subject)
-    });
+    say("measuring kube-state-metrics");
+    let theirs = measure_one(&plane, run_kube_state_metrics(&plane, &kubeconfig, &kube_state_metrics));
+    say("measuring loopwatch");
+    let ours = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "unhealthy"));
+    say("measuring loopwatch --object-series=all");
+    let all = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "all"));
     print!("{}", table::render(&theirs, &ours, &all));
     ExitCode::SUCCESS
 }
@@ -84,12 +79,11 @@ fn measure_one(plane: &ControlPlane, mut subject: Subject) -> Figures {
 
 fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, series: &str) -> Subject {
     let port = ports::free();
-    let program = Program::new(format!("loopwatch-{series}"), loopwatch(), plane.directory())
+    let program = loopwatch(&format!("loopwatch-{series}"), plane)
         .arg("run")
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg(format!("--listen=127.0.0.1:{port}"))
-        .arg(format!("--object-series={series}"))
-        .env("HOME", plane.directory());
+        .arg(format!("--object-series={series}"));
     Subject::start(&program, port)
 }
 

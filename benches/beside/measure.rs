@@ -1,7 +1,6 @@
 //! What the kernel says about a process, and how long its answers take.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use crate::testbed::guard::{Process, Program};
@@ -81,13 +80,13 @@ impl Subject {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// The time and the bytes of one scrape, as Prometheus asks for it but uncompressed.
+    /// The time and the bytes of one scrape, as Prometheus asks for it but uncompressed. What comes is not looked at, so that
+    /// only the one who sends is measured.
     fn scrape(&self) -> (Duration, usize) {
         let said = |error: std::io::Error| -> ! { panic!("scrape: {error}") };
         let began = Instant::now();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap_or_else(|error| said(error));
-        let head = "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: text/plain;version=0.0.4\r\n\r\n";
-        stream.write_all(head.as_bytes()).unwrap_or_else(|error| said(error));
+        let headers = [("Accept", "text/plain;version=0.0.4")];
+        let mut stream = http::send("GET", self.port, "/metrics", &headers, "").unwrap_or_else(|error| said(error));
         let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
         loop {
             match stream.read(&mut buffer).unwrap_or_else(|error| said(error)) {

@@ -7,7 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::testbed::accounts::own_account;
 use crate::testbed::controlplane::ControlPlane;
+use crate::testbed::operator::ACCOUNT;
 use crate::testbed::wait::{eventually, pause};
 
 /// How many there are.
@@ -16,6 +18,8 @@ pub(crate) const COUNT: usize = 50_000;
 pub(crate) const UNHEALTHY: usize = 50;
 /// Changes in a second.
 pub(crate) const RATE: u32 = 100;
+/// Who make them, so that none has to wait for the API server's answer to another.
+const WRITERS: u32 = 4;
 
 const API: &str = "bench.loopwatch.dev/v1";
 const NAMESPACES: usize = 50;
@@ -46,41 +50,39 @@ pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
         let left = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
         if left as usize == COUNT - 1 { Ok(()) } else { Err(format!("{left} objects and one")) }
     });
-    account(plane)
+    own_account(kube, "default", "bench.loopwatch.dev", &["shops", "shops/status"]);
+    plane.kubeconfig_of("shop-operator.kubeconfig", &plane.url, "default", ACCOUNT)
 }
 
 /// Changes objects for so long at [`RATE`]: each first in its spec and then, as an operator would, in its status.
 /// Returns how many changes it made.
 pub(crate) fn change(plane: &ControlPlane, span: Duration) -> u32 {
-    let (began, mut made) = (Instant::now(), 0u32);
+    let began = Instant::now();
     std::thread::scope(|scope| {
-        let writers: Vec<_> =
-            (0..4).map(|writer| scope.spawn(move || change_some(plane, writer, began, span))).collect();
-        made += writers.into_iter().map(|writer| writer.join().unwrap_or_default()).sum::<u32>();
-    });
-    made
+        let start = |writer| scope.spawn(move || change_some(plane, writer, began, span));
+        let writers: Vec<_> = (0..WRITERS).map(start).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap_or_default()).sum()
+    })
 }
 
-/// What one of four writers does.
+/// What one of the writers does.
 fn change_some(plane: &ControlPlane, writer: u32, began: Instant, span: Duration) -> u32 {
     let kube = &plane.kube;
-    let every = Duration::from_secs(4) / RATE;
+    let every = Duration::from_secs(1) * WRITERS / RATE;
     let mut made = 0;
     while began.elapsed() < span {
         // Spread over all objects, and another one each time: 7,919 is prime. The unhealthy ones stay as they are.
-        let turn = (began.elapsed().as_millis() as usize + made as usize * 7_919 + writer as usize * 12_500) % COUNT;
-        let (number, status_path) = (turn.max(UNHEALTHY), "/status");
+        let turn =
+            (began.elapsed().as_millis() as usize + made as usize * 7_919 + writer as usize * COUNT / WRITERS as usize)
+                % COUNT;
+        let number = turn.max(UNHEALTHY);
         let (space, name) = (namespace(number), name(number));
-        let path = format!("/apis/{API}/namespaces/{space}/shops/{name}");
-        let patch = |path: &str, body: &Value| {
-            let answer = kube.call("PATCH", path, "application/merge-patch+json", Some(body));
-            answer.unwrap_or_else(|error| panic!("{error}"))
-        };
-        let changed = patch(&path, &json!({"spec": {"revision": began.elapsed().as_micros() as u64}}));
+        let patch = |object: &str, change: Value| kube.patch(API, "Shop", &space, object, &change);
+        let changed = patch(&name, json!({"spec": {"revision": began.elapsed().as_micros() as u64}}));
         made += 1;
         pause_until(began, every * made);
         let seen = json!({"status": {"observedGeneration": changed["metadata"]["generation"]}});
-        patch(&format!("{path}{status_path}"), &seen);
+        patch(&format!("{name}/status"), seen);
         made += 1;
         pause_until(began, every * made);
     }
@@ -163,24 +165,4 @@ fn definition() -> Value {
             }],
         },
     })
-}
-
-/// An account with what an operator of these objects has.
-fn account(plane: &ControlPlane) -> PathBuf {
-    let kube = &plane.kube;
-    let rule = |groups: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [groups], "resources": resources, "verbs": verbs});
-    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "shop-operator", "namespace": "default"}}));
-    kube.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "shop-operator"},
-        "rules": [
-            rule("bench.loopwatch.dev", &["shops", "shops/status"], &["get", "list", "watch", "update", "patch"]),
-            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
-        ],
-    }));
-    kube.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "shop-operator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "shop-operator"},
-        "subjects": [{"kind": "ServiceAccount", "name": "shop-operator", "namespace": "default"}],
-    }));
-    plane.kubeconfig_of("shop-operator.kubeconfig", &plane.url, "default", "shop-operator")
 }

@@ -51,28 +51,26 @@ pub(crate) fn render(theirs: &Figures, ours: &Figures, all: &Figures) -> String 
         let ratio = theirs.scrape_bytes as f64 / us.scrape_bytes as f64;
         row("scrape, size", mib(theirs.scrape_bytes as u64), mib(us.scrape_bytes as u64), ratio, aim)
     };
+    let rows = |us: &Figures, memory_aim, scrape_aim, size_aim: Option<f64>| {
+        let mut rows = vec![
+            memory("memory, most", |f| f.most, us, memory_aim),
+            memory("memory, at the end", |f| f.steady, us, memory_aim),
+            took("processor time until all is seen", |f| f.sync_cpu, us, 8.0),
+            took("scrape, time", |f| f.scrape, us, scrape_aim),
+        ];
+        rows.extend(size_aim.map(|aim| size(us, aim)));
+        rows.push(took("processor time for one change", |f| f.change_cpu, us, 8.0));
+        rows
+    };
     table(
         &format!("As installed: series of the {} unhealthy objects of {}.", ours.unhealthy, shops::COUNT),
         ours,
-        vec![
-            memory("memory, most", |f| f.most, ours, 40.0),
-            memory("memory, at the end", |f| f.steady, ours, 40.0),
-            took("processor time until all is seen", |f| f.sync_cpu, ours, 8.0),
-            took("scrape, time", |f| f.scrape, ours, 50.0),
-            size(ours, 200.0),
-            took("processor time for one change", |f| f.change_cpu, ours, 8.0),
-        ],
+        rows(ours, 40.0, 50.0, Some(200.0)),
     );
     table(
         &format!("Like for like, `--object-series=all`: {} series, kube-state-metrics {}.", all.series, theirs.series),
         all,
-        vec![
-            memory("memory, most", |f| f.most, all, 10.0),
-            memory("memory, at the end", |f| f.steady, all, 10.0),
-            took("processor time until all is seen", |f| f.sync_cpu, all, 8.0),
-            took("scrape, time", |f| f.scrape, all, 4.0),
-            took("processor time for one change", |f| f.change_cpu, all, 8.0),
-        ],
+        rows(all, 10.0, 4.0, None),
     );
     let _ = writeln!(
         text,

@@ -15,7 +15,7 @@ mod workload;
 
 use self::workload::{PodTemplate, Workload};
 
-pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, encode, next_chunk};
+pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk_at_hand, encode, next_chunk};
 
 /// How to reach a cluster. All empty: as a Pod does, or as `kubectl` would.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
+use crate::testbed::accounts::{RBAC, own_account, service_account};
 use crate::testbed::kube::{Kube, ZOO_KINDS, path};
 use crate::testbed::operator::{ACCOUNT, NAMESPACE};
 use crate::testbed::sidecar::{Sidecar, quick, quick_but};
@@ -27,8 +28,6 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// An account that may read definitions sees that one of the zoo is what it is, and most accounts may not read all.
 const TRUE_ANYWAY: [&str; 2] = ["PermissionMissing", "StatusSubresourceMissing"];
-
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// The operator's account, and no flag: every kind that the operator owns is found, with the children it makes, and
 /// nothing else.
@@ -166,7 +165,7 @@ fn definitions_come_and_go() {
     let (kube, group, namespace) = (&plane.kube, "live.loopwatch.dev", "definitions");
     kube.namespace(namespace);
     kube.apply(&definition(group, &["v1"]));
-    own_account(kube, namespace, group);
+    own_account(kube, namespace, group, &["things", "things/status"]);
     wait_served(kube, group, "v1", true);
     thing(kube, group, "v1", namespace, "first");
     let kubeconfig = plane.kubeconfig_of("definitions.kubeconfig", &plane.url, namespace, ACCOUNT);
@@ -217,7 +216,7 @@ fn status_without_subresource() {
     let plane = bed();
     let (kube, namespace) = (&plane.kube, "subresource");
     kube.namespace(namespace);
-    own_account(kube, namespace, "zoo.loopwatch.dev");
+    own_account(kube, namespace, "zoo.loopwatch.dev", &["nosubresources", "nosubresources/finalizers"]);
     let kubeconfig = plane.kubeconfig_of("subresource.kubeconfig", &plane.url, namespace, ACCOUNT);
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &["--namespace=subresource"]);
     let name = "nosubresources.zoo.loopwatch.dev";
@@ -298,31 +297,6 @@ fn account_within(kube: &Kube, namespace: &str) {
         "metadata": {"name": "widget-operator", "namespace": namespace},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "widget-operator"},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
-}
-
-/// An account that owns every kind of a group, and may read definitions.
-fn own_account(kube: &Kube, namespace: &str, group: &str) {
-    service_account(kube, namespace);
-    let name = format!("{namespace}-owner");
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
-        {"apiGroups": [group], "resources": owned(group), "verbs": ["get", "list", "watch", "update"]},
-        {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
-            "verbs": ["get", "list", "watch"]}]}));
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
-}
-
-fn owned(group: &str) -> Value {
-    match group {
-        "zoo.loopwatch.dev" => json!(["nosubresources", "nosubresources/finalizers"]),
-        _ => json!(["things", "things/status"]),
-    }
-}
-
-fn service_account(kube: &Kube, namespace: &str) {
-    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"name": ACCOUNT, "namespace": namespace}}));
 }
 
 fn definition(group: &str, versions: &[&str]) -> Value {

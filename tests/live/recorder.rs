@@ -11,7 +11,7 @@ use crate::testbed::repository;
 use crate::testbed::sidecar::program;
 use crate::testbed::wait::{eventually, pause};
 
-/// A running `loopwatch record`. It ends in order when it is dropped.
+/// A running `loopwatch record`. It ends when it is dropped, which fails when it did not write everything.
 pub(crate) struct Recorder {
     process: Process,
 }
@@ -46,24 +46,13 @@ impl Recorder {
         let _ = std::fs::remove_file(&file); // there may be none
         Some(Self::start(sidecar, namespace, kubeconfig, &file))
     }
-
-    /// Ends it, and fails when it did not write everything.
-    pub(crate) fn finish(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        if self.process.ended().is_none() {
-            let status = self.process.stop(Duration::from_secs(10));
-            assert_eq!(status.code(), Some(0), "{}", self.process.program.log_tail(20));
-        }
-    }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.end();
+            let status = self.process.stop(Duration::from_secs(10));
+            assert_eq!(status.code(), Some(0), "{}", self.process.program.log_tail(20));
         }
     }
 }

@@ -37,7 +37,7 @@ fn replay_finds_the_same() {
     case.sidecar.expect_finding(Duration::from_secs(20), "FinalizerStuck", "PhaseOnly", "target");
     pause(Duration::from_secs(1));
     let live = of(case.sidecar.findings().unwrap_or_default().into_iter().map(|finding| finding.0));
-    recorder.finish();
+    drop(recorder);
 
     let output = program("replay", plane).arg("replay").arg(&file).args(["-o", "json"]).run();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -16,25 +16,37 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Asks for `path` at a port of this machine.
-pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer, String> {
+/// Asks for `path` at a port of this machine; the answer is what the stream yields until it ends.
+pub fn send(
+    method: &str,
+    port: u16,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<TcpStream, std::io::Error> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let said = |error: std::io::Error| format!("{method} {address}{path}: {error}");
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(said)?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(said)?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    stream.write_all(format!("{head}\r\n{body}").as_bytes()).map_err(said)?;
+    stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
+    Ok(stream)
+}
+
+/// Asks for `path` at a port of this machine and reads the answer.
+pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer, String> {
+    let asked = format!("{method} 127.0.0.1:{port}{path}");
     let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).map_err(said)?;
+    let read = send(method, port, path, headers, body).and_then(|mut stream| stream.read_to_end(&mut bytes));
+    read.map_err(|error| format!("{asked}: {error}"))?;
     let text = String::from_utf8_lossy(&bytes);
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{method} {address}{path}: no answer"))?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
     Ok(Answer {
-        status: status.ok_or_else(|| format!("{method} {address}{path}: {head:?}"))?,
+        status: status.ok_or_else(|| format!("{asked}: {head:?}"))?,
         headers: fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
         body: body.to_owned(),
     })

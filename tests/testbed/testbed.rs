@@ -10,8 +10,9 @@
 //!
 //! Everything is started through a [`guard`], so that nothing outlives the process that started it. Helpers panic with
 //! what they saw: they only ever serve tests and people at a terminal.
-//! Included by `tests/live.rs` and by `example.rs` beside it, which each use a part of it.
+//! Included by `tests/live.rs`, by `example.rs` beside it and by `benches/beside`, which each use a part of it.
 
+pub mod accounts;
 pub mod binaries;
 pub mod controlplane;
 pub mod gate;

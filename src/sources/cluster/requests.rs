@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -111,31 +112,29 @@ impl Cluster {
     }
 }
 
-/// The next piece of a body; `None` at its end. `within` may be left out by those who do not wait.
-pub(crate) async fn next_chunk(body: &mut Body, within: Option<Duration>) -> Result<Option<Bytes>, Failure> {
-    loop {
-        let frame = match within {
-            None => body.frame().await,
-            Some(within) => {
-                timeout(within, body.frame()).await.map_err(|_| Failure::timeout("reading the answer", within))?
-            }
-        };
-        match frame {
-            None => return Ok(None),
-            Some(Err(error)) => return Err(Failure::client(&error)),
-            Some(Ok(frame)) => {
-                // Trailers say nothing here.
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
+/// The next piece of a body; `None` at its end.
+pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Option<Bytes>, Failure> {
+    timeout(within, chunk(body)).await.unwrap_or_else(|_| Err(Failure::timeout("reading the answer", within)))
+}
+
+/// The next piece of a body if it is at hand, without waiting.
+pub(crate) fn chunk_at_hand(body: &mut Body) -> Option<Result<Option<Bytes>, Failure>> {
+    chunk(body).now_or_never()
+}
+
+async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing here.
+        if let Ok(data) = frame.map_err(|error| Failure::client(&error))?.into_data() {
+            return Ok(Some(data));
         }
     }
+    Ok(None)
 }
 
 async fn collect(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = next_chunk(body, Some(ANSWER_WITHIN)).await? {
+    while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
         if bytes.len() + chunk.len() > limit {
             return Err(Failure::new(Cause::TooLarge, format!("the answer is larger than {limit} bytes")));
         }

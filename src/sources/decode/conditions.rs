@@ -73,9 +73,7 @@ impl<'de> Shape<'de> for Conditions<'_, '_> {
     type Out = Pair;
 
     fn scalar(self, scalar: Scalar<'_>) -> Pair {
-        if !matches!(scalar, Scalar::Null) {
-            self.walk.lints.add(Lint::Conditions);
-        }
+        self.walk.lints.add_unless_null(Lint::Conditions, scalar);
         scalar.hash(&self.walk.hasher, false)
     }
 

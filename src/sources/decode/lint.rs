@@ -1,5 +1,7 @@
 //! What can be malformed about an object, as a closed list.
 
+use super::shape::Scalar;
+
 /// One malformation. The words are permanent: they stand in recordings and in labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lint {
@@ -73,6 +75,13 @@ impl Lints {
     /// Adds one.
     pub(super) fn add(&mut self, lint: Lint) {
         self.0 |= 1 << lint as u32;
+    }
+
+    /// Adds one for what stands where a list or a map should, except null, which is as good as absent.
+    pub(super) fn add_unless_null(&mut self, lint: Lint, scalar: Scalar<'_>) {
+        if !matches!(scalar, Scalar::Null) {
+            self.add(lint);
+        }
     }
 
     /// The words, sorted.

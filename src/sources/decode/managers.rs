@@ -19,9 +19,7 @@ impl<'de> Shape<'de> for Managers<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(Lint::Managers);
-        }
+        self.lints.add_unless_null(Lint::Managers, scalar);
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
@@ -100,9 +98,7 @@ impl<'de> Shape<'de> for Fields<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(Lint::Managers);
-        }
+        self.lints.add_unless_null(Lint::Managers, scalar);
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {

@@ -65,9 +65,7 @@ impl<'de> Shape<'de> for Metadata<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(Lint::Metadata);
-        }
+        self.lints.add_unless_null(Lint::Metadata, scalar);
     }
 
     fn map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
@@ -178,9 +176,7 @@ impl<'de> Shape<'de> for Marks<'_> {
     type Out = bool;
 
     fn scalar(self, scalar: Scalar<'_>) -> bool {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(self.lint);
-        }
+        self.lints.add_unless_null(self.lint, scalar);
         false
     }
 
@@ -220,9 +216,7 @@ impl<'de> Shape<'de> for Finalizers<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(Lint::Finalizers);
-        }
+        self.lints.add_unless_null(Lint::Finalizers, scalar);
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
@@ -256,9 +250,7 @@ impl<'de> Shape<'de> for Owners<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        if !matches!(scalar, Scalar::Null) {
-            self.lints.add(Lint::Owners);
-        }
+        self.lints.add_unless_null(Lint::Owners, scalar);
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {

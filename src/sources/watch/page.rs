@@ -79,7 +79,7 @@ impl PageBody {
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
             }
-            match next_chunk(&mut self.body, Some(PAGE_IDLE)).await? {
+            match next_chunk(&mut self.body, PAGE_IDLE).await? {
                 Some(chunk) => self.items.push(&chunk),
                 None => return Ok(None),
             }

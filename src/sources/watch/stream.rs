@@ -5,14 +5,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
 use super::frames::Lines;
 use super::{SILENT_FOR, STREAM_GRACE, Target};
-use crate::sources::cluster::{Cluster, JSON, METADATA, encode, next_chunk};
+use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
 use crate::sources::failure::Failure;
 
 /// A watch stream, read line by line.
@@ -94,14 +93,14 @@ impl Stream {
 
     async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
         for _ in 0..ASKED {
-            if let Some(chunk) = next_chunk(&mut self.body, None).now_or_never() {
+            if let Some(chunk) = chunk_at_hand(&mut self.body) {
                 return chunk;
             }
             let_others().await;
         }
         tokio::time::sleep_until((self.woken + gather).min(silent_at)).await;
         let within = silent_at.saturating_duration_since(Instant::now());
-        let chunk = next_chunk(&mut self.body, Some(within)).await;
+        let chunk = next_chunk(&mut self.body, within).await;
         self.woken = Instant::now();
         chunk
     }
