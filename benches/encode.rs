@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use loopwatch::export::ObjectSeries;
-use loopwatch::export::prometheus::{Format, Render};
+use loopwatch::export::prometheus::{Render, TextFormat};
 use loopwatch::export::view::{Filter, View};
 use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
@@ -57,7 +57,7 @@ fn main() {
     let conditions = [("Ready".into(), "true"), ("Progressing".into(), "false"), ("Degraded".into(), "false")];
     let (view, metrics) = (Arc::new(Fleet(names, conditions)), Arc::new(SelfMetrics::new()));
     let dropped = AtomicU64::new(0);
-    let new = || Render::new(view.clone(), metrics.clone(), Format::Text004, ObjectSeries::All, 500, &dropped);
+    let new = || Render::new(view.clone(), metrics.clone(), TextFormat::Text004, ObjectSeries::All, 500, &dropped);
     let lines = new().into_text().lines().filter(|line| !line.starts_with('#')).count();
     let round = || {
         let (mut render, mut bytes, mut longest, began) = (new(), 0, Duration::ZERO, Instant::now());

@@ -1,9 +1,9 @@
 //! Wiring only: sources → channel → model → exporters, and the order in which they stop.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use loopwatch_model::finding::{Change, News};
+use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{Config, DEFAULT_LISTEN};
+pub use crate::export::view::lock;
 use crate::export::{self, Exporter, ObjectSeries, http};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::decode::HashKey;
-use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, Options, Supervisor};
+use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -74,7 +75,7 @@ pub async fn run(config: Config, problems: Vec<String>) {
     let (ask, questions) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| ask.try_send(probe).is_ok();
     let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
-    let options = Options { watch, namespaces, max_watches, ..Options::new(hash_key()) };
+    let options = SourceOptions { watch, namespaces, max_watches, ..SourceOptions::new(hash_key()) };
     let sources = tokio::spawn(watch_cluster(access, options, feed, questions, stop.clone()));
 
     stop.cancelled().await;
@@ -136,15 +137,15 @@ pub async fn pump(
         {
             return (None, Ended::Unwritable(error));
         }
-        let (probes, news) = {
+        let (probes, events) = {
             let mut model = lock(&model);
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
-            (model.probes(), model.news())
+            (model.probes(), model.finding_events())
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // one that finds no room is asked again in a minute
-        news.iter().for_each(log_news);
+        events.iter().for_each(log_finding_event);
         if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
             return (tap, Ended::Full);
         }
@@ -189,7 +190,7 @@ pub async fn serve(listen: std::net::SocketAddr, exporter: Arc<Exporter>, stop: 
 #[must_use]
 pub fn exporter(model: SharedModel, object_series: ObjectSeries, expose_ui: bool) -> Arc<Exporter> {
     let max_object_series = lock(&model).settings().limits.object_series;
-    let options = export::Options { object_series, max_object_series, expose_ui };
+    let options = export::ExportOptions { object_series, max_object_series, expose_ui };
     Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), options))
 }
 
@@ -211,11 +212,6 @@ pub fn random_key() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let half = || RandomState::new().hash_one(0_u8);
     (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
-}
-
-/// The model, whatever became of others who held it: exporters and timers must go on.
-pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
-    model.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Cancelled by SIGTERM or SIGINT.
@@ -241,7 +237,7 @@ pub fn stop_signal() -> CancellationToken {
 /// Connects, for as long as it takes, and then watches until told to stop.
 async fn watch_cluster(
     access: crate::sources::Access,
-    options: Options,
+    options: SourceOptions,
     feed: Feed,
     mut questions: tokio::sync::mpsc::Receiver<Probe>,
     stop: CancellationToken,
@@ -253,7 +249,7 @@ async fn watch_cluster(
     handle.shutdown().await;
 }
 
-async fn start_sources(access: &crate::sources::Access, options: Options, feed: Feed) -> Option<Handle> {
+async fn start_sources(access: &crate::sources::Access, options: SourceOptions, feed: Feed) -> Option<Handle> {
     let mut wait = RETRY.0;
     loop {
         match Cluster::connect(access).await {
@@ -294,10 +290,10 @@ async fn tell_problems(feed: &Feed, problems: Vec<String>) {
     }
 }
 
-fn log_news(news: &News) {
-    let finding = &news.finding;
+fn log_finding_event(events: &FindingEvent) {
+    let finding = &events.finding;
     let (code, subject, summary) = (finding.code.name(), &finding.subject, finding.summary());
-    match news.change {
+    match events.change {
         Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
         Change::Closed => info!(finding = code, %subject, id = %finding.id, "no longer"),
     }

@@ -7,7 +7,7 @@ mod record;
 mod replay;
 mod run;
 mod shipped;
-mod story;
+mod timeline;
 
 use std::process::ExitCode;
 

@@ -21,7 +21,7 @@ pub mod docs; // what is documented from the table of findings
 mod exporter; // what they share
 pub mod http; // the server
 
-pub use self::exporter::{Exporter, Options};
+pub use self::exporter::{ExportOptions, Exporter};
 pub use self::prometheus::ObjectSeries;
 
 #[cfg(test)]

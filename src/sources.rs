@@ -7,7 +7,7 @@
 //!              └─ audit ◀── questions of the model ─────────────────────┘
 //! ```
 //!
-//! A [`Supervisor`] owns the tasks. [`Cluster`] is the connection, [`Options`] say what is wanted, and [`Feed`] is the
+//! A [`Supervisor`] owns the tasks. [`Cluster`] is the connection, [`SourceOptions`] say what is wanted, and [`Feed`] is the
 //! one way out; the clock is read there and nowhere else.
 
 pub mod clock;
@@ -17,7 +17,7 @@ pub mod failure;
 pub mod feed;
 pub mod options;
 pub mod replay;
-pub mod snapshot;
+pub mod dump;
 pub mod supervisor;
 pub mod sync;
 
@@ -32,6 +32,6 @@ mod watch;
 pub use self::cluster::{Access, Cluster, ConnectError, OperatorName};
 pub use self::failure::Failure;
 pub use self::feed::{Closed, Feed, Observations};
-pub use self::options::{KindSelector, LeaseSelection, Options, Selection};
+pub use self::options::{KindSelector, LeaseSelection, Selection, SourceOptions};
 pub use self::supervisor::{Handle, Supervisor};
 pub use self::sync::{InitialSync, Progress};

@@ -36,7 +36,7 @@ pub struct Finding {
 
 /// A finding was opened or closed: for logs, notifications and the story that a replay tells.
 #[derive(Clone, Debug, PartialEq)]
-pub struct News {
+pub struct FindingEvent {
     /// When.
     pub at: Timestamp,
     /// Opened or closed.
@@ -116,7 +116,7 @@ pub enum Subject {
         /// Empty for the whole cluster.
         namespace: String,
         /// The right.
-        right: String,
+        permission: String,
     },
     /// A bound, as in the `limit` label.
     Limit {
@@ -296,7 +296,7 @@ impl Subject {
             | Self::Definition { name }
             | Self::Source { name }
             | Self::Limit { name }
-            | Self::Permission { right: name, .. } => name,
+            | Self::Permission { permission: name, .. } => name,
             Self::Kind { .. } => "",
         }
     }
@@ -341,8 +341,10 @@ impl fmt::Display for Subject {
             Self::Kind { kind, .. } => write!(f, "{kind} (all)"),
             Self::Definition { name } => write!(f, "definition {name}"),
             Self::Source { name } => write!(f, "source {name}"),
-            Self::Permission { namespace, right } if namespace.is_empty() => write!(f, "right to {right}"),
-            Self::Permission { namespace, right } => write!(f, "right to {right} in {namespace}"),
+            Self::Permission { namespace, permission } if namespace.is_empty() => {
+                write!(f, "permission to {permission}")
+            }
+            Self::Permission { namespace, permission } => write!(f, "permission to {permission} in {namespace}"),
             Self::Limit { name } => write!(f, "limit {name}"),
         }
     }

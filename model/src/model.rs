@@ -10,7 +10,7 @@ mod learned;
 mod store;
 mod timers;
 
-mod desk;
+mod context;
 mod objects;
 pub mod reading;
 
@@ -19,7 +19,7 @@ mod deletion;
 mod judge;
 mod obligations;
 
-mod book;
+mod open_findings;
 mod show;
 mod sources;
 mod watches;
@@ -27,15 +27,17 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use self::book::Book;
 use self::intern::{Interner, Shape, Symbol};
 use self::kinds::{Kind, Watch};
+use self::open_findings::OpenFindings;
 use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Evidence, FindingCode, FindingId, News, Subject};
-use crate::observation::{DefinitionView, LeaseView, Observation, Probe, RightsView, SourceId, StatusSchema, WatchId};
+use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
+use crate::observation::{
+    DefinitionView, LeaseView, Observation, PermissionsView, Probe, SourceId, StatusSchema, WatchId,
+};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -58,7 +60,7 @@ pub struct Model {
     /// Objects with a history.
     histories: usize,
     /// Objects that listings of single objects show.
-    troubled: BTreeSet<Slot>,
+    unhealthy: BTreeSet<Slot>,
 
     texts: Interner<str>,
     shapes: Interner<Shape>,
@@ -68,9 +70,9 @@ pub struct Model {
     limits_due: Option<Timestamp>,
     probes: BTreeSet<Probe>,
 
-    book: Book,
+    open_findings: OpenFindings,
     sources: Sources,
-    rights: BTreeMap<String, RightsView>,
+    permissions: BTreeMap<String, PermissionsView>,
     leases: BTreeMap<(String, String), LeaseView>,
     restored_learning: BTreeMap<String, Vec<u64>>,
 
@@ -93,16 +95,16 @@ impl Model {
             watch_of: BTreeMap::new(),
             store: Store::new(),
             histories: 0,
-            troubled: BTreeSet::new(),
+            unhealthy: BTreeSet::new(),
             texts: Interner::new(SHARED_VALUES, "".into()),
             shapes: Interner::new(SHARED_VALUES, Arc::new([])),
             sets: Interner::new(SHARED_VALUES, Arc::new([])),
             timers: Timers::default(),
             limits_due: None,
             probes: BTreeSet::new(),
-            book: Book::default(),
+            open_findings: OpenFindings::default(),
             sources: Sources::default(),
-            rights: BTreeMap::new(),
+            permissions: BTreeMap::new(),
             leases: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
             dropped: BTreeMap::new(),
@@ -139,8 +141,8 @@ impl Model {
     }
 
     /// What was found and what no longer holds, since the last call; bounded, the oldest go first.
-    pub fn news(&mut self) -> Vec<News> {
-        self.book.news()
+    pub fn finding_events(&mut self) -> Vec<FindingEvent> {
+        self.open_findings.finding_events()
     }
 
     /// What should outlive a restart.
@@ -149,7 +151,7 @@ impl Model {
         let learned = self.kinds.iter().filter(|kind| kind.learned.samples() > 0);
         Checkpoint {
             learned: learned.map(|kind| (kind.name(), kind.learned.to_numbers())).collect(),
-            findings: self.book.iter().map(|finding| (finding.id.to_string(), finding.since)).collect(),
+            findings: self.open_findings.iter().map(|finding| (finding.id.to_string(), finding.since)).collect(),
         }
     }
 
@@ -200,9 +202,13 @@ impl Model {
             }
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
-                self.book.clear(self.now, FindingCode::StatusSubresourceMissing, &Subject::Definition { name });
+                self.open_findings.clear(
+                    self.now,
+                    FindingCode::StatusSubresourceMissing,
+                    &Subject::Definition { name },
+                );
             }
-            Observation::RightsReviewed(view) => self.rights_reviewed(view),
+            Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
             Observation::Answered { probe, answer } => self.answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
@@ -228,7 +234,7 @@ impl Model {
         self.restored_learning = checkpoint.learned;
         let ids = checkpoint.findings.into_iter();
         let readable = ids.filter_map(|(id, since)| Some((FindingId(u64::from_str_radix(&id, 16).ok()?), since)));
-        self.book.restore(readable.collect());
+        self.open_findings.restore(readable.collect());
     }
 
     fn definition_seen(&mut self, definition: DefinitionView) {
@@ -237,7 +243,7 @@ impl Model {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
             self.raise(self.now, FindingCode::StatusSubresourceMissing, subject, evidence);
         } else {
-            self.book.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
+            self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
         }
     }
 
@@ -252,7 +258,7 @@ impl Model {
 
     /// Opens a finding, or renews it; what does not fit is counted.
     fn raise(&mut self, since: Timestamp, code: FindingCode, subject: Subject, evidence: Evidence) {
-        if !self.book.raise(self.now, since, code, subject, evidence, self.settings.limits.findings) {
+        if !self.open_findings.raise(self.now, since, code, subject, evidence, self.settings.limits.findings) {
             self.drop_one("findings");
         }
     }
@@ -283,7 +289,7 @@ impl Model {
 const fn word(fact: &Observation) -> &'static str {
     match fact {
         Observation::Restored(_) => "checkpoint",
-        Observation::KindsDiscovered(_) | Observation::RightsReviewed(_) => "discovery",
+        Observation::KindsDiscovered(_) | Observation::PermissionsReviewed(_) => "discovery",
         Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
         Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
         Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",

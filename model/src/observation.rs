@@ -15,7 +15,7 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::kinds::{
-    DefinitionView, LeaseView, Right, RightsView, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
+    DefinitionView, LeaseView, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
 };
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
@@ -85,7 +85,8 @@ pub enum Observation {
     /// A custom resource definition was deleted, by its name.
     DefinitionGone(String),
     /// What the account may and may not do.
-    RightsReviewed(RightsView),
+    #[serde(rename = "rights_reviewed")]
+    PermissionsReviewed(PermissionsView),
     /// A leader election lease as it is now.
     LeaseSeen(LeaseView),
     /// The answer to a question of the model.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::finding::Finding;
 use crate::histogram::Histogram;
-use crate::observation::{Right, Role, Scope, WatchId};
+use crate::observation::{Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// The model at one instant. Its size follows what is unhealthy and how many kinds and namespaces there are, not how
@@ -18,15 +18,15 @@ pub struct Snapshot {
     /// Open findings, most severe first, then oldest.
     pub findings: Vec<Finding>,
     /// Objects that have something wrong, worst first, bounded by `limits.object_series`.
-    pub troubled: Vec<ObjectRow>,
+    pub unhealthy: Vec<ObjectRow>,
     /// How many more there are.
-    pub troubled_dropped: u64,
+    pub unhealthy_dropped: u64,
     /// 0 healthy, 1 degraded, 2 failing, per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
     /// Sources, ordered by name.
     pub sources: Vec<SourceSummary>,
     /// Rights that are missing, per namespace ("" for the cluster).
-    pub permissions_missing: Vec<(String, Right)>,
+    pub permissions_missing: Vec<(String, Permission)>,
     /// Leases seen.
     pub leases: Vec<LeaseSummary>,
     /// What did not fit, by limit.

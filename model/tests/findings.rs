@@ -4,7 +4,7 @@ mod lab;
 
 use lab::{Lab, START, Widget};
 use loopwatch_model::observation::{
-    Cause, ConditionStatus, DefinitionView, Observation, Probe, Right, RightsView, SourceId, StatusSchema,
+    Cause, ConditionStatus, DefinitionView, Observation, Permission, PermissionsView, Probe, SourceId, StatusSchema,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
@@ -355,15 +355,21 @@ fn a_deadline_that_passes_while_we_are_blind_is_unknown_not_late() {
 #[test]
 fn rights_that_are_missing_or_too_many_are_told_until_they_change() {
     let mut lab = Lab::new();
-    let right =
-        |verb: &str, resource: &str| Right { verb: verb.into(), group: "example.io".into(), resource: resource.into() };
-    let view =
-        RightsView { missing: vec![right("list", "gadgets")], excess: vec![right("*", "*")], ..Default::default() };
-    lab.tell(Observation::RightsReviewed(view));
+    let right = |verb: &str, resource: &str| Permission {
+        verb: verb.into(),
+        group: "example.io".into(),
+        resource: resource.into(),
+    };
+    let view = PermissionsView {
+        missing: vec![right("list", "gadgets")],
+        excess: vec![right("*", "*")],
+        ..Default::default()
+    };
+    lab.tell(Observation::PermissionsReviewed(view));
     let mut found = lab.findings();
     found.sort();
     assert_eq!(found, ["PermissionExcess right to *", "PermissionMissing right to list gadgets.example.io"]);
-    lab.tell(Observation::RightsReviewed(RightsView::default()));
+    lab.tell(Observation::PermissionsReviewed(PermissionsView::default()));
     lab.quiet();
 }
 
@@ -491,29 +497,30 @@ fn after_a_restart_nothing_is_forgotten_or_counted_twice() {
 fn what_is_found_and_what_no_longer_holds_is_told_once_each() {
     let mut lab = Lab::new();
     let mut widget = lab.settled("web");
-    lab.model.news();
+    lab.model.finding_events();
     lab.apply(widget.waiting());
     lab.pass(Span::mins(6));
     lab.apply(widget.ready());
     lab.pass(Span::mins(6));
-    let news = lab.model.news();
-    let told: Vec<_> = news.iter().map(|n| (n.finding.code.name(), n.change)).collect();
+    let events = lab.model.finding_events();
+    let told: Vec<_> = events.iter().map(|n| (n.finding.code.name(), n.change)).collect();
     use loopwatch_model::finding::Change::{Closed, Opened};
     assert_eq!(told, [("Regressed", Opened), ("Regressed", Closed)]);
-    assert!(news[1].finding.summary().contains("lost for 6m"), "{}", news[1].finding.summary());
-    assert!(lab.model.news().is_empty());
+    assert!(events[1].finding.summary().contains("lost for 6m"), "{}", events[1].finding.summary());
+    assert!(lab.model.finding_events().is_empty());
 }
 
 #[test]
 fn a_condition_that_flaps_just_often_enough_is_found_once() {
     let mut lab = Lab::new();
     let mut widget = lab.settled("web");
-    lab.model.news();
+    lab.model.finding_events();
     for round in 0..40 {
         let status = if round % 2 == 0 { ConditionStatus::False } else { ConditionStatus::True };
         lab.apply(widget.condition("Synced", status, "Checked"));
         lab.pass(Span::secs(if round % 5 == 0 { 420 } else { 280 })); // now six, now five in half an hour
     }
-    let flapping = lab.model.news().iter().filter(|news| news.finding.code.name() == "ConditionFlapping").count();
+    let flapping =
+        lab.model.finding_events().iter().filter(|event| event.finding.code.name() == "ConditionFlapping").count();
     assert_eq!(flapping, 1, "opened, and neither closed nor opened again");
 }

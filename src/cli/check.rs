@@ -16,10 +16,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::{CANNOT_LOOK, FINE, FOUND};
 use crate::app;
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
-use crate::export::report::{self, Format};
+use crate::export::report::{self, OutputFormat};
 use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::snapshot::Snapshot;
-use crate::sources::{Handle, LeaseSelection, Options, Selection, Supervisor};
+use crate::sources::dump::Dump;
+use crate::sources::{Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
 /// Flags of `check`.
 #[derive(Args, Debug)]
@@ -39,7 +39,7 @@ pub(super) struct CheckArgs {
     all: bool,
     /// Write table, json or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
-    output: Format,
+    output: OutputFormat,
     /// Exit with 1 when there are findings at least this severe: critical, warning or info
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
     fail_on: Severity,
@@ -53,13 +53,13 @@ pub(super) fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let config = Config::new(cluster, judge, ServeFlags::default())?;
     let model = match snapshot {
         Some(path) => judge_dump(&path, at, config)?,
-        None => app::runtime()?.block_on(look(config, Duration::from_millis(timeout.0.unsigned_abs())))?,
+        None => app::runtime()?.block_on(judge_cluster(config, Duration::from_millis(timeout.0.unsigned_abs())))?,
     };
     let shown = model.snapshot();
     let rows = all.then(|| every_row(&model));
     match output {
-        Format::Json => super::say(&report::json(&shown, rows.as_deref())),
-        Format::Table | Format::Markdown => {
+        OutputFormat::Json => super::say(&report::json(&shown, rows.as_deref())),
+        OutputFormat::Table | OutputFormat::Markdown => {
             super::say(&report::text(&shown, rows.as_deref(), report::style(output)));
         }
     }
@@ -71,34 +71,34 @@ pub(super) fn check(args: CheckArgs) -> anyhow::Result<u8> {
 }
 
 fn judge_dump(path: &Path, at: Option<Timestamp>, config: Config) -> anyhow::Result<Model> {
-    let snapshot = Snapshot::read(path, &app::hash_key())?;
+    let dump = Dump::read(path, &app::hash_key())?;
     let now = SystemClock::new().wall();
     // A dump is often looked at long after it was taken: by its own clock nothing has become overdue since.
-    let at = at.or(snapshot.newest()).unwrap_or(now).min(now);
-    for problem in &snapshot.problems {
+    let at = at.or(dump.newest()).unwrap_or(now).min(now);
+    for problem in &dump.problems {
         super::complain(problem);
     }
     let mut model = Model::new(config.settings);
-    for observation in snapshot.observations() {
+    for observation in dump.observations() {
         model.apply(at, observation);
     }
     model.apply(at, Observation::Tick);
     Ok(model)
 }
 
-async fn look(config: Config, timeout: Duration) -> anyhow::Result<Model> {
+async fn judge_cluster(config: Config, timeout: Duration) -> anyhow::Result<Model> {
     let Config { access, namespaces, watch, max_watches, settings, .. } = config;
     let cluster = app::connect(&access).await?;
     // An operator's own account tells what it owns; anyone else wants to see everything.
     let select = if access.operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
-    let options = Options {
+    let options = SourceOptions {
         watch,
         namespaces,
         max_watches,
         select,
         lease: LeaseSelection::Off,
         once: true,
-        ..Options::new(app::hash_key())
+        ..SourceOptions::new(app::hash_key())
     };
     let model = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel();
@@ -161,11 +161,11 @@ fn severity(text: &str) -> Result<Severity, String> {
     }
 }
 
-fn format(text: &str) -> Result<Format, String> {
+fn format(text: &str) -> Result<OutputFormat, String> {
     match text {
-        "table" => Ok(Format::Table),
-        "json" => Ok(Format::Json),
-        "markdown" => Ok(Format::Markdown),
+        "table" => Ok(OutputFormat::Table),
+        "json" => Ok(OutputFormat::Json),
+        "markdown" => Ok(OutputFormat::Markdown),
         _ => Err(format!("{text:?} is none of table, json, markdown")),
     }
 }

@@ -7,7 +7,7 @@ use loopwatch_model::model::Model;
 
 use super::{FINE, replay};
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
-use crate::export::report::{self, Format};
+use crate::export::report::{self, OutputFormat};
 use crate::sources::replay::Recording;
 
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
@@ -27,9 +27,9 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     let config = Config::new(ClusterFlags::default(), JudgeFlags::default(), args.serve)?;
     let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
     let model = Model::new(recording.header().settings.clone());
-    let (model, story, unreadable) = replay::play(recording, model);
-    super::say(&story.text());
-    super::say(&report::text(&model.snapshot(), None, report::style(Format::Table)));
+    let (model, timeline, unreadable) = replay::play(recording, model);
+    super::say(&timeline.text());
+    super::say(&report::text(&model.snapshot(), None, report::style(OutputFormat::Table)));
     replay::tell(&unreadable);
     if args.once { Ok(FINE) } else { replay::serve_end(model, &config) }
 }

@@ -17,7 +17,7 @@ use crate::app::{self, Ended, SharedModel, Tap};
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::{Cluster, Options, Selection, Supervisor};
+use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
 
 /// Flags of `record`.
 #[derive(Args, Debug)]
@@ -59,12 +59,12 @@ async fn run(args: RecordArgs) -> anyhow::Result<u8> {
             stop.cancel();
         });
     }
-    let options = Options {
+    let options = SourceOptions {
         watch: config.watch,
         namespaces: config.namespaces,
         max_watches: config.max_watches,
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorRights },
-        ..Options::new(app::hash_key())
+        ..SourceOptions::new(app::hash_key())
     };
     let key = anonymize.then(app::random_key);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(config.settings)));
@@ -87,7 +87,7 @@ struct Segment<'a> {
 /// Each file begins with what was learnt and a complete list, so that it can be replayed without the ones before.
 async fn record_segment(
     server: &Cluster,
-    options: Options,
+    options: SourceOptions,
     model: &SharedModel,
     segment: &Segment<'_>,
     stop: &CancellationToken,

@@ -10,12 +10,12 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::time::Span;
 
-use super::story::{self, Story};
+use super::timeline::{self, Timeline};
 use super::{FINE, FOUND};
 use crate::app;
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
-use crate::export::prometheus::Format as TextFormat;
-use crate::export::report::{self, Format};
+use crate::export::prometheus::TextFormat;
+use crate::export::report::{self, OutputFormat};
 use crate::sources::replay::{Recording, Unreadable};
 
 /// Flags of `replay`.
@@ -57,7 +57,7 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
     if args.serve && args.speed.is_some() {
         return app::runtime()?.block_on(serve_playing(recording, model, &config, args.speed.unwrap_or(1.0)));
     }
-    let (model, story, unreadable) = play(recording, model);
+    let (model, timeline, unreadable) = play(recording, model);
     let snapshot = model.snapshot();
     let found = snapshot.findings.iter().any(|f| f.info().severity <= Severity::Warning);
     match args.output {
@@ -67,8 +67,9 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
         }
         Output::Json => super::say(&report::json(&snapshot, None)),
         Output::Table | Output::Markdown => {
-            let format = if matches!(args.output, Output::Markdown) { Format::Markdown } else { Format::Table };
-            super::say(&story.text());
+            let format =
+                if matches!(args.output, Output::Markdown) { OutputFormat::Markdown } else { OutputFormat::Table };
+            super::say(&timeline.text());
             super::say(&report::text(&snapshot, None, report::style(format)));
             tell(&unreadable);
             if args.serve {
@@ -80,16 +81,16 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
 }
 
 /// Takes the whole recording into the model.
-pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Story, Unreadable) {
-    let mut story = Story::default();
+pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, Unreadable) {
+    let mut timeline = Timeline::default();
     for line in recording.by_ref() {
         model.apply(line.at, line.saw);
-        story.add(model.news());
+        timeline.add(model.finding_events());
         model.probes(); // the answers stand in the recording
     }
-    story.add(model.news());
+    timeline.add(model.finding_events());
     let unreadable = recording.unreadable().clone();
-    (model, story, unreadable)
+    (model, timeline, unreadable)
 }
 
 /// Says which lines could not be read.
@@ -107,7 +108,7 @@ pub(super) fn serve_end(model: Model, config: &Config) -> anyhow::Result<u8> {
     app::runtime()?.block_on(async {
         let model = Arc::new(Mutex::new(model));
         let exporter = app::exporter(model, config.object_series, config.expose_ui);
-        story::serve_and_tell(config.listen, exporter, app::stop_signal()).await
+        timeline::serve_and_tell(config.listen, exporter, app::stop_signal()).await
     })?;
     Ok(FINE)
 }
@@ -117,7 +118,7 @@ async fn serve_playing(recording: Recording, model: Model, config: &Config, spee
     let stop = app::stop_signal();
     let exporter = app::exporter(model.clone(), config.object_series, config.expose_ui);
     let playing = tokio::spawn(play_slowly(recording, model, speed.clamp(0.01, 1e6)));
-    story::serve_and_tell(config.listen, exporter, stop).await?;
+    timeline::serve_and_tell(config.listen, exporter, stop).await?;
     playing.abort();
     Ok(FINE)
 }

@@ -14,7 +14,7 @@ pub struct Metric {
     /// The name as it is scraped; counters end in `_total`, facts in `_info`.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: MetricType,
     /// Names of its labels, in the order in which they are written.
     pub labels: &'static [&'static str],
     /// One sentence: what is measured, and what the value means.
@@ -27,7 +27,7 @@ pub struct Metric {
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricType {
     /// Only ever grows.
     Counter,
     /// Goes up and down.
@@ -54,9 +54,9 @@ impl Metric {
     #[must_use]
     pub fn family_name(&self) -> &'static str {
         let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+            MetricType::Counter => "_total",
+            MetricType::Info => "_info",
+            MetricType::Gauge | MetricType::Histogram => "",
         };
         self.name.strip_suffix(suffix).unwrap_or(self.name)
     }
@@ -65,14 +65,15 @@ impl Metric {
     #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
         ["seconds", "bytes", "ratio"].into_iter().find(|unit| {
-            self.family_name().strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')) && self.kind != Kind::Info
+            self.family_name().strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'))
+                && self.kind != MetricType::Info
         })
     }
 }
 
-// === impl Kind ===
+// === impl MetricType ===
 
-impl Kind {
+impl MetricType {
     /// The word after `# TYPE` under OpenMetrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -161,8 +162,8 @@ mod tests {
             assert!(seen.insert(metric.family_name()), "{name}: the family is listed twice");
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
             assert!(name.starts_with("loopwatch_") || name.starts_with("process_"), "{name}: no prefix");
-            assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}: _total is for counters");
-            assert_eq!(name.ends_with("_info"), metric.kind == Kind::Info, "{name}: _info is for facts");
+            assert_eq!(name.ends_with("_total"), metric.kind == MetricType::Counter, "{name}: _total is for counters");
+            assert_eq!(name.ends_with("_info"), metric.kind == MetricType::Info, "{name}: _info is for facts");
             for reserved in ["_count", "_sum", "_bucket", "_created"] {
                 assert!(!name.ends_with(reserved), "{name}: {reserved} belongs to histograms and counters");
             }

@@ -9,7 +9,7 @@ pub mod negotiate; // which format the scraper wants
 mod own; // loopwatch's own metrics, from their registry
 pub mod render; // the whole exposition, in chunks
 
-pub use self::encode::Format;
+pub use self::encode::TextFormat;
 pub use self::render::{ObjectSeries, Render};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::{json, summary};
 
 /// What the report is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// Text for a terminal.
     Table,
     /// The versioned JSON.
@@ -41,13 +41,13 @@ const SHOWN: usize = 8;
 
 /// The style for standard output: colours only on a terminal, and not when `NO_COLOR` is set.
 #[must_use]
-pub fn style(format: Format) -> Style {
+pub fn style(format: OutputFormat) -> Style {
     let terminal = std::io::stdout().is_terminal();
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
     Style {
-        markdown: format == Format::Markdown,
+        markdown: format == OutputFormat::Markdown,
         colours: terminal && !unwanted && !dumb,
         width: width.unwrap_or(USUAL_WIDTH).clamp(40, 160),
     }
@@ -125,7 +125,7 @@ fn unsaid(snapshot: &Snapshot) -> Vec<&ObjectRow> {
         })
     };
     let bad = |row: &&ObjectRow| matches!(row.state, ObjectState::Overdue | ObjectState::Failed);
-    snapshot.troubled.iter().filter(bad).filter(|row| !said(row)).collect()
+    snapshot.unhealthy.iter().filter(bad).filter(|row| !said(row)).collect()
 }
 
 #[cfg(test)]

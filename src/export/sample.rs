@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
 use loopwatch_model::histogram::{Histogram, LAG_BOUNDS};
-use loopwatch_model::observation::{Right, Role, Scope, WatchId};
+use loopwatch_model::observation::{Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
     Cursor, DeadlineSource, FinalizerSummary, Health, KindSummary, LeaseSummary, NamespaceSummary, ObjectRef,
     ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
@@ -35,13 +35,13 @@ fn ago(span: Span) -> Timestamp {
 /// Everything at once.
 pub(crate) fn sample() -> Sample {
     let rows = rows();
-    let troubled = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
+    let unhealthy = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
     let snapshot = Snapshot {
         at: now(),
         kinds: vec![databases(), backups(), pods()],
         findings: findings(),
-        troubled,
-        troubled_dropped: 0,
+        unhealthy,
+        unhealthy_dropped: 0,
         health: BTreeMap::from([
             ("team-a".to_owned(), Health::Failing),
             ("team-b".to_owned(), Health::Degraded),
@@ -50,7 +50,7 @@ pub(crate) fn sample() -> Sample {
         sources: sources(),
         permissions_missing: vec![(
             "team-b".to_owned(),
-            Right { verb: "list".to_owned(), group: String::new(), resource: "events".to_owned() },
+            Permission { verb: "list".to_owned(), group: String::new(), resource: "events".to_owned() },
         )],
         leases: vec![LeaseSummary {
             namespace: "db-system".to_owned(),
@@ -74,7 +74,7 @@ pub(crate) fn healthy() -> Sample {
     snapshot.kinds[0].oldest_unconverged = None;
     snapshot.kinds[0].namespaces = BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0])]);
     snapshot.findings.clear();
-    snapshot.troubled.clear();
+    snapshot.unhealthy.clear();
     snapshot.permissions_missing.clear();
     snapshot.dropped.clear();
     snapshot.health = BTreeMap::from([("team-c".to_owned(), Health::Healthy)]);
@@ -249,7 +249,7 @@ fn findings() -> Vec<Finding> {
     regressed.confidence = Confidence::Suspected;
     let permission = finding(
         FindingCode::PermissionMissing,
-        Subject::Permission { namespace: "team-b".to_owned(), right: "list events".to_owned() },
+        Subject::Permission { namespace: "team-b".to_owned(), permission: "list events".to_owned() },
         Span::hours(2),
         Evidence::new().text("verb", "list").text("resource", "events"),
     );

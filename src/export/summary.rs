@@ -184,18 +184,18 @@ pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
             spots.push(BlindSpot { what, why: "the first list is not complete yet".to_owned() });
         }
     }
-    for (namespace, right) in &snapshot.permissions_missing {
+    for (namespace, permission) in &snapshot.permissions_missing {
         let said = watches(snapshot).any(|(kind, watch)| {
-            kind.group == right.group
-                && kind.resource == right.resource
-                && watch.missing.contains(&right.verb)
+            kind.group == permission.group
+                && kind.resource == permission.resource
+                && watch.missing.contains(&permission.verb)
                 && watch.scope.namespace().unwrap_or_default() == namespace
         });
         if !said {
             let place = if namespace.is_empty() { "the cluster".to_owned() } else { format!("namespace {namespace}") };
-            let dot = if right.group.is_empty() { "" } else { "." };
-            let what = format!("{}{dot}{} in {place}", right.resource, right.group);
-            spots.push(BlindSpot { what, why: format!("the account may not {} them", right.verb) });
+            let dot = if permission.group.is_empty() { "" } else { "." };
+            let what = format!("{}{dot}{} in {place}", permission.resource, permission.group);
+            spots.push(BlindSpot { what, why: format!("the account may not {} them", permission.verb) });
         }
     }
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {

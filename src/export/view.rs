@@ -36,15 +36,15 @@ pub struct Filter {
 
 impl View for Mutex<Model> {
     fn snapshot(&self) -> Snapshot {
-        look(self).snapshot()
+        lock(self).snapshot()
     }
 
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        look(self).visit(cursor, limit, show)
+        lock(self).visit(cursor, limit, show)
     }
 
     fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        let model = look(self);
+        let model = lock(self);
         let mut any = false;
         let next =
             model.visit(cursor, limit, &mut |o| any |= filter.wants(o.group, o.kind, o.namespace, o.name, o.state));
@@ -58,7 +58,7 @@ impl View for Mutex<Model> {
 }
 
 /// A panic elsewhere while the lock was held must not end the exporter too: what is there is shown.
-fn look(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
+pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
     model.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -6,7 +6,7 @@
 use std::hash::Hasher;
 
 use loopwatch_model::observation::{
-    Answer, FactValue, LeaseView, ObjectKey, ObjectView, Observation, Probe, RightsView, Scope, SourceId, WatchId,
+    Answer, FactValue, LeaseView, ObjectKey, ObjectView, Observation, PermissionsView, Probe, Scope, SourceId, WatchId,
     WatchedKind,
 };
 use siphasher::sip::SipHasher24;
@@ -45,8 +45,8 @@ impl Pseudonyms {
             Observation::Progressed { watch, version } => {
                 Observation::Progressed { watch: self.watch(&watch), version }
             }
-            Observation::RightsReviewed(view) => {
-                Observation::RightsReviewed(RightsView { namespace: self.namespace(&view.namespace), ..view })
+            Observation::PermissionsReviewed(view) => {
+                Observation::PermissionsReviewed(PermissionsView { namespace: self.namespace(&view.namespace), ..view })
             }
             Observation::LeaseSeen(lease) => Observation::LeaseSeen(LeaseView {
                 namespace: self.namespace(&lease.namespace),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::failure::Failure;
 use super::watch::event::undecodable;
-use super::watch::{Sink, Target};
+use super::watch::{Sink, WatchTarget};
 
 /// All definitions as they are now, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,8 @@ const RESOURCE: &str = "customresourcedefinitions";
 
 impl Definitions {
     /// What to watch.
-    pub(crate) fn target() -> Target {
-        Target { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
+    pub(crate) fn target() -> WatchTarget {
+        WatchTarget { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
     }
 
     /// The name of the watch.

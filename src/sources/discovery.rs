@@ -5,31 +5,31 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::observation::{Right, RightsView, Role, Scope, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Permission, PermissionsView, Role, Scope, SourceId, WatchId, WatchedKind};
 
-mod catalog;
+mod api_resources;
 mod choose;
-mod rights;
+mod permissions;
 mod scopes;
 
-use self::catalog::{ApiKind, Catalog};
+use self::api_resources::{ApiKind, ApiResources};
 use self::choose::{Candidate, Choice, Facts, candidates, choose};
-use self::rights::{Rules, may};
+use self::permissions::{Rules, may};
 use self::scopes::Reviews;
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::failure::Failure;
-use super::options::{Options, Selection};
+use super::options::{Selection, SourceOptions};
 
 /// Looks at rights and kinds, again and again.
 pub(crate) struct Discovery {
     cluster: Cluster,
-    options: Options,
+    options: SourceOptions,
     definitions: Definitions,
     /// What was found last and taken for true: a scope that was seen once is not forgotten when the right to see it is withdrawn.
     last: Vec<WatchedKind>,
     /// What was served then.
-    catalog: Catalog,
+    api_resources: ApiResources,
 }
 
 /// What one look found.
@@ -38,7 +38,7 @@ pub(crate) struct Found {
     /// Kinds and scopes, primary ones first.
     pub(crate) kinds: Vec<WatchedKind>,
     /// One view per scope: of the cluster, and of each namespace in question.
-    pub(crate) rights: Vec<RightsView>,
+    pub(crate) permissions: Vec<PermissionsView>,
     /// What the user must know, if anything.
     pub(crate) trouble: Option<String>,
 }
@@ -49,8 +49,8 @@ const CANDIDATES: usize = 8;
 // === impl Discovery ===
 
 impl Discovery {
-    pub(crate) fn new(cluster: Cluster, options: Options, definitions: Definitions) -> Self {
-        Self { cluster, options, definitions, last: Vec::new(), catalog: Catalog::default() }
+    pub(crate) fn new(cluster: Cluster, options: SourceOptions, definitions: Definitions) -> Self {
+        Self { cluster, options, definitions, last: Vec::new(), api_resources: ApiResources::default() }
     }
 
     /// Where failures of this source are told.
@@ -59,8 +59,9 @@ impl Discovery {
     /// Whether the account certainly may list and watch a resource that is useful but not needed.
     pub(crate) async fn may_watch(&self, group: &str, resource: &str, namespace: &str) -> Result<bool, Failure> {
         for verb in ["list", "watch"] {
-            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            if may(&self.cluster, &right, namespace).await? != Some(true) {
+            let permission =
+                Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
+            if may(&self.cluster, &permission, namespace).await? != Some(true) {
                 return Ok(false);
             }
         }
@@ -69,7 +70,7 @@ impl Discovery {
 
     /// Whether the API server serves something else than at the last look.
     pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
-        self.catalog.is_outdated(&self.cluster).await
+        self.api_resources.is_outdated(&self.cluster).await
     }
 
     /// What was found is taken for true: the next look may rely on it.
@@ -78,44 +79,44 @@ impl Discovery {
     }
 
     /// Looks.
-    pub(crate) async fn look(&mut self) -> Result<Found, Failure> {
-        let catalog = Catalog::read(&self.cluster).await?;
+    pub(crate) async fn poll(&mut self) -> Result<Found, Failure> {
+        let api_resources = ApiResources::read(&self.cluster).await?;
         let mut reviews = self.review(self.namespaces()).await?;
-        let (mut choice, mut trouble) = self.choose(&catalog, &reviews.rules);
+        let (mut choice, mut trouble) = self.choose(&api_resources, &reviews.rules);
         if trouble.is_some() && self.may_be_elsewhere(&choice) {
             let others = self.other_namespaces().await?;
             reviews.extend(self.review(others).await?);
-            (choice, trouble) = self.choose(&catalog, &reviews.rules);
+            (choice, trouble) = self.choose(&api_resources, &reviews.rules);
         }
         let mut kinds = Vec::new();
-        let doubtful = self.doubtful(&catalog, &reviews.rules, &choice);
+        let doubtful = self.doubtful(&api_resources, &reviews.rules, &choice);
         for candidate in choice.kinds.iter().chain(&doubtful) {
             kinds.extend(self.scopes(candidate, &reviews).await?);
         }
-        kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &catalog)).cloned());
-        let rights = self.rights(&kinds, &choice, &reviews).await?;
-        self.catalog = catalog;
-        Ok(Found { kinds, rights, trouble })
+        kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &api_resources)).cloned());
+        let permissions = self.permissions(&kinds, &choice, &reviews).await?;
+        self.api_resources = api_resources;
+        Ok(Found { kinds, permissions, trouble })
     }
 
-    fn choose(&self, catalog: &Catalog, rules: &[Rules]) -> (Choice, Option<String>) {
-        let Options { watch, select, .. } = &self.options;
+    fn choose(&self, api_resources: &ApiResources, rules: &[Rules]) -> (Choice, Option<String>) {
+        let SourceOptions { watch, select, .. } = &self.options;
         let definition = |group: &str, resource: &str| self.definitions.get(group, resource);
-        let facts = Facts { catalog, rules, definition: &definition, watch, select: *select };
+        let facts = Facts { api_resources, rules, definition: &definition, watch, select: *select };
         let choice = choose(&facts);
         let trouble = trouble(&facts, &choice);
         (choice, trouble)
     }
 
     /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.
-    fn doubtful(&self, catalog: &Catalog, rules: &[Rules], choice: &Choice) -> Vec<Candidate> {
+    fn doubtful(&self, api_resources: &ApiResources, rules: &[Rules], choice: &Choice) -> Vec<Candidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
         }
         let mut doubtful: Vec<Candidate> = Vec::new();
         for WatchedKind { group, resource, role, why, status, .. } in &self.last {
             let is = |candidate: &Candidate| candidate.kind.group == *group && candidate.kind.resource == *resource;
-            if let Some(kind) = catalog.get(group, resource)
+            if let Some(kind) = api_resources.get(group, resource)
                 && !choice.kinds.iter().chain(&doubtful).any(is)
             {
                 doubtful.push(Candidate { kind: kind.clone(), role: *role, why: *why, status: *status });
@@ -124,31 +125,34 @@ impl Discovery {
         doubtful
     }
 
-    async fn rights(
+    async fn permissions(
         &self,
         kinds: &[WatchedKind],
         choice: &Choice,
         reviews: &Reviews,
-    ) -> Result<Vec<RightsView>, Failure> {
+    ) -> Result<Vec<PermissionsView>, Failure> {
         let mut views = BTreeMap::new();
-        let mut cluster = RightsView { excess: choice.excess.clone(), ..RightsView::default() };
-        for right in &self.options.expect_denied {
-            if may(&self.cluster, right, "").await? == Some(true) {
-                cluster.excess.push(right.clone());
+        let mut cluster = PermissionsView { excess: choice.excess.clone(), ..PermissionsView::default() };
+        for permission in &self.options.expect_denied {
+            if may(&self.cluster, permission, "").await? == Some(true) {
+                cluster.excess.push(permission.clone());
             }
         }
         views.insert(String::new(), cluster);
         for (namespace, rules) in reviews.iter() {
-            let view =
-                RightsView { namespace: namespace.clone(), incomplete: rules.incomplete, ..RightsView::default() };
+            let view = PermissionsView {
+                namespace: namespace.clone(),
+                incomplete: rules.incomplete,
+                ..PermissionsView::default()
+            };
             views.insert(namespace.clone(), view);
         }
         for kind in kinds {
             let namespace = kind.scope.namespace().unwrap_or_default();
             let view = views
                 .entry(namespace.to_owned())
-                .or_insert_with(|| RightsView { namespace: namespace.to_owned(), ..RightsView::default() });
-            view.missing.extend(kind.missing.iter().map(|verb| Right {
+                .or_insert_with(|| PermissionsView { namespace: namespace.to_owned(), ..PermissionsView::default() });
+            view.missing.extend(kind.missing.iter().map(|verb| Permission {
                 verb: verb.clone(),
                 group: kind.group.clone(),
                 resource: kind.resource.clone(),
@@ -159,8 +163,8 @@ impl Discovery {
 }
 
 /// Whether a kind cannot be found because its server does not answer: then it has not vanished.
-fn is_unanswered(kind: &WatchedKind, catalog: &Catalog) -> bool {
-    catalog.is_unknown(&kind.group) && catalog.get(&kind.group, &kind.resource).is_none()
+fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
+    api_resources.is_unknown(&kind.group) && api_resources.get(&kind.group, &kind.resource).is_none()
 }
 
 fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
@@ -191,7 +195,7 @@ fn trouble(facts: &Facts<'_>, choice: &Choice) -> Option<String> {
              --watch GROUP/KIND. Candidates: {known}"
         ),
         Selection::OperatorRights if !choice.excess.is_empty() => format!(
-            "the account may write everything, so its rights do not say what the operator owns; \
+            "the account may write everything, so its permissions do not say what the operator owns; \
              name its kinds with --watch GROUP/KIND. Candidates: {known}"
         ),
         Selection::OperatorRights => format!(

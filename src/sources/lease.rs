@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::cluster::encode;
 use super::failure::Failure;
 use super::watch::event::undecodable;
-use super::watch::{Sink, Target};
+use super::watch::{Sink, WatchTarget};
 
 /// Tells of the leases of one namespace, or of one of them.
 pub(crate) struct LeaseSink {
@@ -19,8 +19,8 @@ pub(crate) const GROUP: &str = "coordination.k8s.io";
 pub(crate) const RESOURCE: &str = "leases";
 
 /// What to watch.
-pub(crate) fn target(namespace: &str) -> Target {
-    Target { path: format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), metadata_only: false }
+pub(crate) fn target(namespace: &str) -> WatchTarget {
+    WatchTarget { path: format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), metadata_only: false }
 }
 
 // === impl LeaseSink ===

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use loopwatch_model::observation::Right;
+use loopwatch_model::observation::Permission;
 
 use super::decode::HashKey;
 
 /// What the sources are to do. The defaults are those of a sidecar without any flag.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SourceOptions {
     /// Kinds that are named; the only primary ones when there are any.
     pub watch: Vec<KindSelector>,
     /// Namespaces to look at; empty for all that the rights allow.
@@ -23,7 +23,7 @@ pub struct Options {
     /// Which leases to follow.
     pub lease: LeaseSelection,
     /// Rights that the account must not have.
-    pub expect_denied: Vec<Right>,
+    pub expect_denied: Vec<Permission>,
     /// Stop each watch after its first list.
     pub once: bool,
 }
@@ -71,9 +71,9 @@ pub struct KindSelector {
 )]
 pub struct NotAKind(String);
 
-// === impl Options ===
+// === impl SourceOptions ===
 
-impl Options {
+impl SourceOptions {
     /// The options of a sidecar without any flag.
     #[must_use]
     pub fn new(hash_key: HashKey) -> Self {

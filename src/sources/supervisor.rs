@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Cause, Probe, RightsView, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Cause, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -16,10 +16,10 @@ use super::discovery::{Discovery, Found};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
-use super::options::Options;
+use super::options::SourceOptions;
 use super::sync::InitialSync;
-use super::watch::Commons;
-use super::watch::pace::Pace;
+use super::watch::SharedWatchState;
+use super::watch::backoff::Backoff;
 
 mod reconcile;
 mod tasks;
@@ -53,28 +53,28 @@ pub(crate) enum Job {
 /// The state of the supervisor's own task.
 struct Running {
     cluster: Cluster,
-    options: Options,
+    options: SourceOptions,
     feed: Feed,
     discovery: Discovery,
     definitions: Definitions,
-    commons: Arc<Commons>,
+    shared: Arc<SharedWatchState>,
     targets: Targets,
     sync: InitialSync,
     tasks: Tasks,
     /// What was told last.
     kinds: Option<Vec<WatchedKind>>,
-    rights: Vec<RightsView>,
+    permissions: Vec<PermissionsView>,
     /// Why discovery is not content, as told.
     trouble: Option<String>,
     /// Since when looks find less than runs. An API server that has just started may know neither rights nor kinds.
     doubted: Option<Instant>,
-    pace: Pace,
+    backoff: Backoff,
 }
 
 /// Rights and kinds change rarely, and most changes are noticed otherwise.
-const LOOK_EVERY: Duration = Duration::from_secs(300);
+const POLL_EVERY: Duration = Duration::from_secs(300);
 /// While something is missing, or kinds come and go unseen because definitions may not be read.
-const LOOK_OFTEN: Duration = Duration::from_secs(60);
+const POLL_OFTEN: Duration = Duration::from_secs(60);
 /// Looks on demand are at least so far apart: a CRD that is installed changes several times in a second.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// How often to ask whether kinds came or went, where that costs next to nothing.
@@ -93,22 +93,22 @@ const QUESTIONS: usize = 64;
 impl Supervisor {
     /// Starts the sources of one cluster on the current runtime.
     #[must_use]
-    pub fn start(cluster: Cluster, options: Options, feed: Feed) -> Handle {
+    pub fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
         let stop = CancellationToken::new();
         let (questions, asked) = mpsc::channel(QUESTIONS);
         let sync = InitialSync::new();
         let definitions = Definitions::default();
         let running = Running {
             discovery: Discovery::new(cluster.clone(), options.clone(), definitions.clone()),
-            commons: Arc::default(),
+            shared: Arc::default(),
             targets: Targets::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
             kinds: None,
-            rights: Vec::new(),
+            permissions: Vec::new(),
             trouble: None,
             doubted: None,
-            pace: Pace::new(),
+            backoff: Backoff::new(),
             cluster,
             options,
             feed,
@@ -161,7 +161,7 @@ impl Running {
         let mut woken = false;
         loop {
             let started = Instant::now();
-            let mut wait = self.look().await?;
+            let mut wait = self.poll().await?;
             if woken {
                 wait = wait.min(LOOK_ONCE_MORE_AFTER);
             }
@@ -183,7 +183,7 @@ impl Running {
             let peeks = until.is_some() && !self.definitions.are_known();
             tokio::select! {
                 () = tokio::time::sleep_until(until.unwrap_or(far)) => return Ok(false),
-                () = self.commons.review.notified(), if until.is_some() => return Ok(true),
+                () = self.shared.review.notified(), if until.is_some() => return Ok(true),
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
                 // A failure to ask is not told: the next look will fail as well, or else all is fine.
                 _ = peek.tick(), if peeks => if self.discovery.is_outdated().await == Ok(true) {
@@ -204,7 +204,7 @@ impl Running {
     }
 
     /// Looks once and applies what is found; says how long to wait until the next look.
-    async fn look(&mut self) -> Result<Duration, Closed> {
+    async fn poll(&mut self) -> Result<Duration, Closed> {
         let found = match self.find().await {
             Ok(found) => found,
             Err(failure) => {
@@ -213,17 +213,17 @@ impl Running {
                 if self.options.once {
                     self.sync.discovery_failed();
                 }
-                return Ok(self.pace.wait(failure.retry_after));
+                return Ok(self.backoff.wait(failure.retry_after));
             }
         };
-        self.pace.reset();
+        self.backoff.reset();
         if let Some(wait) = self.doubts(&found) {
             return Ok(wait);
         }
         let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.trouble.is_some();
         self.apply(found).await?;
         let often = unseen || !self.definitions.are_known();
-        Ok(self.pace.jitter(if often { LOOK_OFTEN } else { LOOK_EVERY }))
+        Ok(self.backoff.jitter(if often { POLL_OFTEN } else { POLL_EVERY }))
     }
 
     /// How long to wait before a loss is believed; `None` when nothing is lost, or when it has been doubted for long.
@@ -245,7 +245,7 @@ impl Running {
     async fn find(&mut self) -> Result<Found, Failure> {
         self.review_definitions().await?;
         self.review_lease().await?;
-        self.discovery.look().await
+        self.discovery.poll().await
     }
 
     /// Watches definitions if and as long as the account may.

@@ -32,13 +32,13 @@ mod following;
 mod frames;
 mod listing;
 pub(crate) mod objects;
-pub(crate) mod pace;
+pub(crate) mod backoff;
 mod page;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use self::pace::Paces;
+use self::backoff::Backoffs;
 use self::page::Page;
 use self::stream::Stream;
 
@@ -88,7 +88,7 @@ pub(crate) enum Listing {
 
 /// What to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct WatchTarget {
     /// For example `/apis/example.io/v1/namespaces/team-a/widgets`.
     pub(crate) path: String,
     /// Whether only the metadata of the objects is asked for.
@@ -115,7 +115,7 @@ pub(crate) trait Sink: Send + Sync {
 
 /// What all watches of one cluster share.
 #[derive(Debug)]
-pub(crate) struct Commons {
+pub(crate) struct SharedWatchState {
     /// The last epoch that was given to a list.
     epochs: AtomicU64,
     /// Lists that may be under way at once: the start of a program must not be felt by the API server.
@@ -127,10 +127,10 @@ pub(crate) struct Commons {
 /// One watch: a state, and what it takes to make the next.
 pub(crate) struct Watcher<S> {
     cluster: Cluster,
-    target: Target,
+    target: WatchTarget,
     sink: S,
     feed: Feed,
-    commons: Arc<Commons>,
+    shared: Arc<SharedWatchState>,
     reporter: Reporter,
     /// Stop after the first list.
     once: bool,
@@ -142,7 +142,7 @@ pub(crate) struct Watcher<S> {
     stream_failures: u32,
     /// Failures in a row without anything that came.
     attempts: u32,
-    paces: Paces,
+    backoffs: Backoffs,
     failing: bool,
     out: Vec<Observation>,
 }
@@ -159,9 +159,9 @@ const SILENT_FOR: Duration = Duration::from_secs(110);
 /// When only one list is wanted, so many failures in a row mean that it will not be had.
 const ATTEMPTS_ONCE: u32 = 3;
 
-// === impl Commons ===
+// === impl SharedWatchState ===
 
-impl Default for Commons {
+impl Default for SharedWatchState {
     fn default() -> Self {
         Self { epochs: AtomicU64::new(0), lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)), review: Notify::new() }
     }
@@ -172,10 +172,10 @@ impl Default for Commons {
 impl<S: Sink> Watcher<S> {
     pub(crate) fn new(
         cluster: Cluster,
-        target: Target,
+        target: WatchTarget,
         sink: S,
         feed: Feed,
-        commons: Arc<Commons>,
+        shared: Arc<SharedWatchState>,
         reporter: Reporter,
         once: bool,
     ) -> Self {
@@ -184,14 +184,14 @@ impl<S: Sink> Watcher<S> {
             target,
             sink,
             feed,
-            commons,
+            shared,
             reporter,
             once,
             streams: true,
             bookmarks: false,
             stream_failures: 0,
             attempts: 0,
-            paces: Paces::new(),
+            backoffs: Backoffs::new(),
             failing: false,
             out: Vec::new(),
         }
@@ -235,13 +235,13 @@ impl<S: Sink> Watcher<S> {
         let refused = matches!(failure.cause, Cause::Forbidden | Cause::NotFound);
         if refused {
             self.reporter.failed();
-            self.commons.review.notify_one();
+            self.shared.review.notify_one();
         }
         if self.once && (refused || self.attempts >= ATTEMPTS_ONCE) {
             self.reporter.failed();
             return Ok(State::Done);
         }
-        let until = Instant::now() + self.paces.wait(failure);
+        let until = Instant::now() + self.backoffs.wait(failure);
         Ok(State::Resting { until, next: Box::new(next) })
     }
 

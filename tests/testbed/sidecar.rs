@@ -213,7 +213,7 @@ impl Sidecar {
     /// Everything known, for a failure's message.
     pub fn account(&self) -> String {
         let findings = self.findings().map_or_else(|error| error, |findings| summary(&findings));
-        let troubled = self.objects("").map(|objects| {
+        let unhealthy = self.objects("").map(|objects| {
             let told = objects.iter().filter(|o| o["state"] != "converged" && o["state"] != "unknown").take(20);
             told.map(|o| {
                 format!(
@@ -226,7 +226,7 @@ impl Sidecar {
         });
         format!(
             "findings: {findings}\nobjects that are not converged:\n{}\nlog of loopwatch, its last lines:\n{}",
-            troubled.unwrap_or_else(|error| error),
+            unhealthy.unwrap_or_else(|error| error),
             self.process.program.log_tail(40)
         )
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::desk::{Desk, Seen};
+use super::context::{ObjectContext, Seen};
 use super::intern::{Shape, Symbol};
 use super::reading;
 use super::store::{History, Transitions};
@@ -18,9 +18,9 @@ const HISTORY: usize = 24;
 /// Conditions of one object whose transitions are kept.
 const CONDITIONS: usize = 8;
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     /// Moves the object's phase; `false` when the kind has too many phases to count this one.
     pub(crate) fn change_phase(&mut self, seen: &Seen<'_>, phase: Symbol) -> bool {
         let old = std::mem::replace(&mut self.record.phase, phase);
@@ -128,8 +128,10 @@ impl Desk<'_> {
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let entered = hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at);
-        let debt = hot.debt.as_ref();
-        let set_out = debt.map(|debt| debt.obligation.as_ref().map_or(debt.since, |obligation| obligation.opened));
+        let unconverged = hot.unconverged.as_ref();
+        let set_out = unconverged.map(|unconverged| {
+            unconverged.obligation.as_ref().map_or(unconverged.since, |obligation| obligation.opened)
+        });
         entered.max(set_out)
     }
 
@@ -198,7 +200,7 @@ impl Desk<'_> {
             self.refused = true;
             return None;
         }
-        Some(self.record.heat().history.get_or_insert_with(Box::default))
+        Some(self.record.hot_mut().history.get_or_insert_with(Box::default))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::desk::{Desk, Seen};
+use super::context::{ObjectContext, Seen};
 use super::kinds::Waits;
 use super::store::Deletion;
 use crate::observation::ObjectView;
@@ -23,15 +23,15 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("resource.kubernetes.io/delete-protection", "resource claim controller"),
 ];
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     /// Takes the finalizers of a version that is being deleted. `removed` are those that are there no more.
     pub(crate) fn delete(&mut self, seen: &Seen<'_>, removed: &[Arc<str>], finalizers: &[Arc<str>]) {
         let Some(since) = seen.view.deleted else { return };
         let now = self.now;
         let begins = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
-        let hot = self.record.heat();
+        let hot = self.record.hot_mut();
         let deletion = hot.deletion.get_or_insert_with(|| Deletion {
             since,
             last_progress: since,

@@ -2,20 +2,20 @@
 //!
 //! The same function serves events and timers, so that it does not matter which of them comes first.
 
-use super::desk::Desk;
+use super::context::ObjectContext;
 use super::reading::{self, Verdict};
-use super::store::{Debt, Obligation};
+use super::store::{Obligation, Unconverged};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::StatusSchema;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
 /// Something wrong with an object: what, since when, and what shows it.
-pub(crate) type Wrong = (FindingCode, Timestamp, Evidence);
+pub(crate) type Problem = (FindingCode, Timestamp, Evidence);
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     /// The state at this instant.
     pub(crate) fn state(&self) -> ObjectState {
         if self.record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
@@ -36,8 +36,8 @@ impl Desk<'_> {
 
     /// When the object is, or will be, overdue.
     fn overdue_since(&self) -> Option<Timestamp> {
-        let debt = self.record.debt()?;
-        match (&debt.obligation, debt.regressed) {
+        let unconverged = self.record.unconverged()?;
+        match (&unconverged.obligation, unconverged.regressed) {
             (Some(obligation), _) => Some(obligation.deadline),
             (None, Some(lost)) => Some(lost.after(self.regressed_after())),
             (None, None) => None,
@@ -52,25 +52,25 @@ impl Desk<'_> {
     }
 
     /// Everything that is wrong with the object now.
-    pub(crate) fn wrongs(&self) -> Vec<Wrong> {
-        let mut wrongs = Vec::new();
-        let Some(hot) = self.record.hot.as_ref() else { return wrongs };
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let Some(hot) = self.record.hot.as_ref() else { return problems };
         if let Some(deletion) = &hot.deletion {
-            wrongs.extend(deletion.stuck.then(|| self.finalizer_stuck(deletion)));
-            return wrongs;
+            problems.extend(deletion.stuck.then(|| self.finalizer_stuck(deletion)));
+            return problems;
         }
-        if let Some(debt) = &hot.debt {
-            wrongs.extend(self.broken_promise(debt));
-            wrongs.extend(self.regressed(debt));
-            wrongs.extend(self.never_recovered(debt));
+        if let Some(unconverged) = &hot.unconverged {
+            problems.extend(self.missed_deadline(unconverged));
+            problems.extend(self.regressed(unconverged));
+            problems.extend(self.never_recovered(unconverged));
         }
-        wrongs.extend(self.phase_stuck());
+        problems.extend(self.phase_stuck());
         if let Some((phases, returns, since)) = self.cycling() {
             let evidence = Evidence::new()
                 .with("phases", Value::Names(phases))
                 .with("returns", Value::Count(returns as i64))
                 .with("window", Value::Span(self.settings.cycle_window));
-            wrongs.push((FindingCode::PhaseCycling, since, evidence));
+            problems.push((FindingCode::PhaseCycling, since, evidence));
         }
         if let Some((condition, transitions, since)) = self.flapping() {
             let evidence = Evidence::new()
@@ -78,23 +78,29 @@ impl Desk<'_> {
                 .with("transitions", Value::Count(transitions as i64))
                 .with("window", Value::Span(self.settings.flap_window))
                 .with("reasons", Value::Names(condition.reasons.clone()));
-            wrongs.push((FindingCode::ConditionFlapping, since, evidence));
+            problems.push((FindingCode::ConditionFlapping, since, evidence));
         }
-        wrongs
+        problems
     }
 
     /// When the object has to be looked at next although nothing happened.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let deletion = hot.deletion.as_ref().map(|deletion| self.stuck_at(deletion));
-        let debt = hot.debt.iter().flat_map(|debt| self.debt_due(debt));
+        let unconverged = hot.unconverged.iter().flat_map(|unconverged| self.unconverged_due(unconverged));
         let phase = self.phase_stuck_at();
-        deletion.into_iter().chain(debt).chain(phase).chain(self.history_due()).filter(|due| *due > self.now).min()
+        deletion
+            .into_iter()
+            .chain(unconverged)
+            .chain(phase)
+            .chain(self.history_due())
+            .filter(|due| *due > self.now)
+            .min()
     }
 
-    fn debt_due(&self, debt: &Debt) -> impl Iterator<Item = Timestamp> {
+    fn unconverged_due(&self, unconverged: &Unconverged) -> impl Iterator<Item = Timestamp> {
         let settings = self.settings;
-        let of_obligation = debt.obligation.as_ref().map(|o| {
+        let of_obligation = unconverged.obligation.as_ref().map(|o| {
             [
                 o.reached.map(|reached| reached.after(settings.settle)),
                 o.answered.map(|answered| answered.after(settings.reject_after)),
@@ -103,12 +109,13 @@ impl Desk<'_> {
                 Some(o.deadline),
             ]
         });
-        let others = [debt.regressed.map(|lost| lost.after(self.regressed_after())), self.recovery_due(debt)];
+        let others =
+            [unconverged.regressed.map(|lost| lost.after(self.regressed_after())), self.recovery_due(unconverged)];
         of_obligation.into_iter().flatten().chain(others).flatten()
     }
 
-    fn broken_promise(&self, debt: &Debt) -> Option<Wrong> {
-        let obligation = debt.obligation.as_ref()?;
+    fn missed_deadline(&self, unconverged: &Unconverged) -> Option<Problem> {
+        let obligation = unconverged.obligation.as_ref()?;
         let open = obligation.reached.is_none() && obligation.answered.is_none() && !obligation.stale;
         let judged = self.record.verdict != Verdict::Unknown;
         if !open || !judged || self.now < obligation.deadline || self.blind {
@@ -118,7 +125,7 @@ impl Desk<'_> {
             .with("generation", Value::Count(self.record.generation))
             .with("waiting_for", Value::Age(obligation.opened))
             .with("deadline", Value::Span(obligation.deadline.since(obligation.opened)));
-        let (code, evidence) = match (obligation.acknowledged, debt.status_written) {
+        let (code, evidence) = match (obligation.acknowledged, unconverged.status_written) {
             (Some(_), _) => (FindingCode::Overdue, self.overdue_evidence(evidence, obligation)),
             (None, Some(written)) => {
                 let evidence = evidence
@@ -129,7 +136,7 @@ impl Desk<'_> {
             (None, None) => {
                 let evidence = evidence
                     .with("observed_generation", Value::Count(self.record.observed))
-                    .text("last_status_writer", debt.status_writer.clone());
+                    .text("last_status_writer", unconverged.status_writer.clone());
                 (FindingCode::Unacknowledged, evidence)
             }
         };
@@ -142,8 +149,8 @@ impl Desk<'_> {
             .text("phase", self.texts.get(self.record.phase).to_string())
     }
 
-    fn regressed(&self, debt: &Debt) -> Option<Wrong> {
-        let lost = debt.regressed?;
+    fn regressed(&self, unconverged: &Unconverged) -> Option<Problem> {
+        let lost = unconverged.regressed?;
         if self.now < lost.after(self.regressed_after()) || self.blind {
             return None;
         }
@@ -154,10 +161,10 @@ impl Desk<'_> {
         Some((FindingCode::Regressed, lost, evidence))
     }
 
-    fn never_recovered(&self, debt: &Debt) -> Option<Wrong> {
-        let due = self.recovery_due(debt)?;
-        let (_, took) = debt.good?;
-        let obligation = debt.obligation.as_ref()?;
+    fn never_recovered(&self, unconverged: &Unconverged) -> Option<Problem> {
+        let due = self.recovery_due(unconverged)?;
+        let (_, took) = unconverged.good?;
+        let obligation = unconverged.obligation.as_ref()?;
         if self.now < due || self.blind {
             return None;
         }
@@ -169,15 +176,16 @@ impl Desk<'_> {
     }
 
     /// When an object that is back at a spec that worked should have recovered.
-    fn recovery_due(&self, debt: &Debt) -> Option<Timestamp> {
-        let obligation = debt.obligation.as_ref().filter(|o| o.reached.is_none() && !o.backfilled && !o.stale)?;
-        let (_, took) = debt.good.filter(|(spec, _)| *spec == self.record.spec && *spec != 0)?;
+    fn recovery_due(&self, unconverged: &Unconverged) -> Option<Timestamp> {
+        let obligation =
+            unconverged.obligation.as_ref().filter(|o| o.reached.is_none() && !o.backfilled && !o.stale)?;
+        let (_, took) = unconverged.good.filter(|(spec, _)| *spec == self.record.spec && *spec != 0)?;
         let factor = i64::from(self.settings.recover_factor);
         let allowed = Span(took.0.saturating_mul(factor)).max(self.settings.recover_at_least);
         Some(obligation.opened.after(allowed))
     }
 
-    fn phase_stuck(&self) -> Option<Wrong> {
+    fn phase_stuck(&self) -> Option<Problem> {
         let due = self.phase_stuck_at()?;
         let since = self.in_phase_since()?;
         if self.now < due || self.blind {
@@ -198,7 +206,7 @@ impl Desk<'_> {
         Some(since.after(self.settings.phase_stuck_after.max(deadline)))
     }
 
-    fn finalizer_stuck(&self, deletion: &super::store::Deletion) -> Wrong {
+    fn finalizer_stuck(&self, deletion: &super::store::Deletion) -> Problem {
         let mut actors: Vec<String> = Vec::new();
         for (_, actor) in &deletion.actors {
             if !actors.contains(actor) {
@@ -222,7 +230,8 @@ impl Desk<'_> {
 
     /// Whether the object failed although it worked with this very spec: what a kind fails by.
     pub(crate) fn fails_without_cause(&self) -> bool {
-        self.record.verdict == Verdict::Failed && self.record.debt().is_some_and(|debt| debt.regressed.is_some())
+        self.record.verdict == Verdict::Failed
+            && self.record.unconverged().is_some_and(|unconverged| unconverged.regressed.is_some())
     }
 
     /// The kind's status writes raise the generation, so that what it has observed means nothing.

@@ -67,8 +67,8 @@ pub(crate) struct Watch {
     pub(crate) newest_object: u64,
     pub(crate) newest: u64,
     pub(crate) audit: AuditState,
-    pub(crate) places: Vec<Place>,
-    pub(crate) place_of: BTreeMap<Arc<str>, u32>,
+    pub(crate) namespaces: Vec<NamespaceTotals>,
+    pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
 }
 
 /// How an audit of a watch stands.
@@ -95,7 +95,7 @@ pub(crate) struct Counted {
 
 /// The totals of one namespace in one watch.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct NamespaceTotals {
     pub(crate) namespace: Arc<str>,
     pub(crate) states: [u64; ObjectState::ALL.len()],
     state_ms: [u64; ObjectState::ALL.len()],
@@ -156,7 +156,7 @@ impl Kind {
 
     /// The deadline at which an obligation counts as late. What is learned never defines a service level: a kind that
     /// got slower would forgive itself.
-    pub(crate) fn promise(&self, settings: &Settings) -> Span {
+    pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         settings.deadlines.get(&self.name()).copied().unwrap_or(settings.deadline)
     }
 
@@ -190,32 +190,32 @@ impl Watch {
                 agreeing: 0,
                 lag: Histogram::new(LAG_BOUNDS),
             },
-            places: Vec::new(),
-            place_of: BTreeMap::new(),
+            namespaces: Vec::new(),
+            namespace_index: BTreeMap::new(),
         }
     }
 
-    /// The place of `namespace`, made when there is none yet; past `bound` all further namespaces share the place
+    /// The totals of `namespace`, made when there is none yet; past `bound` all further namespaces share the totals
     /// named `_other`, and the answer says so.
-    pub(crate) fn place(&mut self, namespace: &str, bound: usize, now: Timestamp) -> (u32, bool) {
-        if let Some(place) = self.place_of.get(namespace) {
-            return (*place, true);
+    pub(crate) fn totals(&mut self, namespace: &str, bound: usize, now: Timestamp) -> (u32, bool) {
+        if let Some(totals) = self.namespace_index.get(namespace) {
+            return (*totals, true);
         }
-        let fits = self.places.len() < bound;
+        let fits = self.namespaces.len() < bound;
         let name: Arc<str> = if fits { namespace.into() } else { "_other".into() };
-        if let Some(place) = self.place_of.get(&name) {
-            return (*place, fits);
+        if let Some(totals) = self.namespace_index.get(&name) {
+            return (*totals, fits);
         }
-        let place = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Place::new(name.clone(), now));
-        self.place_of.insert(name, place);
-        (place, fits)
+        let totals = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
+        self.namespaces.push(NamespaceTotals::new(name.clone(), now));
+        self.namespace_index.insert(name, totals);
+        (totals, fits)
     }
 }
 
-// === impl Place ===
+// === impl NamespaceTotals ===
 
-impl Place {
+impl NamespaceTotals {
     fn new(namespace: Arc<str>, now: Timestamp) -> Self {
         Self {
             namespace,

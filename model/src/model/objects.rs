@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Model;
 use super::conditions;
-use super::desk::{Desk, Seen};
+use super::context::{ObjectContext, Seen};
 use super::intern::Symbol;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
@@ -65,22 +65,22 @@ impl Model {
             return None;
         }
         let now = self.now;
-        let (place, fits) =
-            self.watches[watch as usize].place(&view.key.namespace, self.settings.limits.namespaces, now);
+        let (totals, fits) =
+            self.watches[watch as usize].totals(&view.key.namespace, self.settings.limits.namespaces, now);
         if !fits {
             self.drop_one("namespaces");
         }
         let owners: Vec<Owner> = view.owners.iter().map(|owner| self.owner(owner)).collect();
         let watch_state = &mut self.watches[watch as usize];
         watch_state.objects += 1;
-        let namespace = match watch_state.places.get(place as usize) {
-            Some(place) if *place.namespace == *view.key.namespace => place.namespace.clone(),
+        let namespace = match watch_state.namespaces.get(totals as usize) {
+            Some(totals) if *totals.namespace == *view.key.namespace => totals.namespace.clone(),
             _ => view.key.namespace.as_str().into(),
         };
         let blind = watch_state.blind.is_some();
-        if let Some(place) = watch_state.places.get_mut(place as usize) {
-            place.count_to(now, blind);
-            place.states[ObjectState::Unknown as usize] += 1;
+        if let Some(totals) = watch_state.namespaces.get_mut(totals as usize) {
+            totals.count_to(now, blind);
+            totals.states[ObjectState::Unknown as usize] += 1;
         }
         let kind = watch_state.kind;
         self.kinds[kind as usize].objects += 1;
@@ -99,7 +99,7 @@ impl Model {
             hot: None,
             created,
             took: 0,
-            place,
+            totals,
             epoch: watch_state.epoch,
             phase: Symbol::default(),
             shape: Symbol::default(),
@@ -126,21 +126,21 @@ impl Model {
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
         let reading = reading::read(&group, &name, view);
         let held = self.sets.get(self.store.get(slot).map_or_else(Symbol::default, |record| record.finalizers)).clone();
-        let Some(mut desk) = self.desk(slot) else { return };
-        desk.count_status(view, new);
-        let seen = desk.compare(view, &reading, new, live);
-        desk.update(&seen, version, &reading, set);
+        let Some(mut context) = self.context(slot) else { return };
+        context.count_status(view, new);
+        let seen = context.compare(view, &reading, new, live);
+        context.update(&seen, version, &reading, set);
         if seen.spec_changed {
-            desk.forget_history();
+            context.forget_history();
         }
-        let fits = [desk.change_phase(&seen, phase), desk.change_conditions(&seen, shape)];
-        desk.owe(&seen);
+        let fits = [context.change_phase(&seen, phase), context.change_conditions(&seen, shape)];
+        context.update_obligation(&seen);
         let removed: Vec<Arc<str>> = held.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
-        desk.delete(&seen, &removed, &finalizers);
+        context.delete(&seen, &removed, &finalizers);
         if new && !live {
-            desk.record.since = began(view, desk.now);
+            context.record.since = began(view, context.now);
         }
-        let fits = [fits[0], fits[1], !desk.refused];
+        let fits = [fits[0], fits[1], !context.refused];
         for (fits, limit) in fits.into_iter().zip(["phases", "condition_types", "histories"]) {
             if !fits {
                 self.drop_one(limit);
@@ -150,20 +150,27 @@ impl Model {
 
     /// Judges an object at this instant and sets its timer. What has become of its kind follows.
     pub(crate) fn review(&mut self, slot: Slot) {
-        let Some(mut desk) = self.desk(slot) else { return };
-        desk.settle();
-        desk.mark_stuck();
-        let state = desk.state();
-        let since = desk.state_since(state);
-        desk.enter(state, since);
-        let wrongs = desk.wrongs();
-        let due = desk.due();
-        let fails = desk.fails_without_cause();
+        let Some(mut context) = self.context(slot) else { return };
+        context.advance_obligation();
+        context.mark_stuck();
+        let state = context.state();
+        let since = context.state_since(state);
+        context.enter(state, since);
+        let problems = context.problems();
+        let due = context.due();
+        let fails = context.fails_without_cause();
         let subject = self.subject(slot);
         let before = self.store.get(slot).and_then(|r| r.hot.as_ref()).map_or(0, |hot| hot.findings);
         let mut after = 0_u64;
-        for (code, since, evidence) in wrongs {
-            let fits = self.book.raise(self.now, since, code, subject.clone(), evidence, self.settings.limits.findings);
+        for (code, since, evidence) in problems {
+            let fits = self.open_findings.raise(
+                self.now,
+                since,
+                code,
+                subject.clone(),
+                evidence,
+                self.settings.limits.findings,
+            );
             if fits {
                 after |= 1 << code as u64;
             } else {
@@ -171,17 +178,17 @@ impl Model {
             }
         }
         for info in FINDINGS.iter().filter(|info| (before & !after) >> info.code as u64 & 1 == 1) {
-            self.book.clear(self.now, info.code, &subject);
+            self.open_findings.clear(self.now, info.code, &subject);
         }
         let old_due = self.store.get(slot).and_then(|r| r.hot.as_ref()).and_then(|hot| hot.due);
         self.timers.set(Timer::Object(slot), old_due, due);
         if let Some(record) = self.store.get_mut(slot) {
-            record.cool(after, due);
+            record.set_findings_and_due(after, due);
             let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
             let had = std::mem::replace(&mut record.flags.history, has);
             self.histories = self.histories + usize::from(has) - usize::from(had);
         }
-        self.note_troubled(slot, after != 0);
+        self.note_unhealthy(slot, after != 0);
         self.review_kind_of(slot, fails);
     }
 
@@ -193,20 +200,20 @@ impl Model {
     /// Takes an object out, and what it still owed ends as `outcome`.
     pub(crate) fn remove(&mut self, slot: Slot, outcome: Outcome) {
         let subject = self.subject(slot);
-        let Some(mut desk) = self.desk(slot) else { return };
-        desk.close_open(outcome);
-        desk.forgive();
-        desk.deleted();
-        desk.leave_conditions();
-        desk.leave_totals();
+        let Some(mut context) = self.context(slot) else { return };
+        context.close_open(outcome);
+        context.clear_unconverged();
+        context.deleted();
+        context.leave_conditions();
+        context.leave_totals();
         let Some(record) = self.store.remove(slot) else { return };
         if let Some(hot) = &record.hot {
             self.timers.set(Timer::Object(slot), hot.due, None);
             for info in FINDINGS.iter().filter(|info| hot.findings >> info.code as u64 & 1 == 1) {
-                self.book.clear(self.now, info.code, &subject);
+                self.open_findings.clear(self.now, info.code, &subject);
             }
         }
-        self.troubled.remove(&slot);
+        self.unhealthy.remove(&slot);
         self.histories -= usize::from(record.flags.history);
         let watch = &mut self.watches[record.watch as usize];
         watch.objects = watch.objects.saturating_sub(1);
@@ -215,10 +222,10 @@ impl Model {
     }
 
     /// The object on the desk, with the totals it counts in.
-    pub(crate) fn desk(&mut self, slot: Slot) -> Option<Desk<'_>> {
+    pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
-        Some(Desk {
+        Some(ObjectContext {
             now: self.now,
             settings: &self.settings,
             blind: watch.blind.is_some(),
@@ -226,7 +233,7 @@ impl Model {
             refused: false,
             slot,
             kind: self.kinds.get_mut(watch.kind as usize)?,
-            place: watch.places.get_mut(record.place as usize)?,
+            totals: watch.namespaces.get_mut(record.totals as usize)?,
             record,
             texts: &self.texts,
             shapes: &self.shapes,
@@ -242,12 +249,12 @@ impl Model {
         Subject::Object { group, kind, namespace, name }
     }
 
-    fn note_troubled(&mut self, slot: Slot, wrong: bool) {
+    fn note_unhealthy(&mut self, slot: Slot, wrong: bool) {
         let state = self.store.get(slot).map(|record| record.state);
         if wrong || matches!(state, Some(ObjectState::Overdue | ObjectState::Failed)) {
-            self.troubled.insert(slot);
+            self.unhealthy.insert(slot);
         } else {
-            self.troubled.remove(&slot);
+            self.unhealthy.remove(&slot);
         }
     }
 
@@ -263,9 +270,9 @@ impl Model {
     }
 }
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     fn compare<'v>(&self, view: &'v ObjectView, reading: &Reading, new: bool, live: bool) -> Seen<'v> {
         let record = &*self.record;
         let hashed = view.hashes.spec != 0 && record.spec != 0;
@@ -309,7 +316,7 @@ impl Desk<'_> {
             matches!(seen.verdict, Verdict::Converged | Verdict::Finished | Verdict::Unknown | Verdict::Suspended);
         if !rests || record.hot.is_some() {
             let message = deciding_message(view, &reading.signal);
-            let hot = record.heat();
+            let hot = record.hot_mut();
             hot.signal.clone_from(&reading.signal);
             hot.message = message;
         }
@@ -349,8 +356,8 @@ impl Desk<'_> {
     }
 
     fn leave_totals(&mut self) {
-        self.place.count_to(self.now, self.blind);
-        let count = &mut self.place.states[self.record.state as usize];
+        self.totals.count_to(self.now, self.blind);
+        let count = &mut self.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
         if self.record.flags.has_status {

@@ -3,25 +3,25 @@
 //! The bad event is counted when the deadline passes, not when convergence finally comes: what never finishes would
 //! never be counted otherwise. Only a change of the spec starts the clock; losing the goal later is a regression.
 
-use super::desk::{Desk, Seen};
+use super::context::{ObjectContext, Seen};
 use super::reading::{Acknowledged, Verdict};
-use super::store::{Debt, Obligation};
+use super::store::{Obligation, Unconverged};
 use crate::observation::{Manager, ObjectView, StatusShape};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     /// Takes a new version of the object.
-    pub(crate) fn owe(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn update_obligation(&mut self, seen: &Seen<'_>) {
         if seen.view.deleted.is_some() {
             self.close_open(Outcome::Deleted);
-            return self.forgive();
+            return self.clear_unconverged();
         }
         if seen.verdict == Verdict::Suspended {
             self.close_open(Outcome::Suspended);
-            return self.forgive();
+            return self.clear_unconverged();
         }
         if seen.live && (seen.spec_changed || seen.new) {
             self.open(seen, self.now, false);
@@ -39,7 +39,7 @@ impl Desk<'_> {
     }
 
     /// Brings the obligation up to now: the part that time alone decides.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn advance_obligation(&mut self) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings) = (self.now, self.settings);
         if let Some(reached) = obligation.reached {
@@ -54,22 +54,22 @@ impl Desk<'_> {
             if now >= obligation.opened.after(settings.unsaid_after) {
                 self.count(Outcome::Unknown);
                 self.record.flags.settled = true;
-                self.forgive();
+                self.clear_unconverged();
             }
         } else if now >= obligation.late_at {
-            self.miss();
+            self.deadline_passed();
         }
     }
 
     /// The deadline has passed. An object that never had a status is judged by its siblings: when most of them have
     /// one, it was owed; when not, there never was a promise.
-    fn miss(&mut self) {
+    fn deadline_passed(&mut self) {
         if self.record.verdict == Verdict::Unknown && !self.record.flags.has_status && self.kind.expects_status() {
             self.record.verdict = Verdict::Progressing;
         }
         match (self.blind, self.record.verdict) {
             (true, _) => self.count(Outcome::Unknown),
-            (false, Verdict::Unknown) => self.forgive(),
+            (false, Verdict::Unknown) => self.clear_unconverged(),
             (false, _) => self.count(Outcome::Late),
         }
     }
@@ -82,9 +82,9 @@ impl Desk<'_> {
     }
 
     /// Nothing is owed any more.
-    pub(crate) fn forgive(&mut self) {
-        if let Some(debt) = self.record.hot.as_mut().and_then(|hot| hot.debt.take()) {
-            self.kind.unconverged.remove(&(debt.since, self.slot));
+    pub(crate) fn clear_unconverged(&mut self) {
+        if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take()) {
+            self.kind.unconverged.remove(&(unconverged.since, self.slot));
         }
         self.kind.failing.remove(&self.slot);
     }
@@ -96,23 +96,23 @@ impl Desk<'_> {
         let good = if self.record.flags.settled {
             Some((seen.old_spec, Span::secs(i64::from(self.record.took))))
         } else {
-            self.record.debt().and_then(|debt| debt.good)
+            self.record.unconverged().and_then(|unconverged| unconverged.good)
         };
         self.close_open(Outcome::Superseded);
-        let since = self.record.debt().map_or(opened, |debt| debt.since.min(opened));
+        let since = self.record.unconverged().map_or(opened, |unconverged| unconverged.since.min(opened));
         let regressed = None;
         let (status_written, status_writer) = status_write(seen, opened);
-        self.forgive();
+        self.clear_unconverged();
         let obligation = self.obligation(opened, backfilled);
         self.record.flags.settled = false;
-        self.record.heat().debt =
-            Some(Debt { since, obligation: Some(obligation), regressed, good, status_written, status_writer });
+        self.record.hot_mut().unconverged =
+            Some(Unconverged { since, obligation: Some(obligation), regressed, good, status_written, status_writer });
         self.kind.unconverged.insert((since, self.slot));
     }
 
     fn obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
         let (deadline, deadline_source) = self.kind.deadline(self.settings);
-        let late_at = opened.after(self.kind.promise(self.settings));
+        let late_at = opened.after(self.kind.slo_deadline(self.settings));
         // What was late before we came was counted by whoever watched then, or by nobody; never twice.
         let counted = (backfilled && late_at <= self.now).then_some(Outcome::Late);
         Obligation {
@@ -149,28 +149,36 @@ impl Desk<'_> {
 
     fn watch_for_regression(&mut self, seen: &Seen<'_>) {
         match seen.verdict {
-            Verdict::Progressing | Verdict::Failed if self.record.debt().is_none() => self.regress(seen, self.now),
-            Verdict::Converged | Verdict::Finished => self.forgive(),
+            Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
+                self.regress(seen, self.now)
+            }
+            Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
             _ => {}
         }
     }
 
     fn regress(&mut self, seen: &Seen<'_>, since: Timestamp) {
         let (status_written, status_writer) = status_write(seen, since);
-        self.record.heat().debt =
-            Some(Debt { since, obligation: None, regressed: Some(since), good: None, status_written, status_writer });
+        self.record.hot_mut().unconverged = Some(Unconverged {
+            since,
+            obligation: None,
+            regressed: Some(since),
+            good: None,
+            status_written,
+            status_writer,
+        });
         self.kind.unconverged.insert((since, self.slot));
     }
 
     fn note_progress(&mut self, seen: &Seen<'_>) {
         let now = self.now;
-        let Some(debt) = self.record.hot.as_mut().and_then(|hot| hot.debt.as_mut()) else { return };
+        let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
         if seen.status_changed && !seen.spec_changed && !seen.new {
-            debt.status_written = Some(now);
-            debt.status_writer = status_writer(seen.view).map_or_else(String::new, |m| m.name.clone());
+            unconverged.status_written = Some(now);
+            unconverged.status_writer = status_writer(seen.view).map_or_else(String::new, |m| m.name.clone());
         }
-        let written = debt.status_written.is_some();
-        let Some(obligation) = debt.obligation.as_mut() else { return };
+        let written = unconverged.status_written.is_some();
+        let Some(obligation) = unconverged.obligation.as_mut() else { return };
         let current = match seen.acknowledged {
             Acknowledged::Yes => true,
             Acknowledged::No => false,
@@ -199,14 +207,14 @@ impl Desk<'_> {
         }
         self.record.took = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
         self.record.flags.settled = true;
-        self.forgive();
+        self.clear_unconverged();
     }
 
     fn count(&mut self, outcome: Outcome) {
-        let Some(debt) = self.record.hot.as_mut().and_then(|hot| hot.debt.as_mut()) else { return };
-        let Some(obligation) = debt.obligation.as_mut().filter(|o| o.counted.is_none()) else { return };
+        let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
+        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.counted.is_none()) else { return };
         obligation.counted = Some(outcome);
-        self.place.obligations[outcome as usize] += 1;
+        self.totals.obligations[outcome as usize] += 1;
     }
 }
 

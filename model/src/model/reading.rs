@@ -155,7 +155,7 @@ reasons! {
 
 /// Whether a condition says how the object is, rather than how busy it is: only those can flap or be lost.
 pub(crate) fn decides(condition: &str) -> bool {
-    use polarity::Kind::{Fault, Lack, Part, Root, Terminal};
+    use polarity::Polarity::{Fault, Lack, Part, Root, Terminal};
     matches!(polarity::kind(condition), Root(_) | Part | Fault | Terminal | Lack)
 }
 

@@ -33,15 +33,15 @@ impl Model {
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
         let bound = self.settings.limits.object_series;
-        let mut slots: Vec<Slot> = self.troubled.iter().copied().collect();
+        let mut slots: Vec<Slot> = self.unhealthy.iter().copied().collect();
         slots.sort_by_key(|slot| self.store.get(*slot).map(|record| (badness(record), record.since, *slot)));
         Snapshot {
             at: self.now,
             kinds: self.shown_kinds(),
             health: self.health(&findings),
             findings,
-            troubled: slots.iter().take(bound).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
-            troubled_dropped: slots.len().saturating_sub(bound) as u64,
+            unhealthy: slots.iter().take(bound).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
+            unhealthy_dropped: slots.len().saturating_sub(bound) as u64,
             sources: self.sources.summaries(),
             permissions_missing: self.permissions_missing(),
             leases: self.leases.values().map(lease_summary).collect(),
@@ -82,7 +82,7 @@ impl Model {
     }
 
     fn shown_findings(&self) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = self.book.iter().cloned().collect();
+        let mut findings: Vec<Finding> = self.open_findings.iter().cloned().collect();
         for finding in &mut findings {
             finding.explained_by = self.explanation(finding);
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
@@ -99,12 +99,12 @@ impl Model {
             && finding.code == FindingCode::Regressed
         {
             let all = Subject::Kind { group: group.clone(), kind: kind.clone() };
-            if let Some(id) = self.book.is_open(FindingCode::Failing, &all) {
+            if let Some(id) = self.open_findings.is_open(FindingCode::Failing, &all) {
                 return Some(id);
             }
         }
         let deeper = EXPLAINS.iter().filter(|(_, explained)| explained.contains(&finding.code));
-        deeper.filter_map(|(code, _)| self.book.is_open(*code, &finding.subject)).next()
+        deeper.filter_map(|(code, _)| self.open_findings.is_open(*code, &finding.subject)).next()
     }
 
     fn shown_kinds(&self) -> Vec<KindSummary> {
@@ -146,16 +146,16 @@ impl Model {
         let mut namespaces: BTreeMap<String, NamespaceSummary> = BTreeMap::new();
         for watch in watches {
             let blind = watch.blind.is_some();
-            for place in &watch.places {
-                let summary = namespaces.entry(place.namespace.to_string()).or_default();
-                for (state, count) in place.states.iter().enumerate() {
+            for totals in &watch.namespaces {
+                let summary = namespaces.entry(totals.namespace.to_string()).or_default();
+                for (state, count) in totals.states.iter().enumerate() {
                     let shown = if blind { ObjectState::Unknown as usize } else { state };
                     summary.states[shown] += count;
                 }
-                for (sum, seconds) in summary.state_seconds.iter_mut().zip(place.state_seconds(self.now, blind)) {
+                for (sum, seconds) in summary.state_seconds.iter_mut().zip(totals.state_seconds(self.now, blind)) {
                     *sum += seconds;
                 }
-                for (sum, count) in summary.obligations.iter_mut().zip(place.obligations) {
+                for (sum, count) in summary.obligations.iter_mut().zip(totals.obligations) {
                     *sum += count;
                 }
             }
@@ -190,15 +190,15 @@ impl Model {
         let mut health: BTreeMap<String, Health> = BTreeMap::new();
         for watch in self.watches.iter().filter(|watch| watch.active) {
             let failing = self.kinds[watch.kind as usize].failing_since.is_some();
-            for place in watch.places.iter().filter(|place| place.states.iter().sum::<u64>() > 0) {
-                let overdue = place.states[ObjectState::Overdue as usize] > 0;
-                let failed = failing && place.states[ObjectState::Failed as usize] > 0;
+            for totals in watch.namespaces.iter().filter(|totals| totals.states.iter().sum::<u64>() > 0) {
+                let overdue = totals.states[ObjectState::Overdue as usize] > 0;
+                let failed = failing && totals.states[ObjectState::Failed as usize] > 0;
                 let word = match (failed, overdue) {
                     (true, _) => Health::Failing,
                     (false, true) => Health::Degraded,
                     (false, false) => Health::Healthy,
                 };
-                let entry = health.entry(place.namespace.to_string()).or_insert(Health::Healthy);
+                let entry = health.entry(totals.namespace.to_string()).or_insert(Health::Healthy);
                 *entry = word.max(*entry);
             }
         }
@@ -249,7 +249,7 @@ impl Model {
             reason: record.reason.as_str(),
             signal: hot.map(|hot| hot.signal.clone()).unwrap_or_default(),
             since: record.since,
-            unconverged_since: record.debt().filter(|_| waits).map(|debt| debt.since),
+            unconverged_since: record.unconverged().filter(|_| waits).map(|unconverged| unconverged.since),
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),

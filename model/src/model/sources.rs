@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Model;
-use super::book::Book;
+use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{Cause, Right, RightsView, SourceId};
+use crate::observation::{Cause, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
@@ -60,14 +60,20 @@ impl Sources {
     }
 
     /// The source is no longer wanted.
-    pub(crate) fn forget(&mut self, now: Timestamp, id: &SourceId, timers: &mut Timers, book: &mut Book) {
+    pub(crate) fn forget(
+        &mut self,
+        now: Timestamp,
+        id: &SourceId,
+        timers: &mut Timers,
+        open_findings: &mut OpenFindings,
+    ) {
         let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
         let source = &mut self.list[position];
         source.known = false;
         source.up = true;
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
-        book.clear(now, code_of(id), &subject_of(id));
+        open_findings.clear(now, code_of(id), &subject_of(id));
     }
 
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
@@ -119,7 +125,7 @@ impl Model {
         }
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
-        self.book.clear(self.now, code_of(id), &subject_of(id));
+        self.open_findings.clear(self.now, code_of(id), &subject_of(id));
         self.see_again(id);
     }
 
@@ -156,7 +162,7 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.is_none() {
-            watch.places.iter_mut().for_each(|place| place.count_to(now, false));
+            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, false));
             watch.blind = Some(since);
         }
     }
@@ -167,29 +173,29 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.take().is_some() {
-            watch.places.iter_mut().for_each(|place| place.count_to(now, true));
+            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, true));
         }
     }
 
     /// Takes a review of what the account may do.
-    pub(crate) fn rights_reviewed(&mut self, view: RightsView) {
-        self.rights.insert(view.namespace.clone(), view);
+    pub(crate) fn permissions_reviewed(&mut self, view: PermissionsView) {
+        self.permissions.insert(view.namespace.clone(), view);
         self.review_permissions();
     }
 
     /// Rights that are missing, per namespace.
-    pub(crate) fn permissions_missing(&self) -> Vec<(String, Right)> {
+    pub(crate) fn permissions_missing(&self) -> Vec<(String, Permission)> {
         let mut missing = std::collections::BTreeSet::new();
-        for view in self.rights.values() {
-            missing.extend(view.missing.iter().map(|right| (view.namespace.clone(), right.clone())));
+        for view in self.permissions.values() {
+            missing.extend(view.missing.iter().map(|permission| (view.namespace.clone(), permission.clone())));
         }
         for watch in self.watches.iter().filter(|watch| watch.active) {
             let kind = &self.kinds[watch.kind as usize];
             let namespace = watch.scope.namespace().unwrap_or_default().to_owned();
             missing.extend(watch.missing.iter().map(|verb| {
-                let right =
-                    Right { verb: verb.clone(), group: kind.group.to_string(), resource: kind.resource.clone() };
-                (namespace.clone(), right)
+                let permission =
+                    Permission { verb: verb.clone(), group: kind.group.to_string(), resource: kind.resource.clone() };
+                (namespace.clone(), permission)
             }));
         }
         missing.into_iter().collect()
@@ -197,29 +203,35 @@ impl Model {
 
     pub(crate) fn review_permissions(&mut self) {
         let missing = self.permissions_missing();
-        let subjects: Vec<Subject> =
-            missing.iter().map(|(namespace, right)| permission(namespace, right.to_string())).collect();
-        self.book.retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
-        for ((_, right), subject) in missing.into_iter().zip(subjects) {
-            let resource = Right { verb: String::new(), ..right.clone() }.to_string();
-            let evidence = Evidence::new().text("verb", right.verb).text("resource", resource.trim());
+        let subjects: Vec<Subject> = missing
+            .iter()
+            .map(|(namespace, permission)| permission_subject(namespace, permission.to_string()))
+            .collect();
+        self.open_findings.retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
+        for ((_, permission), subject) in missing.into_iter().zip(subjects) {
+            let resource = Permission { verb: String::new(), ..permission.clone() }.to_string();
+            let evidence = Evidence::new().text("verb", permission.verb).text("resource", resource.trim());
             self.raise(self.now, FindingCode::PermissionMissing, subject, evidence);
         }
         let excess: Vec<(Subject, Vec<String>)> = self
-            .rights
+            .permissions
             .values()
             .filter(|view| !view.excess.is_empty())
             .map(|view| {
-                (permission(&view.namespace, "*".to_owned()), view.excess.iter().map(Right::to_string).collect())
+                (
+                    permission_subject(&view.namespace, "*".to_owned()),
+                    view.excess.iter().map(Permission::to_string).collect(),
+                )
             })
             .collect();
-        self.book.retain(self.now, FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
-        for (subject, rights) in excess {
+        self.open_findings
+            .retain(self.now, FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
+        for (subject, permissions) in excess {
             self.raise(
                 self.now,
                 FindingCode::PermissionExcess,
                 subject,
-                Evidence::new().with("rights", Value::Names(rights)),
+                Evidence::new().with("rights", Value::Names(permissions)),
             );
         }
     }
@@ -246,7 +258,7 @@ impl Model {
             .with("bound", Value::Count(i64::try_from(bound).unwrap_or(i64::MAX)));
         // Not through `raise`: that a finding did not fit must not come back here.
         let subject = Subject::Limit { name: limit.to_owned() };
-        self.book.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
+        self.open_findings.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
         let due = Some(now.after(LIMIT_FOR));
         let old = std::mem::replace(&mut self.limits_due, due);
         self.timers.set(Timer::Limits, old, due);
@@ -256,7 +268,7 @@ impl Model {
     pub(crate) fn limits_due(&mut self) {
         self.limits_due = None;
         let (now, dropped) = (self.now, &self.dropped);
-        self.book.retain(self.now, FindingCode::LimitReached, |subject| {
+        self.open_findings.retain(self.now, FindingCode::LimitReached, |subject| {
             dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_FOR) > now)
         });
         let next = dropped.values().map(|(_, last)| last.after(LIMIT_FOR)).filter(|at| *at > now).max();
@@ -273,6 +285,6 @@ fn subject_of(id: &SourceId) -> Subject {
     Subject::Source { name: id.to_string() }
 }
 
-fn permission(namespace: &str, right: String) -> Subject {
-    Subject::Permission { namespace: namespace.to_owned(), right }
+fn permission_subject(namespace: &str, permission: String) -> Subject {
+    Subject::Permission { namespace: namespace.to_owned(), permission }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Record {
     /// How long the last convergence took, in seconds.
     pub(crate) took: u32,
     /// Position in the watch's namespaces.
-    pub(crate) place: u32,
+    pub(crate) totals: u32,
     /// The list in which it was last seen.
     pub(crate) epoch: u32,
     pub(crate) phase: Symbol,
@@ -82,7 +82,7 @@ pub(crate) struct Hot {
     pub(crate) signal: String,
     /// What the deciding condition says.
     pub(crate) message: String,
-    pub(crate) debt: Option<Debt>,
+    pub(crate) unconverged: Option<Unconverged>,
     pub(crate) deletion: Option<Deletion>,
     pub(crate) history: Option<Box<History>>,
     /// Which findings are open on it, by their codes.
@@ -91,7 +91,7 @@ pub(crate) struct Hot {
 
 /// An object that is not as its spec asks.
 #[derive(Debug)]
-pub(crate) struct Debt {
+pub(crate) struct Unconverged {
     /// Since when; a newer spec does not reset it.
     pub(crate) since: Timestamp,
     /// What the current spec asks for.
@@ -249,29 +249,29 @@ impl Store {
 
 impl Record {
     /// The hot part, made when it is not there yet.
-    pub(crate) fn heat(&mut self) -> &mut Hot {
+    pub(crate) fn hot_mut(&mut self) -> &mut Hot {
         self.hot.get_or_insert_with(Box::default)
     }
 
     /// Notes what is open on the object and when it is next looked at; frees the hot part when nothing in it matters.
-    pub(crate) fn cool(&mut self, findings: u64, due: Option<Timestamp>) {
+    pub(crate) fn set_findings_and_due(&mut self, findings: u64, due: Option<Timestamp>) {
         let Some(hot) = self.hot.as_mut() else { return };
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
             hot.history = None; // every entry has left its window
         }
-        if due.is_none() && findings == 0 && hot.debt.is_none() && hot.deletion.is_none() {
+        if due.is_none() && findings == 0 && hot.unconverged.is_none() && hot.deletion.is_none() {
             self.hot = None;
         }
     }
 
-    pub(crate) fn debt(&self) -> Option<&Debt> {
-        self.hot.as_ref()?.debt.as_ref()
+    pub(crate) fn unconverged(&self) -> Option<&Unconverged> {
+        self.hot.as_ref()?.unconverged.as_ref()
     }
 
     pub(crate) fn obligation(&self) -> Option<&Obligation> {
-        self.debt()?.obligation.as_ref()
+        self.unconverged()?.obligation.as_ref()
     }
 
     pub(crate) fn created(&self) -> Option<Timestamp> {

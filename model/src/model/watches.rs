@@ -41,7 +41,7 @@ impl Model {
                 self.watches[number as usize].active = false;
                 self.lose_sight(number);
                 let id = self.watches[number as usize].id.clone();
-                self.sources.forget(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.book);
+                self.sources.forget(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
             }
         }
         self.review_permissions();
@@ -97,7 +97,11 @@ impl Model {
         watch.audit.pending = None;
         watch.audit.difference = None;
         self.timers.set(Timer::Audit(number), due, None);
-        self.book.clear(self.now, FindingCode::StateInconsistent, &source_of(&self.watches[number as usize].id));
+        self.open_findings.clear(
+            self.now,
+            FindingCode::StateInconsistent,
+            &source_of(&self.watches[number as usize].id),
+        );
     }
 
     fn slots_of(&self, watch: u16, wanted: impl Fn(u32) -> bool) -> Vec<Slot> {
@@ -188,7 +192,7 @@ impl Model {
         watch.audit.difference = Some(difference);
         let subject = source_of(&watch.id);
         if difference == 0 {
-            self.book.clear(self.now, FindingCode::StateInconsistent, &subject);
+            self.open_findings.clear(self.now, FindingCode::StateInconsistent, &subject);
         } else if watch.audit.agreeing >= 2 {
             let evidence = Evidence::new()
                 .with("here", Value::Count(here))
@@ -214,7 +218,7 @@ impl Model {
         let subject = Subject::Kind { group: kind.group.to_string(), kind: kind.kind.to_string() };
         match since.filter(|_| due.is_none()) {
             Some(since) => self.raise_failing(number, since, subject.clone()),
-            None => self.book.clear(self.now, FindingCode::Failing, &subject),
+            None => self.open_findings.clear(self.now, FindingCode::Failing, &subject),
         }
         self.review_malformed(number, subject);
     }
@@ -235,7 +239,7 @@ impl Model {
         let kind = &mut self.kinds[number as usize];
         if kind.malformed.is_empty() {
             kind.lints.clear();
-            return self.book.clear(self.now, FindingCode::ConditionMalformed, &subject);
+            return self.open_findings.clear(self.now, FindingCode::ConditionMalformed, &subject);
         }
         let kind = &self.kinds[number as usize];
         let evidence = Evidence::new()

@@ -85,15 +85,19 @@ pub enum Why {
     /// Named by flag or file.
     Configured,
     /// The account may write its status.
-    StatusRight,
+    #[serde(rename = "status_right")]
+    StatusPermission,
     /// The account may write its finalizers.
-    FinalizerRight,
+    #[serde(rename = "finalizer_right")]
+    FinalizerPermission,
     /// The account may create it.
-    CreateRight,
+    #[serde(rename = "create_right")]
+    CreatePermission,
     /// A custom resource with a status (`check` looks at all of them).
     HasStatus,
-    /// It stands in the snapshot that is judged.
-    InSnapshot,
+    /// It stands in the dump that is judged.
+    #[serde(rename = "in_snapshot")]
+    InDump,
 }
 
 /// What loopwatch reads of a custom resource definition.
@@ -125,21 +129,21 @@ pub struct DefinitionView {
 /// What the account may and may not do, in one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct RightsView {
+pub struct PermissionsView {
     /// Empty for the whole cluster.
     pub namespace: String,
     /// The API server could not list all rules: what is not listed may still be allowed.
     pub incomplete: bool,
     /// Rights that a source needs and does not have.
-    pub missing: Vec<Right>,
+    pub missing: Vec<Permission>,
     /// Rights that nobody should need: wildcards, or what `--expect-denied` names.
-    pub excess: Vec<Right>,
+    pub excess: Vec<Permission>,
 }
 
 /// A verb on a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Right {
+pub struct Permission {
     /// `list`, `watch`, `*` …
     pub verb: String,
     /// API group; empty for the core group, `*` for all.
@@ -212,9 +216,9 @@ impl fmt::Display for Scope {
     }
 }
 
-// === impl Right ===
+// === impl Permission ===
 
-impl fmt::Display for Right {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, group, resource } = self;
         let dot = if group.is_empty() { "" } else { "." };

@@ -23,7 +23,8 @@ pub enum SourceId {
     /// A recording that is replayed.
     Recording,
     /// A dump that is judged.
-    Snapshot,
+    #[serde(rename = "snapshot")]
+    Dump,
 }
 
 /// Why a source failed.
@@ -95,7 +96,7 @@ impl fmt::Display for SourceId {
             Self::Audit => f.write_str("audit"),
             Self::Lease => f.write_str("lease"),
             Self::Recording => f.write_str("recording"),
-            Self::Snapshot => f.write_str("snapshot"),
+            Self::Dump => f.write_str("snapshot"),
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn kind() -> WatchedKind {
         scope: Scope::AllNamespaces,
         role: Role::Primary,
         status: StatusSchema::Subresource,
-        why: Why::StatusRight,
+        why: Why::StatusPermission,
         missing: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! The one table of metrics. Order here is order everywhere.
 
-use super::Kind::{Counter, Gauge, Histogram, Info};
 use super::Metric;
+use super::MetricType::{Counter, Gauge, Histogram, Info};
 use super::Stability::{Alpha, Stable};
 
 macro_rules! catalog {

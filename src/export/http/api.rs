@@ -108,7 +108,7 @@ pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
         "objects_checksum": format!("{checksum:016x}"),
         "kinds": snapshot.kinds.len(),
         "findings": snapshot.findings.len(),
-        "troubled": snapshot.troubled.len() as u64 + snapshot.troubled_dropped,
+        "unhealthy": snapshot.unhealthy.len() as u64 + snapshot.unhealthy_dropped,
         "observations": snapshot.observations,
         "dropped": snapshot.dropped,
     }))

@@ -53,7 +53,7 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
 async fn produce(
     exporter: Arc<Exporter>,
     _turn: OwnedSemaphorePermit,
-    format: crate::export::prometheus::Format,
+    format: crate::export::prometheus::TextFormat,
     gzip: bool,
     parts: mpsc::Sender<Part>,
 ) {

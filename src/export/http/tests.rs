@@ -14,11 +14,11 @@ use tower::ServiceExt as _;
 
 use super::guard::Peer;
 use super::{Limits, bind, router, serve_with};
-use crate::export::exporter::{Exporter, Options};
+use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
 
-fn exporter(view: Sample, options: Options) -> Arc<Exporter> {
+fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::of(Arc::new(view), Arc::new(SelfMetrics::new()), options))
 }
 
@@ -42,7 +42,7 @@ async fn get(exporter: &Arc<Exporter>, path: &str) -> (StatusCode, String) {
 
 #[tokio::test]
 async fn strangers_see_metrics_and_probes_and_nothing_else() {
-    let exporter = exporter(sample(), Options::default());
+    let exporter = exporter(sample(), ExportOptions::default());
     for (peer, host, path, expected) in [
         ("10.1.2.3:5000", "loopwatch:9917", "/metrics", 200),
         ("10.1.2.3:5000", "loopwatch:9917", "/livez", 200),
@@ -74,14 +74,14 @@ async fn strangers_see_metrics_and_probes_and_nothing_else() {
 
 #[tokio::test]
 async fn exposed_on_request_everyone_sees_everything() {
-    let exporter = exporter(sample(), Options { expose_ui: true, ..Options::default() });
+    let exporter = exporter(sample(), ExportOptions { expose_ui: true, ..ExportOptions::default() });
     let (status, _) = ask(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
     assert_eq!(status, 200);
 }
 
 #[tokio::test]
 async fn objects_are_filtered_and_paged() {
-    let exporter = exporter(sample(), Options::default());
+    let exporter = exporter(sample(), ExportOptions::default());
     let names = |body: &str| -> (Vec<String>, Option<String>) {
         let value: serde_json::Value = serde_json::from_str(body).expect("JSON");
         let names = value["objects"].as_array().expect("a list").iter();
@@ -108,7 +108,7 @@ async fn objects_are_filtered_and_paged() {
 
 #[tokio::test]
 async fn questions_that_cannot_be_read_are_refused_with_a_reason() {
-    let exporter = exporter(sample(), Options::default());
+    let exporter = exporter(sample(), ExportOptions::default());
     for (question, reason) in [
         ("state=broken", "progressing"),
         ("continue=x", "not a place"),
@@ -126,15 +126,15 @@ async fn questions_that_cannot_be_read_are_refused_with_a_reason() {
 async fn ready_when_everything_is_listed_or_given_up() {
     let mut view = sample();
     view.snapshot.kinds[2].watches[0].synced = true;
-    assert_eq!(get(&exporter(view, Options::default()), "/readyz").await.0, 200);
-    let (status, body) = get(&exporter(sample(), Options::default()), "/readyz").await;
+    assert_eq!(get(&exporter(view, ExportOptions::default()), "/readyz").await.0, 200);
+    let (status, body) = get(&exporter(sample(), ExportOptions::default()), "/readyz").await;
     assert_eq!((status.as_u16(), body.as_str()), (503, "not yet: pods\n"));
-    assert_eq!(get(&exporter(empty(), Options::default()), "/readyz").await.0, 503);
+    assert_eq!(get(&exporter(empty(), ExportOptions::default()), "/readyz").await.0, 503);
 }
 
 #[tokio::test]
 async fn requests_are_counted_under_known_paths_only() {
-    let exporter = exporter(sample(), Options::default());
+    let exporter = exporter(sample(), ExportOptions::default());
     for index in 0..1000 {
         get(&exporter, &format!("/hostile-{index}")).await;
     }
@@ -150,7 +150,7 @@ async fn server(view: Sample, limits: Limits) -> (SocketAddr, oneshot::Sender<()
     let listener = bind("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
-    let exporter = exporter(view, Options::default());
+    let exporter = exporter(view, ExportOptions::default());
     let task = tokio::spawn(serve_with(listener, exporter, limits, async {
         let _ = stopped.await;
     }));
@@ -212,14 +212,14 @@ async fn who_sends_its_request_too_slowly_is_cut_off() {
 #[tokio::test]
 async fn who_does_not_read_holds_up_nobody() {
     let mut view = sample();
-    let row = view.snapshot.troubled[0].clone();
+    let row = view.snapshot.unhealthy[0].clone();
     // Several megabytes, so that it does not fit into the buffers of two sockets.
-    view.snapshot.troubled = (0..60_000)
+    view.snapshot.unhealthy = (0..60_000)
         .map(|index| loopwatch_model::snapshot::ObjectRow { name: format!("{index:0>100}"), ..row.clone() })
         .collect();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let options = Options { max_object_series: 60_000, ..Options::default() };
+    let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let limits = Limits { age: Duration::from_millis(300), grace: Duration::from_millis(300), ..Limits::default() };
     let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {

@@ -103,7 +103,7 @@ fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
 }
 
 pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
-    if snapshot.troubled.is_empty() {
+    if snapshot.unhealthy.is_empty() {
         return;
     }
     page.push_str(
@@ -111,7 +111,7 @@ pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
          role=\"region\" aria-labelledby=\"objects\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
          <th scope=\"col\">For</th><th scope=\"col\">Says</th></tr></thead><tbody>",
     );
-    for row in snapshot.troubled.iter().take(SHOWN) {
+    for row in snapshot.unhealthy.iter().take(SHOWN) {
         let slash = if row.namespace.is_empty() { "" } else { "/" };
         let signal = if row.signal.is_empty() { row.reason } else { &row.signal };
         let state = row.state.as_str();
@@ -129,7 +129,7 @@ pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
         );
     }
     page.push_str("</tbody></table></div>");
-    let more = snapshot.troubled.len().saturating_sub(SHOWN) as u64 + snapshot.troubled_dropped;
+    let more = snapshot.unhealthy.len().saturating_sub(SHOWN) as u64 + snapshot.unhealthy_dropped;
     if more > 0 {
         let _ = write!(
             page,

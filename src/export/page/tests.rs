@@ -34,7 +34,7 @@ fn an_empty_and_a_healthy_model_say_so() {
 fn hostile_names_stay_text() {
     const EVIL: &str = "</article><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{main}}\u{202e}\u{7}";
     let mut view = sample();
-    for row in &mut view.snapshot.troubled {
+    for row in &mut view.snapshot.unhealthy {
         (row.name, row.signal, row.kind) = (EVIL.to_owned(), EVIL.to_owned(), EVIL.to_owned());
     }
     for kind in &mut view.snapshot.kinds {

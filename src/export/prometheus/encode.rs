@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::export::catalog::{Family, Kind, Metric};
+use crate::export::catalog::{Family, Metric, MetricType};
 
 /// A text format of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TextFormat {
     /// The older one, which everything reads.
     Text004,
     /// OpenMetrics 1.0: units, types of facts, an end that can be checked.
@@ -24,7 +24,7 @@ pub(super) struct Samples<'a> {
     metric: &'static Metric,
     /// What stands before each value of a label: most of what is written, so it is put together once.
     openers: Vec<String>,
-    format: Format,
+    format: TextFormat,
     headed: &'a mut bool,
 }
 
@@ -41,9 +41,9 @@ pub(super) enum Number {
     Millis(i64),
 }
 
-// === impl Format ===
+// === impl TextFormat ===
 
-impl Format {
+impl TextFormat {
     /// The content type, as registered.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
@@ -58,7 +58,7 @@ impl Format {
 
 impl<'a> Samples<'a> {
     /// Samples of `family`; `headed` says whether its heading has been written, across several calls.
-    pub(super) fn new(out: &'a mut String, family: Family, format: Format, headed: &'a mut bool) -> Self {
+    pub(super) fn new(out: &'a mut String, family: Family, format: TextFormat, headed: &'a mut bool) -> Self {
         let metric = family.metric();
         let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
         Self { out, metric, openers: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
@@ -115,16 +115,16 @@ impl<'a> Samples<'a> {
 ///
 /// OpenMetrics names a counter without `_total` and a fact without `_info`; in the older format the name is that of
 /// the samples, and a type it does not know makes Prometheus reject the whole scrape.
-pub(super) fn heading_into(out: &mut String, metric: &Metric, format: Format) {
+pub(super) fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
-        (Format::OpenMetrics, kind) => (metric.family_name(), kind),
-        (Format::Text004, Kind::Info) => (metric.name, Kind::Gauge),
-        (Format::Text004, kind) => (metric.name, kind),
+        (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
+        (TextFormat::Text004, MetricType::Info) => (metric.name, MetricType::Gauge),
+        (TextFormat::Text004, kind) => (metric.name, kind),
     };
     let _ = write!(out, "# HELP {name} ");
     escape_help_into(out, metric.help, format);
     let _ = write!(out, "\n# TYPE {name} {}\n", kind.as_str());
-    if let (Format::OpenMetrics, Some(unit)) = (format, metric.unit()) {
+    if let (TextFormat::OpenMetrics, Some(unit)) = (format, metric.unit()) {
         let _ = writeln!(out, "# UNIT {name} {unit}");
     }
 }
@@ -148,12 +148,12 @@ fn escape_into(out: &mut String, value: &str) {
 }
 
 /// Help texts: quotes are escaped under OpenMetrics only.
-fn escape_help_into(out: &mut String, help: &str, format: Format) {
+fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     for character in help.chars() {
         match (character, format) {
             ('\\', _) => out.push_str("\\\\"),
             ('\n', _) => out.push_str("\\n"),
-            ('"', Format::OpenMetrics) => out.push_str("\\\""),
+            ('"', TextFormat::OpenMetrics) => out.push_str("\\\""),
             _ => out.push(character),
         }
     }
@@ -246,7 +246,7 @@ impl From<Span> for Number {
 mod tests {
     use super::*;
 
-    fn written(family: Family, format: Format, write: impl FnOnce(&mut Samples<'_>)) -> String {
+    fn written(family: Family, format: TextFormat, write: impl FnOnce(&mut Samples<'_>)) -> String {
         let (mut out, mut headed) = (String::new(), false);
         write(&mut Samples::new(&mut out, family, format, &mut headed));
         out
@@ -259,14 +259,14 @@ mod tests {
         };
         let help = Family::ObjectSeconds.metric().help;
         assert_eq!(
-            write(Format::Text004),
+            write(TextFormat::Text004),
             format!(
                 "# HELP loopwatch_object_seconds_total {help}\n# TYPE loopwatch_object_seconds_total counter\n\
                  loopwatch_object_seconds_total{{group=\"g\",kind=\"K\",target_namespace=\"ns\",state=\"failed\"}} 1.5\n"
             )
         );
         assert_eq!(
-            write(Format::OpenMetrics),
+            write(TextFormat::OpenMetrics),
             format!(
                 "# HELP loopwatch_object_seconds {help}\n# TYPE loopwatch_object_seconds counter\n\
                  # UNIT loopwatch_object_seconds seconds\n\
@@ -278,14 +278,14 @@ mod tests {
     #[test]
     fn a_fact_is_a_gauge_in_the_older_format() {
         let write = |format| written(Family::BuildInfo, format, |samples| samples.put(&["1", "r"], 1_u64));
-        assert!(write(Format::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
-        assert!(write(Format::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
-        assert!(write(Format::OpenMetrics).contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n"));
+        assert!(write(TextFormat::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
+        assert!(write(TextFormat::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
+        assert!(write(TextFormat::OpenMetrics).contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n"));
     }
 
     #[test]
     fn hostile_label_values_stay_inside_their_quotes() {
-        let text = written(Family::SourceUp, Format::Text004, |samples| {
+        let text = written(Family::SourceUp, TextFormat::Text004, |samples| {
             samples.put(&["a\"} 1\nevil{x=\"\\"], 0_u64);
         });
         assert!(text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"), "{text}");
@@ -319,7 +319,7 @@ mod tests {
     fn buckets_are_written_alike_in_both_formats() {
         let mut histogram = Histogram::default();
         histogram.observe(Span::secs(3));
-        let bodies = [Format::Text004, Format::OpenMetrics].map(|format| {
+        let bodies = [TextFormat::Text004, TextFormat::OpenMetrics].map(|format| {
             let text = written(Family::Convergence, format, |samples| samples.histogram(&["", "Pod"], &histogram));
             text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
         });

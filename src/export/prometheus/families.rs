@@ -167,7 +167,7 @@ fn unconverged_oldest(scene: &Scene, kind: &KindSummary, samples: &mut Samples<'
 }
 
 fn object_unconverged(scene: &Scene, samples: &mut Samples<'_>) {
-    for row in scene.snapshot.troubled.iter().take(scene.object_series) {
+    for row in scene.snapshot.unhealthy.iter().take(scene.object_series) {
         if let Some(since) = row.unconverged_since {
             samples.put(&[&row.group, &row.kind, &row.namespace, &row.name, row.reason], since);
         }
@@ -350,8 +350,8 @@ fn source_failures(scene: &Scene, samples: &mut Samples<'_>) {
 
 fn permission_missing(scene: &Scene, samples: &mut Samples<'_>) {
     let missing: std::collections::BTreeSet<_> = scene.snapshot.permissions_missing.iter().collect();
-    for (namespace, right) in missing {
-        samples.put(&[&right.group, namespace, &right.verb, &right.resource], 1_u64);
+    for (namespace, permission) in missing {
+        samples.put(&[&permission.group, namespace, &permission.verb, &permission.resource], 1_u64);
     }
 }
 

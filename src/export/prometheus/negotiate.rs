@@ -1,11 +1,11 @@
 //! Which format and which encoding a scraper wants, from its request headers.
 
-use super::Format;
+use super::TextFormat;
 
 /// The format for this `Accept` header. Whatever cannot be understood gets the older format, which everything reads.
 #[must_use]
-pub fn format(accept: Option<&str>) -> Format {
-    let mut best = (0, Format::Text004);
+pub fn format(accept: Option<&str>) -> TextFormat {
+    let mut best = (0, TextFormat::Text004);
     for range in accept.unwrap_or_default().split(',') {
         let mut parts = range.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -20,8 +20,8 @@ pub fn format(accept: Option<&str>) -> Format {
             }
         }
         let format = match (media_type.as_str(), version) {
-            ("application/openmetrics-text", None | Some("1.0.0")) => Format::OpenMetrics,
-            ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => Format::Text004,
+            ("application/openmetrics-text", None | Some("1.0.0")) => TextFormat::OpenMetrics,
+            ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => TextFormat::Text004,
             _ => continue,
         };
         if weight > best.0 {
@@ -56,21 +56,21 @@ mod tests {
     #[test]
     fn accept_headers_of_real_scrapers_get_what_they_prefer() {
         for (accept, expected) in [
-            (None, Format::Text004),
-            (Some(""), Format::Text004),
-            (Some("*/*"), Format::Text004),
-            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), Format::Text004),
-            (Some("text/plain;version=0.0.4"), Format::Text004),
-            (Some("application/openmetrics-text"), Format::OpenMetrics),
-            (Some("APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"), Format::OpenMetrics),
-            (Some("application/openmetrics-text;version=0.0.1"), Format::Text004),
+            (None, TextFormat::Text004),
+            (Some(""), TextFormat::Text004),
+            (Some("*/*"), TextFormat::Text004),
+            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), TextFormat::Text004),
+            (Some("text/plain;version=0.0.4"), TextFormat::Text004),
+            (Some("application/openmetrics-text"), TextFormat::OpenMetrics),
+            (Some("APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"), TextFormat::OpenMetrics),
+            (Some("application/openmetrics-text;version=0.0.1"), TextFormat::Text004),
             // Prometheus 2.42
             (
                 Some(
                     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                      text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
                 ),
-                Format::OpenMetrics,
+                TextFormat::OpenMetrics,
             ),
             // Prometheus 3
             (
@@ -79,7 +79,7 @@ mod tests {
                      application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                      text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
                 ),
-                Format::OpenMetrics,
+                TextFormat::OpenMetrics,
             ),
             // Prometheus with native histograms: we have no protobuf
             (
@@ -87,12 +87,12 @@ mod tests {
                     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                      application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5",
                 ),
-                Format::OpenMetrics,
+                TextFormat::OpenMetrics,
             ),
-            (Some("text/plain;q=0.9, application/openmetrics-text;q=0.3"), Format::Text004),
-            (Some("application/openmetrics-text;q=0, */*;q=0.1"), Format::Text004),
-            (Some("application/openmetrics-text;q=lots"), Format::Text004),
-            (Some(";;;,=,q=1"), Format::Text004),
+            (Some("text/plain;q=0.9, application/openmetrics-text;q=0.3"), TextFormat::Text004),
+            (Some("application/openmetrics-text;q=0, */*;q=0.1"), TextFormat::Text004),
+            (Some("application/openmetrics-text;q=lots"), TextFormat::Text004),
+            (Some(";;;,=,q=1"), TextFormat::Text004),
         ] {
             assert_eq!(format(accept), expected, "{accept:?}");
         }

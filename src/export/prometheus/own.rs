@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::encode::{Format, heading_into};
-use crate::export::catalog::{CATALOG, Family, Kind};
+use super::encode::{TextFormat, heading_into};
+use crate::export::catalog::{CATALOG, Family, MetricType};
 
 /// The samples in `openmetrics`, by family. A family that the catalog does not list is left out.
 pub(super) fn by_family(openmetrics: &str) -> BTreeMap<Family, String> {
@@ -20,7 +20,7 @@ pub(super) fn by_family(openmetrics: &str) -> BTreeMap<Family, String> {
         }
     }
     // The library keeps labels in a hash map. Buckets, which have an order of their own, have no labels.
-    for (_, samples) in families.iter_mut().filter(|(family, _)| family.metric().kind != Kind::Histogram) {
+    for (_, samples) in families.iter_mut().filter(|(family, _)| family.metric().kind != MetricType::Histogram) {
         let mut lines: Vec<_> = samples.split_inclusive('\n').collect();
         lines.sort_unstable();
         *samples = lines.concat();
@@ -29,12 +29,12 @@ pub(super) fn by_family(openmetrics: &str) -> BTreeMap<Family, String> {
 }
 
 /// Writes one family.
-pub(super) fn write(out: &mut String, family: Family, samples: &str, format: Format) {
+pub(super) fn write(out: &mut String, family: Family, samples: &str, format: TextFormat) {
     heading_into(out, family.metric(), format);
     for line in samples.lines() {
         out.push_str(match format {
-            Format::OpenMetrics => line,
-            Format::Text004 => without_exemplar(line),
+            TextFormat::OpenMetrics => line,
+            TextFormat::Text004 => without_exemplar(line),
         });
         out.push('\n');
     }
@@ -44,8 +44,8 @@ fn family_of(sample: &str) -> Option<Family> {
     let row = CATALOG.iter().find(|metric| {
         let rest = sample.strip_prefix(metric.name);
         match metric.kind {
-            Kind::Histogram => matches!(rest, Some("_bucket" | "_sum" | "_count")),
-            Kind::Counter | Kind::Gauge | Kind::Info => rest == Some(""),
+            MetricType::Histogram => matches!(rest, Some("_bucket" | "_sum" | "_count")),
+            MetricType::Counter | MetricType::Gauge | MetricType::Info => rest == Some(""),
         }
     })?;
     Some(row.family)

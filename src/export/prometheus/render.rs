@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loopwatch_model::snapshot::Cursor;
 
-use super::encode::{Format, Samples};
+use super::encode::{Samples, TextFormat};
 use super::families::{Feed, Scene, feed};
 use super::own;
 use crate::export::catalog::{CATALOG, Family};
@@ -35,7 +35,7 @@ pub struct Render {
     view: Arc<dyn View>,
     metrics: Arc<SelfMetrics>,
     own: Option<BTreeMap<Family, String>>,
-    format: Format,
+    format: TextFormat,
     objects: ObjectSeries,
     scene: Scene,
     position: Position,
@@ -60,7 +60,7 @@ impl Render {
     pub fn new(
         view: Arc<dyn View>,
         metrics: Arc<SelfMetrics>,
-        format: Format,
+        format: TextFormat,
         objects: ObjectSeries,
         limit: usize,
         series_dropped: &AtomicU64,
@@ -68,7 +68,7 @@ impl Render {
         let snapshot = view.snapshot();
         let over = |count: usize| count.saturating_sub(limit) as u64;
         // Findings have two families, unconverged objects one.
-        let here = 2 * over(snapshot.findings.len()) + over(snapshot.troubled.len()) + snapshot.troubled_dropped;
+        let here = 2 * over(snapshot.findings.len()) + over(snapshot.unhealthy.len()) + snapshot.unhealthy_dropped;
         let before = series_dropped.fetch_add(here, Ordering::Relaxed);
         let scene = Scene { snapshot, object_series: limit, series_dropped: before.saturating_add(here) };
         Self { view, metrics, own: None, format, objects, scene, position: Position::default() }
@@ -135,7 +135,7 @@ impl Render {
     }
 
     fn end(&mut self, out: &mut String) {
-        if self.format == Format::OpenMetrics {
+        if self.format == TextFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
         self.position.ended = true;

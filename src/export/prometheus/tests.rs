@@ -9,13 +9,13 @@ use loopwatch_model::snapshot::{ObjectRow, ObjectState};
 use proptest::prelude::*;
 
 use super::render::ObjectSeries;
-use super::{Format, Render};
-use crate::export::catalog::{CATALOG, Kind};
+use super::{Render, TextFormat};
+use crate::export::catalog::{CATALOG, MetricType};
 use crate::export::golden;
 use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
 
-fn render(view: Sample, format: Format, objects: ObjectSeries, limit: usize) -> String {
+fn render(view: Sample, format: TextFormat, objects: ObjectSeries, limit: usize) -> String {
     let dropped = AtomicU64::new(0);
     Render::new(Arc::new(view), Arc::new(SelfMetrics::new()), format, objects, limit, &dropped).into_text()
 }
@@ -28,19 +28,22 @@ fn stable(text: &str) -> String {
 
 #[test]
 fn the_sample_is_written_as_before() {
-    golden::check("tests/golden/exposition.prom", &stable(&render(sample(), Format::Text004, ObjectSeries::All, 500)));
+    golden::check(
+        "tests/golden/exposition.prom",
+        &stable(&render(sample(), TextFormat::Text004, ObjectSeries::All, 500)),
+    );
     golden::check(
         "tests/golden/exposition.openmetrics",
-        &stable(&render(sample(), Format::OpenMetrics, ObjectSeries::Unhealthy, 500)),
+        &stable(&render(sample(), TextFormat::OpenMetrics, ObjectSeries::Unhealthy, 500)),
     );
 }
 
 #[test]
 fn an_independent_parser_reads_openmetrics() {
     for view in [sample(), empty()] {
-        let text = render(view, Format::OpenMetrics, ObjectSeries::All, 500);
+        let text = render(view, TextFormat::OpenMetrics, ObjectSeries::All, 500);
         // The parser believes that histograms have no unit; the specification has examples that do.
-        let histograms: Vec<_> = CATALOG.iter().filter(|metric| metric.kind == Kind::Histogram).collect();
+        let histograms: Vec<_> = CATALOG.iter().filter(|metric| metric.kind == MetricType::Histogram).collect();
         let is_histogram = |line: &str| histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name));
         let text: String =
             text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT") || !is_histogram(line)).collect();
@@ -52,7 +55,7 @@ fn an_independent_parser_reads_openmetrics() {
 
 #[test]
 fn an_independent_parser_reads_the_older_format() {
-    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     if let Err(error) = openmetrics_parser::prometheus::parse_prometheus(&text) {
         panic!("{error}");
     }
@@ -71,7 +74,7 @@ fn promtool_finds_no_fault() {
     else {
         return;
     };
-    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("promtool reads");
     let output = child.wait_with_output().expect("promtool ends");
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
@@ -84,7 +87,7 @@ fn both_formats_hold_the_same_samples() {
         let text = render(sample(), format, ObjectSeries::All, 500);
         stable(&text).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(samples(Format::Text004), samples(Format::OpenMetrics));
+    assert_eq!(samples(TextFormat::Text004), samples(TextFormat::OpenMetrics));
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn chunks_make_up_the_whole() {
     let view = Arc::new(view);
     let metrics = Arc::new(SelfMetrics::new());
     let dropped = AtomicU64::new(0);
-    let new = || Render::new(view.clone(), metrics.clone(), Format::OpenMetrics, ObjectSeries::All, 500, &dropped);
+    let new = || Render::new(view.clone(), metrics.clone(), TextFormat::OpenMetrics, ObjectSeries::All, 500, &dropped);
     let (mut render, mut text, mut largest) = (new(), String::new(), 0);
     while let Some(chunk) = render.next_chunk() {
         largest = largest.max(chunk.len());
@@ -107,13 +110,13 @@ fn chunks_make_up_the_whole() {
 }
 
 #[test]
-fn a_hundred_thousand_troubled_objects_give_a_bounded_page() {
+fn a_hundred_thousand_unhealthy_objects_give_a_bounded_page() {
     let mut view = sample();
-    let row = view.snapshot.troubled[0].clone();
-    view.snapshot.troubled =
+    let row = view.snapshot.unhealthy[0].clone();
+    view.snapshot.unhealthy =
         (0..100_000).map(|index| ObjectRow { name: format!("hostile-{index}"), ..row.clone() }).collect();
-    view.snapshot.troubled_dropped = 7;
-    let text = render(view, Format::Text004, ObjectSeries::Unhealthy, 500);
+    view.snapshot.unhealthy_dropped = 7;
+    let text = render(view, TextFormat::Text004, ObjectSeries::Unhealthy, 500);
     let series = text.lines().filter(|line| line.starts_with("loopwatch_object_unconverged_timestamp_seconds{"));
     assert_eq!(series.count(), 500);
     assert!(text.contains("loopwatch_dropped_total{limit=\"object_series\"} 99507\n"), "counted");
@@ -121,21 +124,21 @@ fn a_hundred_thousand_troubled_objects_give_a_bounded_page() {
 
 #[test]
 fn nothing_is_shown_of_a_model_that_saw_nothing() {
-    let text = stable(&render(empty(), Format::Text004, ObjectSeries::All, 500));
+    let text = stable(&render(empty(), TextFormat::Text004, ObjectSeries::All, 500));
     let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(samples, ["loopwatch_dropped_total{limit=\"object_series\"} 0"]);
 }
 
 #[test]
 fn families_stand_together_in_the_order_of_the_catalog() {
-    let text = render(sample(), Format::Text004, ObjectSeries::All, 500);
+    let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     let written: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .map(|(name, _)| CATALOG.iter().position(|metric| metric.name == name).expect("listed"))
         .collect();
     assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
-    let counters = CATALOG.iter().filter(|metric| metric.kind == Kind::Counter).count();
+    let counters = CATALOG.iter().filter(|metric| metric.kind == MetricType::Counter).count();
     assert!(counters > 5);
 }
 
@@ -173,7 +176,7 @@ proptest! {
         (row.name, row.namespace, row.phase) = (name.clone(), namespace.clone(), phase.clone());
         row.state = ObjectState::Overdue;
         view.rows = vec![row];
-        let text = render(view, Format::Text004, ObjectSeries::All, 500);
+        let text = render(view, TextFormat::Text004, ObjectSeries::All, 500);
         let line = text.split('\n').find(|line| line.starts_with("loopwatch_object_state{")).expect("one line");
         let read = labels(line);
         prop_assert_eq!(&read["name"], &name);

@@ -42,7 +42,7 @@ fn colours_come_only_when_asked_for() {
 fn hostile_names_steer_neither_terminal_nor_markdown() {
     const EVIL: &str = "\x1b]0;x\x07|</td><script>@everyone[a](http://evil)`";
     let mut view = sample();
-    for row in &mut view.snapshot.troubled {
+    for row in &mut view.snapshot.unhealthy {
         (row.name, row.signal) = (EVIL.to_owned(), EVIL.to_owned());
     }
     assert!(!text(&view.snapshot, None, PLAIN).contains(['\x1b', '\x07']));

@@ -11,7 +11,7 @@ use super::leaf::Leaf;
 use super::lint::{Lint, Lints};
 use super::pause::{self, Value};
 use super::shape::{Key, Scalar, Shape, Take};
-use super::switches::{Place, Switches};
+use super::switches::{SwitchSource, Switches};
 use super::words::{self, Hint};
 use super::{MAX_FACT, MAX_ITEMS};
 
@@ -152,7 +152,7 @@ impl<'de> Shape<'de> for Field<'_, '_> {
         if let Some(value) = value.filter(|_| switches || hint.wishes)
             && pause::by_field(parent, key, value)
         {
-            walk.switches.add(Place::Field, &walk.path);
+            walk.switches.add(SwitchSource::Field, &walk.path);
         }
         let kept = match scalar {
             Scalar::Whole(_) => hint.sizes,
@@ -177,7 +177,7 @@ impl<'de> Shape<'de> for Field<'_, '_> {
             empty = false;
         }
         if empty && self.switches && pause::by_field(self.parent, self.key, Value::Empty) {
-            self.walk.switches.add(Place::Field, &self.walk.path);
+            self.walk.switches.add(SwitchSource::Field, &self.walk.path);
         }
         Ok(sum.list(&hasher))
     }

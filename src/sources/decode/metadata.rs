@@ -8,7 +8,7 @@ use super::lint::{Lint, Lints};
 use super::managers::Managers;
 use super::pause;
 use super::shape::{Field, Flag, Key, Scalar, Shape, Take, Text, Whole};
-use super::switches::{Place, Switches};
+use super::switches::{SwitchSource, Switches};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
 
@@ -95,11 +95,12 @@ impl Metadata<'_> {
             Part::Owners => entries.next_value_seed(Take(Owners { view, lints }))?,
             Part::Managers => entries.next_value_seed(Take(Managers { view, lints }))?,
             Part::Annotations => {
-                let marks = Marks { place: Place::Annotation, lint: Lint::Annotations, lints, switches: self.switches };
+                let marks =
+                    Marks { source: SwitchSource::Annotation, lint: Lint::Annotations, lints, switches: self.switches };
                 *self.bookmark |= entries.next_value_seed(Take(marks))?;
             }
             Part::Labels => {
-                let marks = Marks { place: Place::Label, lint: Lint::Labels, lints, switches: self.switches };
+                let marks = Marks { source: SwitchSource::Label, lint: Lint::Labels, lints, switches: self.switches };
                 entries.next_value_seed(Take(marks))?;
             }
             Part::Other => drop(entries.next_value::<IgnoredAny>()?),
@@ -166,7 +167,7 @@ fn flag<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) 
 
 /// Annotations or labels; says whether they mark the end of the initial list of a watch.
 struct Marks<'w> {
-    place: Place,
+    source: SwitchSource,
     lint: Lint,
     lints: &'w mut Lints,
     switches: &'w mut Switches,
@@ -195,7 +196,7 @@ impl<'de> Shape<'de> for Marks<'_> {
                 Field::Is((pauses, ends)) => {
                     ended |= ends;
                     if pauses {
-                        self.switches.add(self.place, &key);
+                        self.switches.add(self.source, &key);
                     }
                 }
                 Field::Absent => {}

@@ -2,9 +2,9 @@
 
 use loopwatch_model::observation::Pause;
 
-/// Where a switch is, the most telling place first.
+/// Where a switch is, the most telling source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum SwitchSource {
     /// A field of the spec, by its path.
     Field,
     /// An annotation.
@@ -15,24 +15,24 @@ pub(super) enum Place {
 
 /// The best switch so far; which one does not depend on the order in which they are found.
 #[derive(Default)]
-pub(super) struct Switches(Option<(Place, String)>);
+pub(super) struct Switches(Option<(SwitchSource, String)>);
 
 // === impl Switches ===
 
 impl Switches {
-    pub(super) fn add(&mut self, place: Place, name: &str) {
-        let better = self.0.as_ref().is_none_or(|(best, kept)| (place, name) < (*best, kept.as_str()));
+    pub(super) fn add(&mut self, source: SwitchSource, name: &str) {
+        let better = self.0.as_ref().is_none_or(|(best, kept)| (source, name) < (*best, kept.as_str()));
         if better {
-            self.0 = Some((place, name.to_owned()));
+            self.0 = Some((source, name.to_owned()));
         }
     }
 
     pub(super) fn into_pause(self) -> Option<Pause> {
-        self.0.map(|(place, name)| Pause {
-            by: match place {
-                Place::Field => name,
-                Place::Annotation => format!("annotation {name}"),
-                Place::Label => format!("label {name}"),
+        self.0.map(|(source, name)| Pause {
+            by: match source {
+                SwitchSource::Field => name,
+                SwitchSource::Annotation => format!("annotation {name}"),
+                SwitchSource::Label => format!("label {name}"),
             },
         })
     }

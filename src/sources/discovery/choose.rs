@@ -1,14 +1,14 @@
 //! Which kinds matter, and why: a pure choice from what the API server serves and what the account may do.
 
-use loopwatch_model::observation::{DefinitionView, Right, Role, StatusSchema, Why};
+use loopwatch_model::observation::{DefinitionView, Permission, Role, StatusSchema, Why};
 
-use super::catalog::{ApiKind, Catalog};
-use super::rights::Rules;
+use super::api_resources::{ApiKind, ApiResources};
+use super::permissions::Rules;
 use crate::sources::options::{KindSelector, Selection};
 
 /// What the choice is made from.
 pub(crate) struct Facts<'a> {
-    pub(crate) catalog: &'a Catalog,
+    pub(crate) api_resources: &'a ApiResources,
     /// The rules in each namespace in question.
     pub(crate) rules: &'a [Rules],
     /// The definition of a group and resource, where definitions can be read.
@@ -23,7 +23,7 @@ pub(crate) struct Choice {
     /// Primary kinds first, each in the order of group and resource.
     pub(crate) kinds: Vec<Candidate>,
     /// Rights that nobody should need.
-    pub(crate) excess: Vec<Right>,
+    pub(crate) excess: Vec<Permission>,
     /// Kinds that were named and are not served.
     pub(crate) not_served: Vec<KindSelector>,
 }
@@ -45,12 +45,12 @@ const NEVER_CHILDREN: &[(&str, &str)] =
 pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
     let mut choice = Choice::default();
     let mut children = Vec::new();
-    for kind in facts.catalog.kinds().filter(|kind| kind.watchable) {
+    for kind in facts.api_resources.kinds().filter(|kind| kind.watchable) {
         let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(facts, kind) };
         if let Some(why) = why_primary(facts, kind) {
             choice.kinds.push(candidate(Role::Primary, why));
         } else if is_child(facts, kind) {
-            children.push(candidate(Role::Child, Why::CreateRight));
+            children.push(candidate(Role::Child, Why::CreatePermission));
         }
     }
     if choice.kinds.is_empty() && facts.rules.iter().all(Rules::is_read_only) {
@@ -63,7 +63,7 @@ pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
         choice.excess.dedup();
     }
     let served = |selector: &&KindSelector| {
-        facts.catalog.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
+        facts.api_resources.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
     };
     choice.not_served = facts.watch.iter().filter(|selector| !served(selector)).cloned().collect();
     choice
@@ -71,7 +71,7 @@ pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
 
 /// Kinds that could be meant, for a message: custom resources with a status, at most `most`.
 pub(crate) fn candidates(facts: &Facts<'_>, most: usize) -> Vec<String> {
-    facts.catalog.kinds().filter(|kind| reports_status(facts, kind)).map(ToString::to_string).take(most).collect()
+    facts.api_resources.kinds().filter(|kind| reports_status(facts, kind)).map(ToString::to_string).take(most).collect()
 }
 
 fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
@@ -92,9 +92,9 @@ fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
         named("update") || named("patch")
     };
     if may_write("status") {
-        Some(Why::StatusRight)
+        Some(Why::StatusPermission)
     } else if may_write("finalizers") {
-        Some(Why::FinalizerRight)
+        Some(Why::FinalizerPermission)
     } else {
         None
     }
@@ -108,7 +108,7 @@ fn observed(facts: &Facts<'_>) -> Vec<Candidate> {
     let is_observed = |kind: &&ApiKind| {
         facts.watch.is_empty() && reports_status(facts, kind) && may("list", kind) && may("watch", kind)
     };
-    let kinds = facts.catalog.kinds().filter(is_observed).cloned();
+    let kinds = facts.api_resources.kinds().filter(is_observed).cloned();
     kinds
         .map(|kind| Candidate { status: status_of(facts, &kind), kind, role: Role::Primary, why: Why::HasStatus })
         .collect()

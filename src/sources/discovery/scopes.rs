@@ -1,11 +1,11 @@
 //! Where a kind can be seen: in the whole cluster, or in which namespaces.
 
-use loopwatch_model::observation::{Right, Role, Scope, WatchedKind, Why};
+use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 use serde::Deserialize;
 
-use super::catalog::ApiKind;
+use super::api_resources::ApiKind;
 use super::choose::{Candidate, Choice};
-use super::rights::{Rules, may};
+use super::permissions::{Rules, may};
 use super::{Discovery, watched};
 use crate::sources::cluster::LIST_METADATA;
 use crate::sources::failure::Failure;
@@ -84,7 +84,7 @@ impl Discovery {
 
     /// The other namespaces, if the account may list them.
     pub(super) async fn other_namespaces(&self) -> Result<Vec<String>, Failure> {
-        let list = Right { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
+        let list = Permission { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
         if may(&self.cluster, &list, "").await? != Some(true) {
             return Ok(Vec::new());
         }
@@ -146,8 +146,8 @@ impl Discovery {
 
     /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
     async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
-        for right in write_rights(candidate) {
-            if may(&self.cluster, &right, "").await? != Some(false) {
+        for permission in write_permissions(candidate) {
+            if may(&self.cluster, &permission, "").await? != Some(false) {
                 return Ok(true);
             }
         }
@@ -158,10 +158,11 @@ impl Discovery {
     async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
         let mut missing = Vec::new();
         for verb in ["list", "watch"] {
-            let right = Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
+            let permission =
+                Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
             // Who may not ask tries: the watch itself tells when it is refused.
-            if may(&self.cluster, &right, namespace).await? == Some(false) {
-                missing.push(right.verb);
+            if may(&self.cluster, &permission, namespace).await? == Some(false) {
+                missing.push(permission.verb);
             }
         }
         Ok(missing)
@@ -169,23 +170,25 @@ impl Discovery {
 }
 
 /// The rights by which a kind was recognised.
-fn write_rights(candidate: &Candidate) -> Vec<Right> {
+fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
     let ApiKind { group, resource, .. } = &candidate.kind;
     let subresource = match candidate.why {
-        Why::StatusRight => "status",
-        Why::FinalizerRight => "finalizers",
+        Why::StatusPermission => "status",
+        Why::FinalizerPermission => "finalizers",
         _ => return Vec::new(),
     };
-    let right = |verb: &str| Right {
+    let permission = |verb: &str| Permission {
         verb: verb.to_owned(),
         group: group.clone(),
         resource: format!("{resource}/{subresource}"),
     };
-    vec![right("update"), right("patch")]
+    vec![permission("update"), permission("patch")]
 }
 
 fn writes(candidate: &Candidate, rules: &Rules) -> bool {
-    write_rights(candidate).iter().any(|right| rules.allow(&right.verb, &right.group, &right.resource))
+    write_permissions(candidate)
+        .iter()
+        .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
 }
 
 fn both() -> Vec<String> {

@@ -23,7 +23,7 @@ pub(crate) struct World {
 #[derive(Default)]
 pub(crate) struct State {
     /// `(group, version, kind, resource, namespaced, has status)`.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<FakeKind>,
     /// Rules by namespace; those of the empty namespace hold everywhere.
     pub(crate) rules: BTreeMap<String, Vec<Value>>,
     pub(crate) incomplete: bool,
@@ -39,20 +39,20 @@ pub(crate) struct State {
     pub(crate) poisoned: Option<String>,
 }
 
-pub(crate) type Kind = (&'static str, &'static str, &'static str, &'static str, bool, bool);
+pub(crate) type FakeKind = (&'static str, &'static str, &'static str, &'static str, bool, bool);
 
-pub(crate) const WIDGET: Kind = ("example.io", "v1", "Widget", "widgets", true, true);
-pub(crate) const GADGET: Kind = ("example.io", "v1", "Gadget", "gadgets", true, false);
-pub(crate) const THING: Kind = ("other.io", "v1", "Thing", "things", false, true);
-pub(crate) const CONFIG_MAP: Kind = ("", "v1", "ConfigMap", "configmaps", true, false);
-pub(crate) const EVENT: Kind = ("", "v1", "Event", "events", true, false);
-pub(crate) const NAMESPACE: Kind = ("", "v1", "Namespace", "namespaces", false, true);
-pub(crate) const INGRESS: Kind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
+pub(crate) const WIDGET: FakeKind = ("example.io", "v1", "Widget", "widgets", true, true);
+pub(crate) const GADGET: FakeKind = ("example.io", "v1", "Gadget", "gadgets", true, false);
+pub(crate) const THING: FakeKind = ("other.io", "v1", "Thing", "things", false, true);
+pub(crate) const CONFIG_MAP: FakeKind = ("", "v1", "ConfigMap", "configmaps", true, false);
+pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
+pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);
+pub(crate) const INGRESS: FakeKind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
 
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 /// The definition of a kind: with a status in its schema, and with or without the subresource.
-pub(crate) fn definition(kind: Kind, in_schema: bool) -> Value {
+pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
     let (group, version, name, resource, _, subresource) = kind;
     let properties = if in_schema { json!({ "status": { "type": "object" } }) } else { json!({ "spec": {} }) };
     let subresources = if subresource { json!({ "status": {} }) } else { json!({}) };
@@ -69,7 +69,7 @@ pub(crate) fn definition(kind: Kind, in_schema: bool) -> Value {
 
 impl World {
     /// A cluster that serves these kinds to an account without rights.
-    pub(crate) fn new(kinds: &[Kind]) -> Self {
+    pub(crate) fn new(kinds: &[FakeKind]) -> Self {
         let world = Self::default();
         world.change(|state| {
             state.kinds = kinds.to_vec();
@@ -131,7 +131,7 @@ impl World {
         let verb = if query.contains("watch=true") { "watch" } else { "list" };
         let refusal = self.change(|state| {
             assert!(state.poisoned.as_deref() != Some(resource), "poisoned");
-            let is_served = |kind: &Kind| kind.0 == group && kind.1 == version && kind.3 == resource;
+            let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
             if resource != DEFINITIONS && !state.kinds.iter().any(is_served) {
                 return Some(404);
             }
@@ -204,7 +204,7 @@ impl State {
         let mine = groups.into_iter().filter(|group| group.is_empty() == core);
         match path {
             "/api" | "/apis" if self.aggregated => {
-                let version = |(_, version, kind, resource, namespaced, status): &Kind| {
+                let version = |(_, version, kind, resource, namespaced, status): &FakeKind| {
                     let subresources = if *status { json!([{ "subresource": "status" }]) } else { json!([]) };
                     let scope = if *namespaced { "Namespaced" } else { "Cluster" };
                     json!({ "version": version, "freshness": "Current", "resources": [{ "resource": resource,

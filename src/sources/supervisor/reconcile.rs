@@ -15,7 +15,7 @@ use crate::sources::lease::{self, LeaseSink};
 use crate::sources::options::{LeaseSelection, Selection};
 use crate::sources::sync::Reporter;
 use crate::sources::watch::objects::Objects;
-use crate::sources::watch::{Sink, Target, Watcher};
+use crate::sources::watch::{Sink, WatchTarget, Watcher};
 
 // === impl Running ===
 
@@ -23,12 +23,12 @@ impl Running {
     /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
     /// that the model does not know.
     pub(super) async fn apply(&mut self, found: Found) -> Result<(), Closed> {
-        let Found { kinds, rights, trouble } = found;
+        let Found { kinds, permissions, trouble } = found;
         let is_first = self.kinds.is_none();
-        for view in rights.iter().filter(|view| !self.rights.contains(view)) {
-            self.feed.tell(Observation::RightsReviewed(view.clone())).await?;
+        for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
+            self.feed.tell(Observation::PermissionsReviewed(view.clone())).await?;
         }
-        self.rights = rights;
+        self.permissions = permissions;
         let (run, over) = self.within_limit(&kinds);
         let stale: Vec<Job> = self.tasks.jobs().filter(|job| self.is_stale(job, &run)).cloned().collect();
         for job in stale {
@@ -120,9 +120,9 @@ impl Running {
         }
     }
 
-    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: Target, sink: S, reporter: Reporter, once: bool) {
-        let (cluster, feed, commons) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.commons));
-        let watcher = Watcher::new(cluster, target, sink, feed, commons, reporter, once);
+    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: WatchTarget, sink: S, reporter: Reporter, once: bool) {
+        let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
+        let watcher = Watcher::new(cluster, target, sink, feed, shared, reporter, once);
         self.tasks.spawn(job.clone(), watcher.run());
     }
 
@@ -139,12 +139,12 @@ impl Running {
 }
 
 /// Where a kind is read. Of children the metadata is enough: whom they belong to, and what holds them.
-fn target(kind: &WatchedKind) -> Target {
+fn target(kind: &WatchedKind) -> WatchTarget {
     let WatchedKind { group, version, resource, scope, role, .. } = kind;
     let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let path = match scope.namespace() {
         Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
         None => format!("{api}/{resource}"),
     };
-    Target { path, metadata_only: *role == Role::Child }
+    WatchTarget { path, metadata_only: *role == Role::Child }
 }

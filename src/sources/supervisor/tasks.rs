@@ -6,7 +6,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
 use super::Job;
-use crate::sources::watch::pace::Pace;
+use crate::sources::watch::backoff::Backoff;
 
 /// The running tasks.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Tasks {
     names: BTreeMap<Id, Job>,
     /// Jobs whose task panicked, and when they are tried again.
     restarts: BTreeMap<Job, Instant>,
-    paces: BTreeMap<Job, Pace>,
+    backoffs: BTreeMap<Job, Backoff>,
 }
 
 /// What happens among the tasks.
@@ -105,7 +105,7 @@ impl Tasks {
         let panic = panic?;
         if is_current {
             self.running.remove(&job);
-            let wait = self.paces.entry(job.clone()).or_insert_with(Pace::new).wait(None);
+            let wait = self.backoffs.entry(job.clone()).or_insert_with(Backoff::new).wait(None);
             self.restarts.insert(job.clone(), Instant::now() + wait);
         }
         let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Observation, Probe, Right, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, Observation, Permission, Probe, SourceId, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -10,7 +10,7 @@ use crate::sources::fake::VirtualClock;
 use crate::sources::fake::say;
 use crate::sources::fake::world::{CONFIG_MAP, EVENT, GADGET, INGRESS, NAMESPACE, THING, WIDGET, World, definition};
 use crate::sources::feed::{Feed, Observations};
-use crate::sources::options::{LeaseSelection, Options, Selection};
+use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
 /// A running supervisor, and what it has told so far.
@@ -20,9 +20,9 @@ struct Run {
 }
 
 impl Run {
-    fn start(world: &World, change: impl FnOnce(&mut Options)) -> Self {
+    fn start(world: &World, change: impl FnOnce(&mut SourceOptions)) -> Self {
         let (feed, observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
-        let mut options = Options { lease: LeaseSelection::Off, ..Options::new(HashKey([0; 16])) };
+        let mut options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
         change(&mut options);
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
     }
@@ -124,10 +124,10 @@ async fn namespaces_that_are_named_are_watched_one_by_one_and_a_missing_right_is
     let missing: Vec<(String, String)> = told
         .iter()
         .filter_map(|observation| match observation {
-            Observation::RightsReviewed(view) => Some(view),
+            Observation::PermissionsReviewed(view) => Some(view),
             _ => None,
         })
-        .flat_map(|view| view.missing.iter().map(|right| (view.namespace.clone(), right.to_string())))
+        .flat_map(|view| view.missing.iter().map(|permission| (view.namespace.clone(), permission.to_string())))
         .collect();
     assert_eq!(missing, [("b".to_owned(), "watch widgets.example.io".to_owned())]);
     let progress = run.handle.initial_sync().done().await;
@@ -146,7 +146,7 @@ async fn an_account_that_may_do_everything_is_asked_to_name_its_kinds() {
     let detail = detail.unwrap_or_default();
     assert!(detail.contains("--watch") && detail.contains("example.io/Widget, other.io/Thing"), "{detail}");
     let excess = told.iter().any(|observation| {
-        matches!(observation, Observation::RightsReviewed(view) if view.excess.iter().any(|right| right.verb == "*"))
+        matches!(observation, Observation::PermissionsReviewed(view) if view.excess.iter().any(|permission| permission.verb == "*"))
     });
     assert!(excess);
     let mut run = Run::start(&world, |options| options.watch = vec!["other.io/thing".parse().expect("a kind")]);
@@ -329,19 +329,21 @@ async fn the_model_is_told_how_many_objects_there_are() {
 #[tokio::test(start_paused = true)]
 async fn rights_that_nobody_should_have_are_found() {
     let world = widget_operator().allow("", &["get"], "", &["secrets"]);
-    let right = |resource: &str| Right { verb: "get".to_owned(), group: String::new(), resource: resource.to_owned() };
-    let mut run = Run::start(&world, |options| options.expect_denied = vec![right("secrets"), right("nodes")]);
-    let excess: Vec<Right> = run
+    let permission =
+        |resource: &str| Permission { verb: "get".to_owned(), group: String::new(), resource: resource.to_owned() };
+    let mut run =
+        Run::start(&world, |options| options.expect_denied = vec![permission("secrets"), permission("nodes")]);
+    let excess: Vec<Permission> = run
         .within(1)
         .await
         .into_iter()
         .filter_map(|observation| match observation {
-            Observation::RightsReviewed(view) => Some(view.excess),
+            Observation::PermissionsReviewed(view) => Some(view.excess),
             _ => None,
         })
         .flatten()
         .collect();
-    assert_eq!(excess, [right("secrets")]);
+    assert_eq!(excess, [permission("secrets")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ const REFUSALS: u32 = 3;
 impl<S: Sink> Watcher<S> {
     /// Opens a stream from a version.
     pub(super) async fn open(&mut self, version: String, refused: u32) -> Result<State, Closed> {
-        let stay = self.paces.jitter(STREAM_FOR).min(STREAM_FOR);
+        let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
         match Stream::open(&self.cluster, &self.target, Some(&version), stay).await {
             Ok(stream) => {
                 let proven = Some(Instant::now() + PROVEN_AFTER);
@@ -118,7 +118,7 @@ impl<S: Sink> Watcher<S> {
     fn credit(&mut self, stream: &Stream) -> bool {
         let good = stream.age() >= GOOD_STREAM;
         if good {
-            self.paces.reset();
+            self.backoffs.reset();
         }
         good
     }

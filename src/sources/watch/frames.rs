@@ -14,7 +14,7 @@ pub(crate) struct Items {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
-    place: Place,
+    position: Position,
     depth: u32,
     in_text: bool,
     escaped: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Items {
 
 /// Where in a list the next byte stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Outside of `items`.
     Envelope,
     /// Between two items.
@@ -87,7 +87,7 @@ impl Items {
             buffer: BytesMut::new(),
             scanned: 0,
             limit,
-            place: Place::Envelope,
+            position: Position::Envelope,
             depth: 0,
             in_text: false,
             escaped: false,
@@ -103,36 +103,36 @@ impl Items {
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             self.scanned += 1;
-            match self.place {
-                Place::Envelope => {
+            match self.position {
+                Position::Envelope => {
                     self.envelope.push(byte);
                     if self.envelope.len() > ENVELOPE_LIMIT {
                         return Err(TooLarge(ENVELOPE_LIMIT));
                     }
                     if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
-                        self.place = Place::Between;
+                        self.position = Position::Between;
                     } else {
                         self.track(byte);
                     }
                 }
-                Place::Between if byte == b']' => {
+                Position::Between if byte == b']' => {
                     self.envelope.push(byte);
-                    self.place = Place::Envelope;
+                    self.position = Position::Envelope;
                     self.skip();
                 }
-                Place::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
-                Place::Between => {
+                Position::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
+                Position::Between => {
                     let _ = self.buffer.split_to(self.scanned - 1);
                     self.scanned = 1;
-                    self.place = Place::Item;
+                    self.position = Position::Item;
                     self.track(byte);
                 }
-                Place::Item => {
+                Position::Item => {
                     self.track(byte);
                     if self.depth == 1 && !self.in_text && byte == b'}' {
                         let item = self.buffer.split_to(self.scanned);
                         self.scanned = 0;
-                        self.place = Place::Between;
+                        self.position = Position::Between;
                         return Ok(Some(item.freeze()));
                     }
                     if self.scanned > self.limit {
@@ -141,7 +141,7 @@ impl Items {
                 }
             }
         }
-        if self.place != Place::Item {
+        if self.position != Position::Item {
             self.skip();
         }
         shrink(&mut self.buffer);

@@ -152,7 +152,7 @@ impl<S: Sink> Watcher<S> {
     }
 
     async fn begin_list(&mut self) -> Result<u64, Closed> {
-        let epoch = self.commons.epochs.fetch_add(1, Ordering::Relaxed) + 1;
+        let epoch = self.shared.epochs.fetch_add(1, Ordering::Relaxed) + 1;
         self.reporter.listing();
         self.sink.began(epoch, &mut self.out);
         self.flush().await?;
@@ -172,7 +172,7 @@ impl<S: Sink> Watcher<S> {
     }
 
     async fn list_permit(&self) -> Result<OwnedSemaphorePermit, Closed> {
-        Arc::clone(&self.commons.lists).acquire_owned().await.map_err(|_| Closed)
+        Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)
     }
 }
 

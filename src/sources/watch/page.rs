@@ -8,7 +8,7 @@ use loopwatch_model::observation::Cause;
 
 use super::event::{Envelope, ListMetadata, undecodable};
 use super::frames::Items;
-use super::{Listing, Target};
+use super::{Listing, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
 
@@ -56,8 +56,8 @@ impl Page {
         }
     }
 
-    pub(crate) async fn open(&self, cluster: &Cluster, target: &Target) -> Result<PageBody, Failure> {
-        let Target { path, metadata_only } = target;
+    pub(crate) async fn open(&self, cluster: &Cluster, target: &WatchTarget) -> Result<PageBody, Failure> {
+        let WatchTarget { path, metadata_only } = target;
         let request = match (self.listing, self.token.as_str()) {
             (Listing::Whole, _) => path.clone(),
             (_, "") => format!("{path}?limit={PAGE_SIZE}"),

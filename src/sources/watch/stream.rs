@@ -10,7 +10,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
 use super::frames::Lines;
-use super::{SILENT_FOR, STREAM_GRACE, Target};
+use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
 use crate::sources::failure::Failure;
 
@@ -48,11 +48,11 @@ impl Stream {
     /// Opens a stream from a version, or one that begins with everything there is.
     pub(crate) async fn open(
         cluster: &Cluster,
-        target: &Target,
+        target: &WatchTarget,
         from: Option<&str>,
         lasts: Duration,
     ) -> Result<Self, Failure> {
-        let Target { path, metadata_only } = target;
+        let WatchTarget { path, metadata_only } = target;
         let seconds = lasts.as_secs();
         let begin = match from {
             Some(version) => format!("resourceVersion={}", encode(version)),

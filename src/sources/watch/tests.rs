@@ -5,20 +5,20 @@ use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
 
 use super::objects::Objects;
-use super::{Target, Watcher};
+use super::{WatchTarget, Watcher};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
 use crate::sources::sync::{InitialSync, Progress};
 
 /// What came of a script.
-struct Story {
+struct WatchRun {
     seen: Vec<(Timestamp, Observation)>,
     script: Script,
     progress: Progress,
 }
 
-impl Story {
+impl WatchRun {
     fn said(&self) -> Vec<String> {
         self.seen.iter().map(|(_, observation)| say(observation)).collect()
     }
@@ -32,14 +32,14 @@ impl Story {
 }
 
 /// Watches widgets until the script has no answer any more.
-async fn watch(replies: impl IntoIterator<Item = Reply>) -> Story {
+async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
     watch_with(replies, false, false).await
 }
 
-async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> Story {
+async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> WatchRun {
     let script = Script::new(replies);
     let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
-    let target = Target { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
+    let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
     let name = WatchId("widgets.example.io".into());
     let sink = Objects { watch: name.clone(), hash_key: HashKey([0; 16]) };
     let sync = InitialSync::new();
@@ -52,7 +52,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
     while let Ok(observation) = observations.try_recv() {
         seen.push(observation);
     }
-    Story { seen, script, progress: sync.progress() }
+    WatchRun { seen, script, progress: sync.progress() }
 }
 
 // What the API server says.
@@ -115,15 +115,15 @@ fn listed(pieces: impl IntoIterator<Item = Piece>) -> Reply {
 const LISTED: [&str; 4] = ["began 1", "listed a@5", "ended 1 at 10", "works"];
 
 /// What is said after a list like that of [`listed`].
-fn after_list(story: &Story) -> Vec<String> {
-    let said = story.said();
+fn after_list(run: &WatchRun) -> Vec<String> {
+    let said = run.said();
     assert_eq!(said[..4], LISTED, "{said:?}");
     said[4..].to_vec()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_becomes_the_watch_itself() {
-    let story = watch([listed([
+    let run = watch([listed([
         event("MODIFIED", "a", 11),
         event("ADDED", "b", 12),
         bookmark(15),
@@ -131,15 +131,15 @@ async fn a_streamed_list_becomes_the_watch_itself() {
         pause(100),
     ])])
     .await;
-    assert_eq!(after_list(&story), ["applied a@11", "applied b@12", "progressed to 15", "deleted a@16"]);
-    assert_eq!(story.script.asked(), ["GET widgets watch initial", "GET widgets watch from=16"]);
-    assert_eq!(story.progress.listed, 1);
-    assert_eq!(story.progress.objects, 1);
+    assert_eq!(after_list(&run), ["applied a@11", "applied b@12", "progressed to 15", "deleted a@16"]);
+    assert_eq!(run.script.asked(), ["GET widgets watch initial", "GET widgets watch from=16"]);
+    assert_eq!(run.progress.listed, 1);
+    assert_eq!(run.progress.objects, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_while_the_list_is_streamed_belongs_to_the_list() {
-    let story = watch([stream([
+    let run = watch([stream([
         event("ADDED", "a", 5),
         event("ADDED", "b", 6),
         event("MODIFIED", "a", 7),
@@ -149,22 +149,22 @@ async fn what_happens_while_the_list_is_streamed_belongs_to_the_list() {
     ])])
     .await;
     assert_eq!(
-        story.said(),
+        run.said(),
         ["began 1", "listed a@5", "listed b@6", "listed a@7", "deleted b@8", "ended 1 at 8", "works"]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_kind_shows_its_progress_by_bookmarks_alone() {
-    let story = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(80)])]).await;
-    assert_eq!(after_list(&story), ["progressed to 20", "progressed to 30"]);
-    assert_eq!(story.script.asked()[1], "GET widgets watch from=30");
+    let run = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(80)])]).await;
+    assert_eq!(after_list(&run), ["progressed to 20", "progressed to 30"]);
+    assert_eq!(run.script.asked()[1], "GET widgets watch from=30");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
     for code in [400, 422] {
-        let story = watch([
+        let run = watch([
             refuse(code, "Invalid"),
             page(&[("a", 5), ("b", 6)], 10, "t1"),
             page(&[("c", 7)], 10, ""),
@@ -172,12 +172,12 @@ async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
         ])
         .await;
         assert_eq!(
-            story.said(),
+            run.said(),
             ["began 1", "listed a@5", "listed b@6", "listed c@7", "ended 1 at 10", "works", "applied a@11"],
             "no failure is told: nothing is wrong"
         );
         assert_eq!(
-            story.script.asked(),
+            run.script.asked(),
             [
                 "GET widgets watch initial",
                 "GET widgets limit=100",
@@ -191,7 +191,7 @@ async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_pages_after_ten_idle_seconds() {
-    let story = watch([
+    let run = watch([
         stream([
             event("ADDED", "a", 5),
             pause(8),
@@ -204,7 +204,7 @@ async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_page
     ])
     .await;
     assert_eq!(
-        story.said(),
+        run.said(),
         [
             "began 1",
             "listed a@5",
@@ -217,20 +217,20 @@ async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_page
             "works"
         ]
     );
-    assert_eq!(story.script.waits()[0], Duration::from_secs(18), "ten seconds after the last object was added");
+    assert_eq!(run.script.waits()[0], Duration::from_secs(18), "ten seconds after the last object was added");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_longer_than_one_stream_is_read_by_pages() {
-    let story = watch([stream([event("ADDED", "a", 5)]), page(&[("a", 5)], 10, "")]).await;
-    assert_eq!(story.said()[2..], ["began 2", "listed a@5", "ended 2 at 10", "works"]);
+    let run = watch([stream([event("ADDED", "a", 5)]), page(&[("a", 5)], 10, "")]).await;
+    assert_eq!(run.said()[2..], ["began 2", "listed a@5", "ended 2 at 10", "works"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_fails_twice_is_tried_by_pages() {
-    let story = watch([refuse(500, "InternalError"), refuse(500, "InternalError"), page(&[("a", 5)], 10, "")]).await;
+    let run = watch([refuse(500, "InternalError"), refuse(500, "InternalError"), page(&[("a", 5)], 10, "")]).await;
     assert_eq!(
-        story.said(),
+        run.said(),
         ["failed: server_error", "failed: server_error", "began 1", "listed a@5", "ended 1 at 10", "works"]
     );
 }
@@ -241,19 +241,19 @@ async fn a_page_that_breaks_off_is_read_again() {
         Piece::Text(format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{},{{"meta"#, widget("a", 5))),
         Piece::Cut,
     ]);
-    let story = watch([refuse(422, "Invalid"), cut, page(&[("a", 5), ("b", 6)], 10, "")]).await;
+    let run = watch([refuse(422, "Invalid"), cut, page(&[("a", 5), ("b", 6)], 10, "")]).await;
     assert_eq!(
-        story.said(),
+        run.said(),
         ["began 1", "listed a@5", "failed: connection", "listed a@5", "listed b@6", "ended 1 at 10", "works"]
     );
     let truncated = Reply::Streamed(vec![Piece::Text(r#"{"metadata":{"resourceVersion":"10"},"items":["#.to_owned())]);
-    let story = watch([refuse(422, "Invalid"), truncated, page(&[], 10, "")]).await;
-    assert_eq!(story.said(), ["began 1", "failed: undecodable", "ended 1 at 10", "works"]);
+    let run = watch([refuse(422, "Invalid"), truncated, page(&[], 10, "")]).await;
+    assert_eq!(run.said(), ["began 1", "failed: undecodable", "ended 1 at 10", "works"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole_list() {
-    let story = watch([
+    let run = watch([
         refuse(422, "Invalid"),
         page(&[("a", 5)], 10, "t1"),
         refuse(410, "Expired"),
@@ -263,7 +263,7 @@ async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole
     ])
     .await;
     assert_eq!(
-        story.said(),
+        run.said(),
         [
             "began 1",
             "listed a@5",
@@ -277,7 +277,7 @@ async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole
         ]
     );
     assert_eq!(
-        story.script.asked()[1..],
+        run.script.asked()[1..],
         [
             "GET widgets limit=100",
             "GET widgets limit=100 continue=t1",
@@ -292,9 +292,9 @@ async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_too_old_is_listed_again_whether_the_stream_says_so_or_the_answer() {
     for gone in [stream([error(410, "Expired")]), refuse(410, "Gone")] {
-        let story = watch([listed([pause(100)]), gone, listed([])]).await;
-        assert_eq!(after_list(&story)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
-        assert_eq!(story.script.asked()[1..3], ["GET widgets watch from=10", "GET widgets watch initial"]);
+        let run = watch([listed([pause(100)]), gone, listed([])]).await;
+        assert_eq!(after_list(&run)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
+        assert_eq!(run.script.asked()[1..3], ["GET widgets watch from=10", "GET widgets watch initial"]);
     }
 }
 
@@ -302,8 +302,8 @@ async fn a_version_that_is_too_old_is_listed_again_whether_the_stream_says_so_or
 async fn a_line_that_cannot_be_read_is_told_and_everything_is_listed_again() {
     for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
         let line = Piece::Line(broken.to_owned());
-        let story = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
-        assert_eq!(after_list(&story)[..3], ["failed: undecodable", "began 2", "listed a@5"], "{broken}");
+        let run = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
+        assert_eq!(after_list(&run)[..3], ["failed: undecodable", "began 2", "listed a@5"], "{broken}");
     }
 }
 
@@ -311,8 +311,8 @@ async fn a_line_that_cannot_be_read_is_told_and_everything_is_listed_again() {
 async fn a_line_that_is_too_large_is_told_and_everything_is_listed_again() {
     let large = "x".repeat(1 << 20);
     let pieces = std::iter::repeat_with(|| Piece::Text(large.clone())).take(9);
-    let story = watch([listed(pieces), listed([])]).await;
-    assert_eq!(after_list(&story)[..2], ["failed: too_large", "began 2"]);
+    let run = watch([listed(pieces), listed([])]).await;
+    assert_eq!(after_list(&run)[..2], ["failed: too_large", "began 2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,31 +320,31 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_line_goes_on_where_it_was()
     for end in [Some(Piece::Cut), None] {
         let half = Piece::Text(r#"{"type":"MODIFIED","obj"#.to_owned());
         let pieces = [event("MODIFIED", "a", 11), half].into_iter().chain(end);
-        let story = watch([listed(pieces), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
-        assert_eq!(after_list(&story), ["applied a@11", "failed: connection", "applied a@12", "works"]);
-        assert_eq!(story.script.asked()[1], "GET widgets watch from=11");
+        let run = watch([listed(pieces), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
+        assert_eq!(after_list(&run), ["applied a@11", "failed: connection", "applied a@12", "works"]);
+        assert_eq!(run.script.asked()[1], "GET widgets watch from=11");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_half_open_connection_is_noticed_by_a_missing_bookmark() {
-    let story = watch([listed([pause(20), bookmark(12), Piece::Silence])]).await;
-    assert_eq!(after_list(&story), ["progressed to 12", "failed: timeout"]);
-    let noticed = story.seen.last().map(|(at, _)| at.0);
+    let run = watch([listed([pause(20), bookmark(12), Piece::Silence])]).await;
+    assert_eq!(after_list(&run), ["progressed to 12", "failed: timeout"]);
+    let noticed = run.seen.last().map(|(at, _)| at.0);
     assert_eq!(noticed, Some(130_000), "bookmarks come every minute");
-    assert_eq!(story.script.asked()[1], "GET widgets watch from=12");
+    assert_eq!(run.script.asked()[1], "GET widgets watch from=12");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_bookmarks_a_half_open_connection_is_noticed_when_the_stream_should_have_ended() {
-    let story = watch([
+    let run = watch([
         refuse(400, "BadRequest"),
         page(&[("a", 5)], 10, ""),
         stream([event("MODIFIED", "a", 11), Piece::Silence]),
     ])
     .await;
-    assert_eq!(story.said().last().map(String::as_str), Some("failed: timeout"));
-    let noticed = story.script.waits()[2].as_secs();
+    assert_eq!(run.said().last().map(String::as_str), Some("failed: timeout"));
+    let noticed = run.script.waits()[2].as_secs();
     assert!(
         (160..=212).contains(&noticed),
         "a stream is asked to last 150 s to 200 s, and 10 s are granted: {noticed}"
@@ -353,15 +353,15 @@ async fn without_bookmarks_a_half_open_connection_is_noticed_when_the_stream_sho
 
 #[tokio::test(start_paused = true)]
 async fn silence_proves_that_a_stream_works_after_two_seconds() {
-    let story = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
-    assert_eq!(after_list(&story), ["failed: connection", "failed: connection", "works"]);
-    let (failed, works) = (story.seen[5].0, story.seen[6].0);
+    let run = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
+    assert_eq!(after_list(&run), ["failed: connection", "failed: connection", "works"]);
+    let (failed, works) = (run.seen[5].0, run.seen[6].0);
     assert!((2_000..4_500).contains(&(works.0 - failed.0)), "{failed} {works}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
-    let story = watch([
+    let run = watch([
         refuse(403, "Forbidden"),
         refuse(403, "Forbidden"),
         listed([pause(61), Piece::Cut]),
@@ -370,7 +370,7 @@ async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
     ])
     .await;
     assert_eq!(
-        story.said(),
+        run.said(),
         [
             "failed: forbidden",
             "failed: forbidden",
@@ -389,9 +389,9 @@ async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_patience_gets_it() {
     let patience = Reply::Told(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
-    let story = watch([patience, listed([])]).await;
-    assert_eq!(story.cause(), Some(Cause::Throttled));
-    let wait = story.script.waits()[0];
+    let run = watch([patience, listed([])]).await;
+    assert_eq!(run.cause(), Some(Cause::Throttled));
+    let wait = run.script.waits()[0];
     assert!((7..=9).contains(&wait.as_secs()), "{wait:?}");
 }
 
@@ -406,16 +406,16 @@ async fn each_failure_has_its_cause() {
         (Reply::Refused, Cause::Connection),
         (Reply::Silence, Cause::Timeout),
     ] {
-        let story = watch([reply]).await;
-        assert_eq!(story.cause(), Some(cause));
+        let run = watch([reply]).await;
+        assert_eq!(run.cause(), Some(cause));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn waits_grow_while_the_server_is_away_and_are_short_again_afterwards() {
     let away = || std::iter::repeat_with(|| Reply::Refused).take(9);
-    let story = watch(away().chain([listed([pause(100), Piece::Cut]), Reply::Refused])).await;
-    let waits = story.script.waits();
+    let run = watch(away().chain([listed([pause(100), Piece::Cut]), Reply::Refused])).await;
+    let waits = run.script.waits();
     assert!(waits[0] <= Duration::from_secs(1) && waits[7] >= Duration::from_secs(22), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(101)), "{waits:?}");
     assert!(waits[10] <= Duration::from_secs(2), "{waits:?}");
@@ -423,45 +423,45 @@ async fn waits_grow_while_the_server_is_away_and_are_short_again_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_that_end_at_once_are_not_opened_without_a_pause() {
-    let story = watch(std::iter::once(listed([])).chain((0..4).map(|_| stream([])))).await;
-    assert!(story.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)), "{:?}", story.script.waits());
-    assert_eq!(story.cause(), Some(Cause::Connection));
+    let run = watch(std::iter::once(listed([])).chain((0..4).map(|_| stream([])))).await;
+    assert!(run.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)), "{:?}", run.script.waits());
+    assert_eq!(run.cause(), Some(Cause::Connection));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_from_the_future_is_given_up_after_three_refusals() {
     // A restored backup: the server waits for a version that it will not reach, and says so with 504.
     let refusals = (0..3).map(|_| refuse(504, "Timeout"));
-    let story = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
-    assert_eq!(story.script.asked()[4], "GET widgets watch initial", "{:?}", story.script.asked());
-    assert_eq!(after_list(&story)[3..5], ["began 2", "listed a@5"]);
+    let run = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
+    assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
+    assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_comes_back_is_listed_anew() {
-    let story = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
-    assert_eq!(after_list(&story)[..2], ["failed: not_found", "began 2"]);
+    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
+    assert_eq!(after_list(&run)[..2], ["failed: not_found", "began 2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_children_only_the_metadata_is_asked_for() {
     let replies = [refuse(422, "Invalid"), page(&[("a", 5)], 10, ""), stream([pause(100)])];
-    let story = watch_with(replies, true, false).await;
+    let run = watch_with(replies, true, false).await;
     assert_eq!(
-        story.script.asked()[..3],
+        run.script.asked()[..3],
         ["GET widgets watch initial metadata", "GET widgets limit=100 metadata", "GET widgets watch from=10 metadata"]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_look_ends_with_the_list_or_with_the_third_failure_or_with_the_first_refusal() {
-    let story = watch_with([listed([pause(500)])], false, true).await;
-    assert_eq!(story.said(), LISTED);
-    assert_eq!((story.progress.listed, story.progress.failed), (1, 0));
-    let story = watch_with([Reply::Refused, Reply::Refused, Reply::Refused, listed([])], false, true).await;
-    assert_eq!(story.script.asked().len(), 3);
-    assert_eq!((story.progress.listed, story.progress.failed), (0, 1));
-    let story = watch_with([refuse(403, "Forbidden"), listed([])], false, true).await;
-    assert_eq!(story.script.asked().len(), 1);
-    assert_eq!(story.progress.failed, 1);
+    let run = watch_with([listed([pause(500)])], false, true).await;
+    assert_eq!(run.said(), LISTED);
+    assert_eq!((run.progress.listed, run.progress.failed), (1, 0));
+    let run = watch_with([Reply::Refused, Reply::Refused, Reply::Refused, listed([])], false, true).await;
+    assert_eq!(run.script.asked().len(), 3);
+    assert_eq!((run.progress.listed, run.progress.failed), (0, 1));
+    let run = watch_with([refuse(403, "Forbidden"), listed([])], false, true).await;
+    assert_eq!(run.script.asked().len(), 1);
+    assert_eq!(run.progress.failed, 1);
 }

@@ -1,6 +1,6 @@
 //! What conditions say.
 
-use super::polarity::{GOALS, Kind, ROOTS, kind};
+use super::polarity::{GOALS, Polarity, ROOTS, kind};
 use super::senses::Sense;
 use super::signals::{Says, Signal};
 use super::words::Words;
@@ -133,17 +133,17 @@ impl Sum {
     /// which generation it is about, so that a root may lag on purpose.
     fn add(&mut self, condition: &Condition, stale: bool, dated: bool) {
         match kind(&condition.r#type) {
-            Kind::Root(place) if stale && !dated => {
+            Polarity::Root(place) if stale && !dated => {
                 self.add_root(place, Signal::new(Says::Motion, Reason::ReadyPending, show(condition)));
             }
-            Kind::Root(place) => self.root(place, condition),
-            Kind::End => self.end(condition),
+            Polarity::Root(place) => self.root(place, condition),
+            Polarity::End => self.end(condition),
             _ if stale => {}
-            Kind::Part => self.part(condition),
-            Kind::Weak | Kind::Step => self.minor(condition),
-            kind @ (Kind::Fault | Kind::Terminal | Kind::Lack) => self.fault(kind, condition),
-            Kind::Motion => self.motion(condition),
-            Kind::Rest | Kind::Neutral => self.rest(condition),
+            Polarity::Part => self.part(condition),
+            Polarity::Weak | Polarity::Step => self.minor(condition),
+            kind @ (Polarity::Fault | Polarity::Terminal | Polarity::Lack) => self.fault(kind, condition),
+            Polarity::Motion => self.motion(condition),
+            Polarity::Rest | Polarity::Neutral => self.rest(condition),
         }
     }
 
@@ -185,7 +185,7 @@ impl Sum {
 
     /// Types that only sound good, or are true long before all is well.
     fn minor(&mut self, condition: &Condition) {
-        let step = kind(&condition.r#type) == Kind::Step;
+        let step = kind(&condition.r#type) == Polarity::Step;
         match condition.status {
             True if step => put(&mut self.step, Signal::new(Says::Motion, Reason::StepTrue, show(condition))),
             True => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show(condition))),
@@ -196,12 +196,12 @@ impl Sum {
         }
     }
 
-    fn fault(&mut self, kind: Kind, condition: &Condition) {
+    fn fault(&mut self, kind: Polarity, condition: &Condition) {
         let new = |says, reason| Signal::new(says, reason, show(condition));
         match (kind, condition.status) {
-            (Kind::Terminal, True) => put(&mut self.terminal, new(Says::Bad, Reason::StalledTrue)),
-            (Kind::Lack, True) => put(&mut self.fault, new(denied(condition).says, Reason::FaultTrue)),
-            (Kind::Fault, True | Absent) => {
+            (Polarity::Terminal, True) => put(&mut self.terminal, new(Says::Bad, Reason::StalledTrue)),
+            (Polarity::Lack, True) => put(&mut self.fault, new(denied(condition).says, Reason::FaultTrue)),
+            (Polarity::Fault, True | Absent) => {
                 // A good reason contradicts the type: then it says nothing.
                 let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
                 if !mild && !matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) {
@@ -230,7 +230,7 @@ impl Sum {
     }
 
     fn rest(&mut self, condition: &Condition) {
-        let rests = kind(&condition.r#type) == Kind::Rest;
+        let rests = kind(&condition.r#type) == Polarity::Rest;
         match condition.status {
             True if rests => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show(condition))),
             False if !rests && condition.severity == "Error" => {

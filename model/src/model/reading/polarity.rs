@@ -5,14 +5,14 @@ use super::words::Words;
 
 /// What the type of a condition says when it is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Polarity {
     /// Sums the object up: `Ready`, `Available`. A smaller number is closer to the whole.
     Root(u8),
     /// Good, but of a part: `ConfigurationsReady`.
     Part,
     /// Ran to its end: `Complete`.
     End,
-    /// Wrong: `FetchFailed`.
+    /// Problem: `FetchFailed`.
     Fault,
     /// Final: `Stalled`.
     Terminal,
@@ -56,40 +56,40 @@ const NEUTRAL: &[&str] =
     &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
 
 /// What the type of a condition says.
-pub(super) fn kind(r#type: &str) -> Kind {
+pub(super) fn kind(r#type: &str) -> Polarity {
     let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
     let words = Words::of(name);
     if words.len() == 1 {
         if let Some(place) = ROOTS.iter().position(|root| *root == words.get(0)) {
-            return Kind::Root(place as u8);
+            return Polarity::Root(place as u8);
         }
         if NEUTRAL.contains(&words.get(0)) {
-            return Kind::Neutral;
+            return Polarity::Neutral;
         }
         if STEPS.contains(&words.get(0)) {
-            return Kind::Step;
+            return Polarity::Step;
         }
         if words.get(0) == "running" {
-            return Kind::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
+            return Polarity::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
         }
     }
     if words.last().starts_with("warning") {
-        return Kind::Neutral;
+        return Polarity::Neutral;
     }
     if matches!(words.last(), "stalled" | "terminal") {
-        return Kind::Terminal;
+        return Polarity::Terminal;
     }
     match words.sense() {
-        Some(Sense::Good) if words.len() == 1 => Kind::Root(ROOTS.len() as u8),
-        Some(Sense::Good) => Kind::Part,
-        Some(Sense::Done) if words.len() == 1 => Kind::End,
-        Some(Sense::Done) => Kind::Part,
-        Some(Sense::Bad) => Kind::Fault,
-        Some(Sense::Lacking) => Kind::Lack,
-        Some(Sense::Motion) => Kind::Motion,
-        Some(Sense::Rest) if words.len() <= 2 => Kind::Rest,
-        Some(Sense::Rest) => Kind::Neutral,
-        None if words.last().len() > 4 && words.last().ends_with("ed") => Kind::Weak,
-        None => Kind::Neutral,
+        Some(Sense::Good) if words.len() == 1 => Polarity::Root(ROOTS.len() as u8),
+        Some(Sense::Good) => Polarity::Part,
+        Some(Sense::Done) if words.len() == 1 => Polarity::End,
+        Some(Sense::Done) => Polarity::Part,
+        Some(Sense::Bad) => Polarity::Fault,
+        Some(Sense::Lacking) => Polarity::Lack,
+        Some(Sense::Motion) => Polarity::Motion,
+        Some(Sense::Rest) if words.len() <= 2 => Polarity::Rest,
+        Some(Sense::Rest) => Polarity::Neutral,
+        None if words.last().len() > 4 && words.last().ends_with("ed") => Polarity::Weak,
+        None => Polarity::Neutral,
     }
 }

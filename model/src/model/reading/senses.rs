@@ -11,7 +11,7 @@ pub(super) enum Sense {
     Motion,
     /// Not as it should be, without saying that something is wrong: `NotReady`, `Unavailable`, `Missing`.
     Lacking,
-    /// Wrong.
+    /// Problem.
     Bad,
     /// At rest because somebody wants it so.
     Rest,

@@ -10,7 +10,7 @@ use crate::sources::failure::Failure;
 
 /// All kinds that the API server serves, each once, in the version it prefers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Catalog {
+pub(crate) struct ApiResources {
     kinds: BTreeMap<(String, String), ApiKind>,
     /// Groups whose server did not answer: what they serve is not known now.
     unknown: BTreeSet<String>,
@@ -146,34 +146,34 @@ const BUILT_IN: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-// === impl Catalog ===
+// === impl ApiResources ===
 
-impl Catalog {
+impl ApiResources {
     /// Asks the API server: two requests, or one per group and version where it is old.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
-        let mut catalog = Self::default();
+        let mut api_resources = Self::default();
         let core: Document = cluster.get_json("/api", AGGREGATED).await?;
         if core.kind == "APIGroupDiscoveryList" {
-            catalog.add_aggregated(core);
+            api_resources.add_aggregated(core);
         } else {
             for version in core.versions {
-                catalog.add_version(cluster, "", &version).await?;
+                api_resources.add_version(cluster, "", &version).await?;
             }
         }
         let (groups, tag) = cluster.get_tagged::<Document>("/apis", AGGREGATED).await?;
-        catalog.tag = tag;
+        api_resources.tag = tag;
         if groups.kind == "APIGroupDiscoveryList" {
-            catalog.add_aggregated(groups);
-            return Ok(catalog);
+            api_resources.add_aggregated(groups);
+            return Ok(api_resources);
         }
         for group in groups.groups {
             let Group { name, versions, preferred_version } = group;
             let others = versions.into_iter().filter(|v| v.version != preferred_version.version);
             for version in std::iter::once(preferred_version.clone()).chain(others) {
-                catalog.add_version(cluster, &name, &version.version).await?;
+                api_resources.add_version(cluster, &name, &version.version).await?;
             }
         }
-        Ok(catalog)
+        Ok(api_resources)
     }
 
     /// Whether something is served now that was not, or the other way round. Costs next to nothing where the API server
@@ -262,11 +262,11 @@ impl Catalog {
 }
 
 #[cfg(test)]
-impl FromIterator<ApiKind> for Catalog {
+impl FromIterator<ApiKind> for ApiResources {
     fn from_iter<I: IntoIterator<Item = ApiKind>>(kinds: I) -> Self {
-        let mut catalog = Self::default();
-        kinds.into_iter().for_each(|kind| catalog.add(kind));
-        catalog
+        let mut api_resources = Self::default();
+        kinds.into_iter().for_each(|kind| api_resources.add(kind));
+        api_resources
     }
 }
 

@@ -9,27 +9,27 @@ use crate::sources::failure::Failure;
 
 /// The backoff of one watch: 0.8 s, doubling to 30 s, a quarter of jitter either way.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Backoff {
     failures: u32,
     noise: u64,
 }
 
-/// The paces of one watch. What follows an outage (a version that is too old, say) is not the outage any more, and
+/// The backoffs of one watch. What follows an outage (a version that is too old, say) is not the outage any more, and
 /// waits no longer than it would have without it.
 #[derive(Clone, Debug)]
-pub(crate) struct Paces {
-    away: Pace,
-    refused: Pace,
-    content: Pace,
+pub(crate) struct Backoffs {
+    away: Backoff,
+    refused: Backoff,
+    content: Backoff,
 }
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
 
-// === impl Pace ===
+// === impl Backoff ===
 
-impl Pace {
-    /// A pace with its own jitter.
+impl Backoff {
+    /// A backoff with its own jitter.
     pub(crate) fn new() -> Self {
         // Not a secret, only different for each watch and each process.
         Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
@@ -66,16 +66,16 @@ impl Pace {
     }
 }
 
-// === impl Paces ===
+// === impl Backoffs ===
 
-impl Paces {
+impl Backoffs {
     pub(crate) fn new() -> Self {
-        Self { away: Pace::new(), refused: Pace::new(), content: Pace::new() }
+        Self { away: Backoff::new(), refused: Backoff::new(), content: Backoff::new() }
     }
 
     /// How long to wait after this failure.
     pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
-        let pace = match failure.cause {
+        let backoff = match failure.cause {
             Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.away,
             Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
                 self.away.reset();
@@ -86,12 +86,12 @@ impl Paces {
                 &mut self.content
             }
         };
-        pace.wait(failure.retry_after)
+        backoff.wait(failure.retry_after)
     }
 
     /// Begins again with short waits.
     pub(crate) fn reset(&mut self) {
-        [&mut self.away, &mut self.refused, &mut self.content].into_iter().for_each(Pace::reset);
+        [&mut self.away, &mut self.refused, &mut self.content].into_iter().for_each(Backoff::reset);
     }
 
     /// Between three and five quarters of `base`.
@@ -106,13 +106,13 @@ mod tests {
 
     #[test]
     fn waits_grow_to_half_a_minute_and_begin_again_after_success() {
-        let mut pace = Pace::new();
-        let waits: Vec<f64> = (0..12).map(|_| pace.wait(None).as_secs_f64()).collect();
+        let mut backoff = Backoff::new();
+        let waits: Vec<f64> = (0..12).map(|_| backoff.wait(None).as_secs_f64()).collect();
         assert!((0.6..=1.0).contains(&waits[0]), "{waits:?}");
         assert!(waits[3] > waits[0] && waits.iter().all(|wait| *wait <= 37.5), "{waits:?}");
         assert!(waits[11] >= 22.5, "{waits:?}");
-        pace.reset();
-        assert!(pace.wait(None) <= Duration::from_secs(1));
-        assert!(pace.wait(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
+        backoff.reset();
+        assert!(backoff.wait(None) <= Duration::from_secs(1));
+        assert!(backoff.wait(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
     }
 }

@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingId, News, Subject};
+use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Subject};
 use crate::time::Timestamp;
 
 /// Open findings by id, bounded.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct OpenFindings {
     open: BTreeMap<FindingId, Finding>,
     /// Since when findings of an earlier run held, until they are found again.
     restored: BTreeMap<FindingId, Timestamp>,
     /// What was opened and closed since somebody last asked; the oldest go first when nobody does.
-    news: VecDeque<News>,
+    events: VecDeque<FindingEvent>,
 }
 
-/// News kept until somebody asks.
-const NEWS: usize = 10_000;
+/// FindingEvent kept until somebody asks.
+const EVENTS: usize = 10_000;
 
-// === impl Book ===
+// === impl OpenFindings ===
 
-impl Book {
+impl OpenFindings {
     /// Opens a finding or renews the evidence of an open one. `false` when there is no room for it.
     pub(crate) fn raise(
         &mut self,
@@ -63,16 +63,16 @@ impl Book {
     }
 
     /// What was opened and closed since the last call.
-    pub(crate) fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news).into()
+    pub(crate) fn finding_events(&mut self) -> Vec<FindingEvent> {
+        std::mem::take(&mut self.events).into()
     }
 
     fn tell(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
-        if self.news.len() >= NEWS {
-            self.news.pop_front();
+        if self.events.len() >= EVENTS {
+            self.events.pop_front();
         }
         finding.evidence = finding.evidence.at(at);
-        self.news.push_back(News { at, change, finding });
+        self.events.push_back(FindingEvent { at, change, finding });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn what_opens_and_what_closes_is_told_once_each() {
-        let mut book = Book::default();
+        let mut open_findings = OpenFindings::default();
         let subject = || Subject::Source { name: "config".to_owned() };
         let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
         for at in [Timestamp(1), Timestamp(2)] {
-            assert!(book.raise(at, at, code, subject(), evidence.clone(), 10));
+            assert!(open_findings.raise(at, at, code, subject(), evidence.clone(), 10));
         }
-        book.clear(Timestamp(3), code, &subject());
-        book.clear(Timestamp(4), code, &subject());
-        let told: Vec<_> = book.news().into_iter().map(|news| (news.at, news.change)).collect();
+        open_findings.clear(Timestamp(3), code, &subject());
+        open_findings.clear(Timestamp(4), code, &subject());
+        let told: Vec<_> = open_findings.finding_events().into_iter().map(|event| (event.at, event.change)).collect();
         assert_eq!(told, [(Timestamp(1), Change::Opened), (Timestamp(3), Change::Closed)]);
     }
 }

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 16;
 
 /// The objects of a dump by kind, and what could not be read.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub struct Dump {
     objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
     /// What could not be read: where, and why.
     pub problems: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Snapshot {
 
 /// Why there is nothing to judge.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
+pub enum DumpError {
     /// The file or folder cannot be read.
     #[error("cannot read {path}: {source}")]
     Io {
@@ -56,30 +56,30 @@ fn reason(problem: &Option<String>) -> String {
     problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default()
 }
 
-// === impl Snapshot ===
+// === impl Dump ===
 
-impl Snapshot {
+impl Dump {
     /// Reads a file or a folder.
     ///
     /// # Errors
     /// When it cannot be read, or holds no object at all.
-    pub fn read(path: &Path, key: &HashKey) -> Result<Self, SnapshotError> {
-        let mut snapshot = Self::default();
-        let io = |source| SnapshotError::Io { path: path.display().to_string(), source };
+    pub fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
+        let mut dump = Self::default();
+        let io = |source| DumpError::Io { path: path.display().to_string(), source };
         let metadata = std::fs::metadata(path).map_err(io)?;
         if metadata.is_dir() {
             for file in files(path, 0).map_err(io)? {
-                snapshot.read_file(&file, key);
+                dump.read_file(&file, key);
             }
         } else {
             let text = std::fs::read_to_string(path).map_err(io)?;
-            snapshot.add_text(&path.display().to_string(), &text, key);
+            dump.add_text(&path.display().to_string(), &text, key);
         }
-        if snapshot.objects.is_empty() {
-            let problem = snapshot.problems.into_iter().next();
-            return Err(SnapshotError::Empty { path: path.display().to_string(), problem });
+        if dump.objects.is_empty() {
+            let problem = dump.problems.into_iter().next();
+            return Err(DumpError::Empty { path: path.display().to_string(), problem });
         }
-        Ok(snapshot)
+        Ok(dump)
     }
 
     /// How many objects.
@@ -120,8 +120,8 @@ impl Snapshot {
         }
         let detail = self.problems.join("; ");
         told.push(match self.problems.is_empty() {
-            true => Observation::SourceRecovered { source: SourceId::Snapshot },
-            false => Observation::SourceFailed { source: SourceId::Snapshot, cause: Cause::Undecodable, detail },
+            true => Observation::SourceRecovered { source: SourceId::Dump },
+            false => Observation::SourceFailed { source: SourceId::Dump, cause: Cause::Undecodable, detail },
         });
         told
     }
@@ -230,7 +230,7 @@ fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> Wa
         scope,
         role: Role::Primary,
         status: StatusSchema::Unknown,
-        why: Why::InSnapshot,
+        why: Why::InDump,
         missing: Vec::new(),
     }
 }
@@ -280,10 +280,10 @@ mod tests {
 
     const KEY: HashKey = HashKey([1; 16]);
 
-    fn read(text: &str) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        snapshot.add_text("dump", text, &KEY);
-        snapshot
+    fn read(text: &str) -> Dump {
+        let mut dump = Dump::default();
+        dump.add_text("dump", text, &KEY);
+        dump
     }
 
     #[test]
@@ -292,23 +292,19 @@ mod tests {
         let typed = r#"{"apiVersion":"a.io/v1","kind":"WList","items":[{"metadata":{"name":"x"}}]}"#;
         let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n";
         for (text, expected) in [(json, 1), (typed, 1), (yaml, 2)] {
-            let snapshot = read(text);
-            assert_eq!(snapshot.len(), expected, "{text}: {:?}", snapshot.problems);
-            assert_eq!(snapshot.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
-            assert!(snapshot.problems.is_empty(), "{:?}", snapshot.problems);
+            let dump = read(text);
+            assert_eq!(dump.len(), expected, "{text}: {:?}", dump.problems);
+            assert_eq!(dump.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
+            assert!(dump.problems.is_empty(), "{:?}", dump.problems);
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_named_and_the_rest_is_read() {
-        let snapshot = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
-        assert_eq!(snapshot.len(), 1);
-        assert_eq!(snapshot.problems.len(), 2, "{:?}", snapshot.problems);
-        assert!(snapshot.problems[0].contains("document at line 1"), "{:?}", snapshot.problems);
-        assert!(
-            snapshot.problems[1].contains("line 6") || snapshot.problems[1].contains("line 7"),
-            "{:?}",
-            snapshot.problems
-        );
+        let dump = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
+        assert_eq!(dump.len(), 1);
+        assert_eq!(dump.problems.len(), 2, "{:?}", dump.problems);
+        assert!(dump.problems[0].contains("document at line 1"), "{:?}", dump.problems);
+        assert!(dump.problems[1].contains("line 6") || dump.problems[1].contains("line 7"), "{:?}", dump.problems);
     }
 }

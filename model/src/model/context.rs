@@ -1,7 +1,7 @@
 //! One object on the desk: the record, the totals that it counts in, and what was just seen of it.
 
 use super::intern::{Interner, Shape};
-use super::kinds::{Kind, Place};
+use super::kinds::{Kind, NamespaceTotals};
 use super::reading::{Acknowledged, Verdict};
 use super::store::{Record, Slot};
 use crate::observation::ObjectView;
@@ -10,7 +10,7 @@ use crate::snapshot::ObjectState;
 use crate::time::Timestamp;
 
 /// Everything that judging one object may read or change.
-pub(crate) struct Desk<'a> {
+pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
     /// The watch cannot see at present: what passes meanwhile is unknown.
@@ -22,7 +22,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,
-    pub(crate) place: &'a mut Place,
+    pub(crate) totals: &'a mut NamespaceTotals,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) shapes: &'a Interner<Shape>,
 }
@@ -47,18 +47,18 @@ pub(crate) struct Seen<'a> {
     pub(crate) lost: Option<Timestamp>,
 }
 
-// === impl Desk ===
+// === impl ObjectContext ===
 
-impl Desk<'_> {
+impl ObjectContext<'_> {
     /// Puts the object into `state`, as of `since`.
     pub(crate) fn enter(&mut self, state: ObjectState, since: Timestamp) {
         if self.record.state == state {
             return;
         }
-        self.place.count_to(self.now, self.blind);
-        let from = &mut self.place.states[self.record.state as usize];
+        self.totals.count_to(self.now, self.blind);
+        let from = &mut self.totals.states[self.record.state as usize];
         *from = from.saturating_sub(1);
-        self.place.states[state as usize] += 1;
+        self.totals.states[state as usize] += 1;
         self.record.state = state;
         self.record.since = since;
     }

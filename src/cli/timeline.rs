@@ -2,40 +2,40 @@
 
 use std::net::SocketAddr;
 
-use loopwatch_model::finding::{Change, News};
+use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::export::{Exporter, http};
 
-/// Lines told; a recording of weeks has more news than anybody reads.
+/// Lines told; a recording of weeks has more events than anybody reads.
 const MAX_LINES: usize = 200;
 
 /// The findings that came and went, in order.
 #[derive(Debug, Default)]
-pub(super) struct Story {
-    news: Vec<News>,
+pub(super) struct Timeline {
+    events: Vec<FindingEvent>,
     more: usize,
 }
 
-// === impl Story ===
+// === impl Timeline ===
 
-impl Story {
-    pub(super) fn add(&mut self, news: Vec<News>) {
-        let room = MAX_LINES.saturating_sub(self.news.len());
-        self.more += news.len().saturating_sub(room);
-        self.news.extend(news.into_iter().take(room));
+impl Timeline {
+    pub(super) fn add(&mut self, events: Vec<FindingEvent>) {
+        let room = MAX_LINES.saturating_sub(self.events.len());
+        self.more += events.len().saturating_sub(room);
+        self.events.extend(events.into_iter().take(room));
     }
 
     /// One line per change, with the time since the first.
     pub(super) fn text(&self) -> String {
-        let Some(first) = self.news.first().map(|news| news.at) else {
+        let Some(first) = self.events.first().map(|events| events.at) else {
             return "nothing was found in this recording\n\n".to_owned();
         };
         let mut text = format!("what was found, and when (from {first}):\n");
-        for news in &self.news {
-            text.push_str(&line(news, first));
+        for events in &self.events {
+            text.push_str(&line(events, first));
         }
         if self.more > 0 {
             text.push_str(&format!("  … and {} more changes\n", self.more));
@@ -45,10 +45,10 @@ impl Story {
     }
 }
 
-fn line(news: &News, first: Timestamp) -> String {
-    let (code, subject) = (news.finding.code.name(), &news.finding.subject);
-    let since = format!("+{}", news.at.since(first));
-    match news.change {
+fn line(events: &FindingEvent, first: Timestamp) -> String {
+    let (code, subject) = (events.finding.code.name(), &events.finding.subject);
+    let since = format!("+{}", events.at.since(first));
+    match events.change {
         Change::Opened => format!("  {since:>8}  found    {code} on {subject}\n"),
         Change::Closed => format!("  {since:>8}  cleared  {code} on {subject}\n"),
     }

@@ -1,6 +1,6 @@
 //! What the account may do, as the API server's own reviews say.
 
-use loopwatch_model::observation::{Cause, Right};
+use loopwatch_model::observation::{Cause, Permission};
 use serde::{Deserialize, Serialize};
 
 use crate::sources::cluster::Cluster;
@@ -124,12 +124,12 @@ impl Rules {
     }
 
     /// Rights to write anything anywhere, which nobody should need.
-    pub(crate) fn excess(&self) -> Vec<Right> {
+    pub(crate) fn excess(&self) -> Vec<Permission> {
         let writes = ["*", "create", "update", "patch", "delete", "deletecollection"];
         let mut excess = Vec::new();
         for rule in self.rules.iter().filter(|rule| rule.api_groups.iter().any(|group| group == "*")) {
             for verb in rule.verbs.iter().filter(|verb| writes.contains(&verb.as_str())) {
-                excess.extend(rule.resources.iter().map(|resource| Right {
+                excess.extend(rule.resources.iter().map(|resource| Permission {
                     verb: verb.clone(),
                     group: "*".to_owned(),
                     resource: resource.clone(),
@@ -166,8 +166,8 @@ impl Rule {
 }
 
 /// Whether the account may do this; `None` when it may not even ask. The empty namespace means everywhere.
-pub(crate) async fn may(cluster: &Cluster, right: &Right, namespace: &str) -> Result<Option<bool>, Failure> {
-    let Right { verb, group, resource } = right;
+pub(crate) async fn may(cluster: &Cluster, permission: &Permission, namespace: &str) -> Result<Option<bool>, Failure> {
+    let Permission { verb, group, resource } = permission;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let review = Review {
         api_version: "authorization.k8s.io/v1",
