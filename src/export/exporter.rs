@@ -19,7 +19,7 @@ pub(super) const CONCURRENT_RENDERS: usize = 2;
 pub struct ExportOptions {
     /// Selects the objects that have their own series.
     pub object_series: ObjectSeries,
-    /// Limit on per-object series in a metric family; ignored with [`ObjectSeries::All`].
+    /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds are exempt.
     pub max_object_series: usize,
     /// Whether page and API are available to other hosts.
     pub expose_ui: bool,
