@@ -29,9 +29,9 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["replay"], "FILE"),
     ] {
         let refused = loopwatch(&arguments);
-        let said = text(&refused.stderr);
+        let stderr = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(64), "{arguments:?}");
-        assert!(said.contains(expected) && said.trim().lines().count() == 1, "{arguments:?} gave {said:?}");
+        assert!(stderr.contains(expected) && stderr.trim().lines().count() == 1, "{arguments:?} gave {stderr:?}");
     }
 }
 
@@ -47,9 +47,9 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
         (vec!["check", "--config", "/no/such/config"], "/no/such/config"),
     ] {
         let failed = loopwatch(&arguments);
-        let said = text(&failed.stderr);
-        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(expected), "{arguments:?} gave {said:?}");
+        let stderr = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?} gave {stderr:?}");
     }
 }
 
@@ -67,7 +67,11 @@ fn check_reads_a_dump_without_a_cluster() {
         "{}",
         text(&table.stdout)
     );
-    assert!(text(&table.stderr).contains("document at line"), "the warning names the broken document: {}", text(&table.stderr));
+    assert!(
+        text(&table.stderr).contains("document at line"),
+        "the warning names the broken document: {}",
+        text(&table.stderr)
+    );
     let json = loopwatch(&["check", "--snapshot", file, "--all", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["objects"]["example.io/Widget"]["terminating"], 1);
@@ -105,10 +109,8 @@ fn run_serves_despite_an_invalid_configuration() {
         .spawn()
         .expect("loopwatch runs");
     let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
-    let mut said = String::new();
     let address = lines
         .by_ref()
-        .inspect(|line| said.push_str(line))
         .find_map(|line| Some(line.split_once("listening")?.1.split("127.0.0.1:").nth(1)?.trim().to_owned()))
         .expect("it listens");
     let port: u16 = address.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("a port");

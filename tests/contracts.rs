@@ -93,14 +93,12 @@ fn urgent_findings_have_alerts_and_alerts_have_annotations_and_runbooks() {
             );
         }
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook in this repository");
+        let runbook =
+            url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook in this repository");
         assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
         let expr = alert["expr"].as_str().expect("an expression");
         assert!(!expr.contains("topk"), "{name}: topk is fragile in alerts");
-        assert!(
-            !alert["labels"].to_string().contains("$value"),
-            "{name}: each value in a label creates a new alert"
-        );
+        assert!(!alert["labels"].to_string().contains("$value"), "{name}: each value in a label creates a new alert");
     }
 }
 

@@ -118,7 +118,8 @@ fn namespaces(page: &mut String, snapshot: &Snapshot) {
 fn count_tile(page: &mut String, class: &str, count: u64, noun: &str) {
     let zero = if count == 0 { " zero" } else { "" };
     let plural = if count == 1 { "" } else { "s" };
-    let _ = write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Grouped(count));
+    let _ =
+        write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Grouped(count));
 }
 
 fn capitalised(word: &str) -> String {

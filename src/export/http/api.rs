@@ -163,9 +163,7 @@ impl ObjectQuery {
 
 fn parse_state(text: &str) -> Result<ObjectState, String> {
     let names = ObjectState::ALL.iter().map(|state| state.as_str());
-    ObjectState::ALL
-        .iter()
-        .copied()
-        .find(|state| state.as_str() == text)
-        .ok_or_else(|| format!("{text:?} is not a valid state; expected one of {}", names.collect::<Vec<_>>().join(", ")))
+    ObjectState::ALL.iter().copied().find(|state| state.as_str() == text).ok_or_else(|| {
+        format!("{text:?} is not a valid state; expected one of {}", names.collect::<Vec<_>>().join(", "))
+    })
 }

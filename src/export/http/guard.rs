@@ -32,9 +32,7 @@ pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: R
         );
     }
     if !requests_loopback(&request) {
-        return refuse(
-            "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n",
-        );
+        return refuse("This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n");
     }
     next.run(request).await
 }

@@ -173,7 +173,8 @@ async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
     let plain = String::from_utf8(exchange(address, &format!("{head}\r\n")).await).expect("text");
     assert!(plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{plain}");
 
-    let openmetrics = exchange(address, &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")).await;
+    let openmetrics =
+        exchange(address, &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")).await;
     let openmetrics = String::from_utf8(openmetrics).expect("text");
     assert!(openmetrics.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
     assert!(openmetrics.contains("# EOF\n"));
@@ -222,7 +223,11 @@ async fn clients_that_stop_reading_do_not_block_scrapes() {
     let address = listener.local_addr().expect("an address");
     let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
-    let limits = ServerLimits { lifetime: Duration::from_millis(300), grace: Duration::from_millis(300), ..ServerLimits::default() };
+    let limits = ServerLimits {
+        lifetime: Duration::from_millis(300),
+        grace: Duration::from_millis(300),
+        ..ServerLimits::default()
+    };
     let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {
         let _ = stopped.await;
     }));

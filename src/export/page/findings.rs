@@ -68,7 +68,8 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
     }
     if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let more = Grouped(more as u64);
-        let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>");
+        let _ =
+            write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>");
     }
     let _ = write!(
         page,
