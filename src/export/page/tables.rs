@@ -167,8 +167,8 @@ pub(super) fn blind_spots(page: &mut String, snapshot: &Snapshot) {
         return;
     }
     page.push_str(
-        "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot find \
-         problems in these.</p><ul class=\"spots\">",
+        "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot see \
+         these resources, so it cannot report problems with them.</p><ul class=\"spots\">",
     );
     for spot in spots.iter().take(SHOWN) {
         let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));
