@@ -1,6 +1,7 @@
-//! What one object costs: decoded, read, and, as a floor, only skipped. `cargo bench --bench decode`.
+//! The time to decode one object and to read its status, with the time to skip its JSON as the lower bound. Run with
+//! `cargo bench --bench decode`.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells its result")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,8 +11,9 @@ use loopwatch_model::model::reading::read;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-/// The best of so many rounds is what the machine can do when nothing else runs.
+/// Rounds. The fastest one counts, because other processes slow down the rest.
 const ROUNDS: u32 = 20;
+/// Runs per round.
 const TIMES: u32 = 2_000;
 
 fn best(mut run: impl FnMut()) -> Duration {
@@ -23,7 +25,7 @@ fn best(mut run: impl FnMut()) -> Duration {
     (0..ROUNDS).map(|_| round(&mut run)).min().unwrap_or_default()
 }
 
-/// An object as they are: about four kilobytes, three managers, three conditions.
+/// A typical object: about four kilobytes, three field managers, three conditions.
 fn typical() -> String {
     let condition = |r#type: &str, status: &str| {
         json!({
@@ -69,5 +71,8 @@ fn main() {
     let skip = best(|| drop(black_box(serde_json::from_str::<IgnoredAny>(black_box(&text)))));
     let decode = best(|| drop(black_box(object(black_box(text.as_bytes()), &key))));
     let reading = best(|| drop(black_box(read("example.org", "Shop", black_box(&view)))));
-    println!("{} bytes: skipped in {skip:?}, decoded in {decode:?}, read in {reading:?}", text.len());
+    println!(
+        "{} bytes: JSON skipped in {skip:?}, object decoded in {decode:?}, status read in {reading:?}",
+        text.len()
+    );
 }

@@ -1,6 +1,6 @@
-//! What one series costs to write, of a hundred thousand objects: `cargo bench --bench encode`.
+//! The time to encode one series, with 100,000 objects. Run with `cargo bench --bench encode`.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells its result")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,10 +13,10 @@ use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-/// The best of so many rounds is what the machine can do when nothing else runs.
+/// Rounds. The fastest one counts, because other processes slow down the rest.
 const ROUNDS: u32 = 10;
 
-/// A hundred thousand objects without a store: what is measured is the encoder.
+/// Object names and conditions without a store, so that only the encoder is measured.
 struct Fleet(Vec<String>, [(Arc<str>, &'static str); 3]);
 
 impl View for Fleet {
@@ -70,6 +70,6 @@ fn main() {
     };
     if let Some((took, longest, bytes)) = (0..ROUNDS).map(|_| round()).min() {
         let each = took.as_nanos() / lines as u128;
-        println!("{lines} series, {bytes} bytes in {took:?}: {each} ns each; longest chunk {longest:?}");
+        println!("{lines} series, {bytes} bytes in {took:?}: {each} ns per series; longest chunk {longest:?}");
     }
 }

@@ -67,7 +67,7 @@ pub async fn run(config: Config, problems: Vec<String>) {
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), object_series, expose_ui);
-    let waiting = exporter.own().channel_depth.clone();
+    let waiting = exporter.metrics().channel_depth.clone();
     let listen = listen.unwrap_or_else(default_listen);
     let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
     tell_problems(&feed, problems).await;

@@ -1,8 +1,8 @@
-//! From a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show what the model concluded;
-//! none of them decides anything.
+//! Presents a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show what the model concluded;
+//! they decide nothing themselves.
 //!
 //! ```text
-//!               ┌─ prometheus ─▶ /metrics        every series that `catalog` lists, and no other
+//!               ┌─ prometheus ─▶ /metrics        exactly the series that `catalog` lists
 //!  Model ─View──┼─ json ───────▶ /api/v1/…       the same shapes as `check -o json`
 //!               ├─ page ───────▶ /               for people, over `kubectl port-forward`
 //!               └─ report ─────▶ the terminal    `check` and `replay`
@@ -10,21 +10,21 @@
 //!
 //! Read the modules in this order:
 
-pub mod catalog; // start here: every metric there is
-pub mod view; // how exporters look at the model
+pub mod catalog; // start here: the table of all metrics
+pub mod view; // how exporters read the model
 pub mod prometheus; // the two text formats
-pub mod summary; // what page, report and API say alike
-pub mod json; // what is promised to scripts
-pub mod page; // what people look at
-pub mod report; // what `check` and `replay` say
-pub mod docs; // what is documented from the table of findings
-mod exporter; // what they share
+pub mod summary; // what page, report and API share
+pub mod json; // the stable JSON shapes
+pub mod page; // the web page
+pub mod report; // the output of `check` and `replay`
+pub mod docs; // documentation generated from the table of findings
+mod exporter; // state shared by all HTTP handlers
 pub mod http; // the server
 
 pub use self::exporter::{ExportOptions, Exporter};
 pub use self::prometheus::ObjectSeries;
 
 #[cfg(test)]
-mod golden; // files that tests compare with
+mod golden; // comparison with expected output files
 #[cfg(test)]
 mod sample;

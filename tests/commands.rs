@@ -1,4 +1,4 @@
-//! The command line as people and containers meet it: the built program, its exit codes, and what it says.
+//! Tests of the built program: its exit codes and output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_teaches_and_mistakes_are_one_line() {
+fn commands_have_help_and_usage_errors_fit_on_one_line() {
     for command in ["run", "check", "record", "replay", "demo", "completions"] {
         let help = loopwatch(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
@@ -29,14 +29,14 @@ fn help_teaches_and_mistakes_are_one_line() {
         (vec!["replay"], "FILE"),
     ] {
         let refused = loopwatch(&arguments);
-        let said = text(&refused.stderr);
+        let stderr = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(64), "{arguments:?}");
-        assert!(said.contains(expected) && said.trim().lines().count() == 1, "{arguments:?} gave {said:?}");
+        assert!(stderr.contains(expected) && stderr.trim().lines().count() == 1, "{arguments:?} gave {stderr:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_said_and_exits_with_two() {
+fn unusable_input_exits_with_two_and_names_the_problem() {
     for (arguments, expected) in [
         (vec!["check"], "no cluster to look at"),
         (vec!["check", "--kubeconfig", "/no/such/file"], "/no/such/file"),
@@ -47,14 +47,14 @@ fn what_cannot_be_looked_at_is_said_and_exits_with_two() {
         (vec!["check", "--config", "/no/such/config"], "/no/such/config"),
     ] {
         let failed = loopwatch(&arguments);
-        let said = text(&failed.stderr);
-        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(expected), "{arguments:?} gave {said:?}");
+        let stderr = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?} gave {stderr:?}");
     }
 }
 
 #[test]
-fn a_dump_is_judged_without_a_cluster() {
+fn check_reads_a_dump_without_a_cluster() {
     let folder = tempfile::tempdir().expect("a folder");
     let stuck = folder.path().join("stuck.yaml");
     let yaml = "apiVersion: example.io/v1\nkind: Widget\nmetadata:\n  name: web\n  namespace: team-a\n  uid: 1f0b1b5e-0000-4000-8000-000000000001\n  generation: 2\n  creationTimestamp: 2026-01-01T00:00:00Z\n  deletionTimestamp: 2026-01-01T01:00:00Z\n  finalizers: [example.io/cleanup]\nstatus: {observedGeneration: 2, conditions: [{type: Ready, status: 'True', lastTransitionTime: 2026-01-01T02:00:00Z}]}\n---\nkind: [broken\n";
@@ -67,7 +67,11 @@ fn a_dump_is_judged_without_a_cluster() {
         "{}",
         text(&table.stdout)
     );
-    assert!(text(&table.stderr).contains("document at line"), "the broken part is named: {}", text(&table.stderr));
+    assert!(
+        text(&table.stderr).contains("document at line"),
+        "the warning names the broken document: {}",
+        text(&table.stderr)
+    );
     let json = loopwatch(&["check", "--snapshot", file, "--all", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["objects"]["example.io/Widget"]["terminating"], 1);
@@ -76,7 +80,7 @@ fn a_dump_is_judged_without_a_cluster() {
 }
 
 #[test]
-fn the_demo_needs_nothing() {
+fn demo_runs_without_a_cluster() {
     let demo = loopwatch(&["demo", "--once"]);
     assert_eq!(demo.status.code(), Some(0), "{}", text(&demo.stderr));
     for finding in ["FinalizerStuck", "NeverRecovered", "Regressed"] {
@@ -85,16 +89,16 @@ fn the_demo_needs_nothing() {
 }
 
 #[test]
-fn what_is_bundled_can_be_printed() {
+fn bundled_rules_dashboards_and_completions_can_be_printed() {
     assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinalizerStuck"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
     assert_eq!(dashboards[0]["uid"], "loopwatch-overview");
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));
 }
 
-/// A container whose configuration is wrong in every way still runs, serves, says what is wrong, and ends in peace.
+/// With an invalid flag, file and environment, `run` still serves, reports all of them, and stops on SIGTERM with 0.
 #[test]
-fn run_runs_whatever_its_configuration_is() {
+fn run_serves_despite_an_invalid_configuration() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
         .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file"])
         .env("LOOPWATCH_MAX_WATCHES", "many")
@@ -105,10 +109,8 @@ fn run_runs_whatever_its_configuration_is() {
         .spawn()
         .expect("loopwatch runs");
     let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
-    let mut said = String::new();
     let address = lines
         .by_ref()
-        .inspect(|line| said.push_str(line))
         .find_map(|line| Some(line.split_once("listening")?.1.split("127.0.0.1:").nth(1)?.trim().to_owned()))
         .expect("it listens");
     let port: u16 = address.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("a port");
@@ -118,7 +120,7 @@ fn run_runs_whatever_its_configuration_is() {
     });
     for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon"] {
         let known = findings.contains(part) || findings.contains(&part.to_lowercase().replace('_', "-"));
-        assert!(known, "{part} is not told: {findings}");
+        assert!(known, "{part} is not reported: {findings}");
     }
     assert!(get(port, "/metrics").contains("loopwatch_source_up{source=\"config\"} 0"));
     let id = child.id().to_string();
@@ -126,15 +128,15 @@ fn run_runs_whatever_its_configuration_is() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
-fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+fn eventually<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     for _ in 0..200 {
-        if let Some(found) = look() {
+        if let Some(found) = attempt() {
             return found;
         }
-        #[expect(clippy::disallowed_methods, reason = "a test without a runtime")]
+        #[expect(clippy::disallowed_methods, reason = "a synchronous test")]
         std::thread::sleep(Duration::from_millis(50));
     }
-    unreachable!("waited for ten seconds in vain")
+    unreachable!("timed out after ten seconds")
 }
 
 fn get(port: u16, path: &str) -> String {

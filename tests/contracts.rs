@@ -1,6 +1,6 @@
-//! What is promised in one place holds in the others: metrics, findings, alerts, runbooks, dashboards, manifests.
+//! Consistency between metrics, findings, alerts, runbooks, dashboards, and manifests.
 
-#![allow(clippy::panic, reason = "a helper of a test may stop it")]
+#![allow(clippy::panic, reason = "test helpers may panic")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,13 +43,13 @@ fn rules() -> Vec<Value> {
     groups.flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
 }
 
-/// Names of metrics of ours in a PromQL expression or a template.
+/// Names of loopwatch metrics in a PromQL expression or a template.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     text.split(|c| !is_name(c)).filter(|word| word.contains("loopwatch_")).map(str::to_owned).collect()
 }
 
-/// Everything that may be asked for: samples that the catalog lists, and recorded series.
+/// Names that queries may use: samples of the metrics in the catalog, and recorded series.
 fn known() -> BTreeSet<String> {
     let samples = CATALOG
         .iter()
@@ -59,7 +59,7 @@ fn known() -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_ask_only_for_metrics_that_exist() {
+fn rules_use_only_metrics_in_the_catalog() {
     let known = known();
     for rule in rules() {
         let expr = rule["expr"].as_str().expect("an expression");
@@ -74,7 +74,7 @@ fn rules_ask_only_for_metrics_that_exist() {
 }
 
 #[test]
-fn every_finding_that_is_urgent_alerts_and_every_alert_has_what_people_need() {
+fn urgent_findings_have_alerts_and_alerts_have_annotations_and_runbooks() {
     let alerts: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"].is_string()).collect();
     let names: BTreeSet<&str> = alerts.iter().filter_map(|alert| alert["alert"].as_str()).collect();
     for finding in FINDINGS {
@@ -93,14 +93,12 @@ fn every_finding_that_is_urgent_alerts_and_every_alert_has_what_people_need() {
             );
         }
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook of ours");
+        let runbook =
+            url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook in this repository");
         assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
         let expr = alert["expr"].as_str().expect("an expression");
         assert!(!expr.contains("topk"), "{name}: topk is fragile in alerts");
-        assert!(
-            !alert["labels"].to_string().contains("$value"),
-            "{name}: a value in a label makes a new alert of each"
-        );
+        assert!(!alert["labels"].to_string().contains("$value"), "{name}: each value in a label creates a new alert");
     }
 }
 
@@ -123,11 +121,11 @@ fn the_prometheus_rule_is_generated_from_the_rule_files() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root().join(path), &text).expect("written");
     }
-    assert_eq!(yaml(&read(path)), yaml(&text), "{path} is not what UPDATE=1 would write");
+    assert_eq!(yaml(&read(path)), yaml(&text), "{path} is out of date; run with UPDATE=1");
 }
 
 #[test]
-fn dashboards_ask_only_for_metrics_that_exist_and_explain_each_panel() {
+fn dashboards_use_only_metrics_in_the_catalog_and_describe_each_panel() {
     let known = known();
     for file in ["dashboards/loopwatch-overview.json"] {
         let dashboard: Value = serde_json::from_str(&read(file)).expect("JSON");
@@ -140,20 +138,20 @@ fn dashboards_ask_only_for_metrics_that_exist_and_explain_each_panel() {
             let title = panel["title"].as_str().unwrap_or_default();
             assert!(
                 !title.is_empty() && panel["description"].as_str().is_some_and(|d| !d.is_empty()),
-                "{file}: {title:?} explains nothing"
+                "{file}: {title:?} lacks a title or description"
             );
             let Some(targets) = panel["targets"].as_array() else { continue };
             assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{file}: {title} has no unit");
             for target in targets {
                 let expr = target["expr"].as_str().unwrap_or_default();
                 assert!(metrics_in(expr).iter().all(|metric| known.contains(metric)), "{file}: {title}: {expr}");
-                assert!(expr.contains("job"), "{file}: {title} asks for all jobs: {expr}");
+                assert!(expr.contains("job"), "{file}: {title} does not select a job: {expr}");
             }
         }
     }
 }
 
-/// Panels, also those in collapsed rows; rows themselves ask for nothing.
+/// Collects panels, including those in collapsed rows, but not the rows themselves.
 fn collect<'a>(panels: &'a Value, found: &mut Vec<&'a Value>) {
     for panel in panels.as_array().into_iter().flatten() {
         if panel["type"] != "row" {
@@ -164,12 +162,12 @@ fn collect<'a>(panels: &'a Value, found: &mut Vec<&'a Value>) {
 }
 
 #[test]
-fn the_sidecar_never_gates_its_host_and_nothing_may_write() {
+fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     let sidecar = read("deploy/components/sidecar/sidecar.yaml");
     assert!(sidecar.contains("restartPolicy: Always"), "a native sidecar");
     for probe in ["readinessProbe", "startupProbe"] {
         let used = sidecar.lines().any(|line| line.trim_start().starts_with(probe));
-        assert!(!used, "{probe} of ours would hold up the operator");
+        assert!(!used, "a {probe} would delay the operator");
     }
     for folder in ["deploy/base", "deploy/components"] {
         for file in files(&root().join(folder)) {
@@ -204,7 +202,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_model_depends_on_nothing_that_does_io() {
+fn the_model_has_no_dependencies_that_do_io() {
     let manifest = read("model/Cargo.toml");
     let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
     let (dependencies, _) = dependencies.split_once("[dev-dependencies]").expect("dev-dependencies");

@@ -1,7 +1,7 @@
-//! Recordings of real runs on a real cluster, replayed: what they show must not change unnoticed.
+//! Replays recordings of real runs on a real cluster and compares the results with golden files.
 //!
-//! Each `tests/scenarios/NAME.jsonl[.gz]` has beside it what `loopwatch replay` says of it: `.txt` (the story and the report),
-//! `.json` and `.prom`. `UPDATE=1 cargo test --test scenarios` rewrites them; read the diff.
+//! Next to each `tests/scenarios/NAME.jsonl[.gz]` are the outputs of `loopwatch replay`: `.txt` (the timeline and the
+//! report), `.json` and `.prom`. `UPDATE=1 cargo test --test scenarios` rewrites them; review the diff.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn scenarios() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     files.retain(|file| [".jsonl", ".jsonl.gz"].iter().any(|end| file.to_string_lossy().ends_with(end)));
     files.sort();
-    assert!(!files.is_empty(), "no scenario to replay");
+    assert!(!files.is_empty(), "no scenarios found");
     files
 }
 
@@ -37,7 +37,7 @@ fn replay(file: &Path, output: &str) -> String {
     String::from_utf8(run.stdout).expect("text")
 }
 
-/// Metrics of loopwatch itself differ from run to run: those that an empty recording shows, too.
+/// Removes the metrics about loopwatch itself, which differ from run to run.
 fn without_own(exposition: &str, own: &BTreeSet<String>) -> String {
     let family = |line: &str| {
         let name = line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ");
@@ -46,6 +46,7 @@ fn without_own(exposition: &str, own: &BTreeSet<String>) -> String {
     exposition.lines().filter(|line| !own.contains(&family(line))).map(|line| format!("{line}\n")).collect()
 }
 
+/// The metric families that even an empty recording has: those about loopwatch itself.
 fn own_families() -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = folder.path().join("empty.jsonl");
@@ -63,7 +64,7 @@ fn own_families() -> BTreeSet<String> {
 }
 
 fn compare(file: &Path, extension: &str, actual: &str) {
-    let golden = file.with_extension("").with_extension(extension); // NAME.jsonl.gz, too
+    let golden = file.with_extension("").with_extension(extension); // also removes .jsonl from NAME.jsonl.gz
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&golden, actual).expect("written");
     }
@@ -75,13 +76,13 @@ fn compare(file: &Path, extension: &str, actual: &str) {
         "{} differs from line {}:\n- {}\n+ {}\n(UPDATE=1 rewrites it)",
         golden.display(),
         line + 1,
-        expected.lines().nth(line).unwrap_or("(the end)"),
-        actual.lines().nth(line).unwrap_or("(the end)"),
+        expected.lines().nth(line).unwrap_or("(end of file)"),
+        actual.lines().nth(line).unwrap_or("(end of file)"),
     );
 }
 
 #[test]
-fn recordings_show_what_they_showed() {
+fn replays_match_the_golden_files() {
     let own = own_families();
     for file in scenarios() {
         compare(&file, "txt", &replay(&file, "table"));
@@ -91,7 +92,7 @@ fn recordings_show_what_they_showed() {
 }
 
 #[test]
-fn when_ticks_arrive_does_not_show() {
+fn additional_ticks_do_not_change_the_snapshot() {
     for file in scenarios() {
         let plain = play(&file, None);
         for seconds in [1, 7, 61] {
@@ -102,7 +103,7 @@ fn when_ticks_arrive_does_not_show() {
 }
 
 #[test]
-fn every_line_reads_back_as_it_was_written() {
+fn recorded_lines_round_trip() {
     for file in scenarios() {
         let mut recording = Recording::open(&file).expect("a recording");
         for line in recording.by_ref() {
@@ -113,6 +114,7 @@ fn every_line_reads_back_as_it_was_written() {
     }
 }
 
+/// Replays a recording, with additional ticks at an interval of `ticks`.
 fn play(file: &Path, ticks: Option<Span>) -> Snapshot {
     let recording = Recording::open(file).expect("a recording");
     let mut model = Model::new(recording.header().settings.clone());

@@ -1,17 +1,17 @@
-//! loopwatch beside kube-state-metrics: the same API server, the same 50,000 custom resources of 4.3 KB, one after the
-//! other, each alone. `cargo bench --bench beside` prints the figures of `docs/benchmarks.md`; with `-- --hold` it only
-//! keeps the cluster, for a profiler: it says where its kubeconfig is, changes objects for a minute with Enter, and ends
-//! with Ctrl-D.
+//! Compares loopwatch with kube-state-metrics. Each runs alone, against the same API server with the same 50,000 custom
+//! resources of 4.3 KB. `cargo bench --bench beside` prints the figures of `docs/benchmarks.md`. With `-- --hold`, it only
+//! starts the cluster for use with a profiler: it prints the path of a kubeconfig, changes objects for a minute on each
+//! Enter, and exits on Ctrl-D.
 //!
-//! Everything is a ratio of two processes measured in the same way in the same run, because seconds of one machine say
-//! nothing about another. kube-state-metrics gets the configuration beside this file, which yields for each object the
-//! nine series that `--object-series=all` yields.
+//! Results are ratios of two processes measured in the same way in the same run, because absolute times depend on the
+//! machine. The kube-state-metrics configuration next to this file produces the same nine series per object as
+//! `--object-series=all`.
 
 #![expect(
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a benchmark tells its result, or why there is none"
+    reason = "a benchmark prints its result, or why there is none"
 )]
 
 mod measure;
@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use self::measure::{Figures, Subject};
+use self::measure::{Figures, MeasuredProcess};
 use self::testbed::controlplane::ControlPlane;
 use self::testbed::guard::{self, Program};
 use self::testbed::sidecar::program as loopwatch;
@@ -36,7 +36,7 @@ use self::testbed::{binaries, ports, repository};
 fn main() -> ExitCode {
     guard::stand_guard_if_asked();
     if std::env::args().any(|argument| argument == "--list") {
-        return ExitCode::SUCCESS; // `cargo bench -- --list` asks every benchmark for its names
+        return ExitCode::SUCCESS; // `cargo bench -- --list` runs every benchmark with this flag
     }
     let found = binaries::find().and_then(|all| Ok((all, binaries::kube_state_metrics()?)));
     let (binaries, kube_state_metrics) = match found {
@@ -66,28 +66,28 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One run from the start of a process to its end.
-fn measure_one(plane: &ControlPlane, mut subject: Subject) -> Figures {
+/// Measures one process from its start to its end.
+fn measure_one(plane: &ControlPlane, mut process: MeasuredProcess) -> Figures {
     let mut figures = Figures::default();
-    figures.synced(&mut subject);
-    figures.scraped(&subject);
-    figures.idle(&subject, Duration::from_secs(30));
-    figures.changed(&subject, |span| shops::change(plane, span), Duration::from_secs(60));
-    figures.settled(&subject);
+    figures.synced(&mut process);
+    figures.scraped(&process);
+    figures.idle(&process, Duration::from_secs(30));
+    figures.changed(&process, |span| shops::change(plane, span), Duration::from_secs(60));
+    figures.settled(&process);
     figures
 }
 
-fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, series: &str) -> Subject {
+fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, series: &str) -> MeasuredProcess {
     let port = ports::free();
     let program = loopwatch(&format!("loopwatch-{series}"), plane)
         .arg("run")
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg(format!("--listen=127.0.0.1:{port}"))
         .arg(format!("--object-series={series}"));
-    Subject::start(&program, port)
+    MeasuredProcess::start(&program, port)
 }
 
-fn run_kube_state_metrics(plane: &ControlPlane, kubeconfig: &Path, binary: &Path) -> Subject {
+fn run_kube_state_metrics(plane: &ControlPlane, kubeconfig: &Path, binary: &Path) -> MeasuredProcess {
     let (port, own) = (ports::free(), ports::free());
     let config = repository("benches/beside/kube-state-metrics.yaml");
     let program = Program::new("kube-state-metrics", binary, plane.directory())
@@ -95,9 +95,9 @@ fn run_kube_state_metrics(plane: &ControlPlane, kubeconfig: &Path, binary: &Path
         .args(["--host=127.0.0.1", "--telemetry-host=127.0.0.1", "--custom-resource-state-only=true"])
         .args([format!("--port={port}"), format!("--telemetry-port={own}")])
         .arg(format!("--custom-resource-state-config-file={}", config.display()));
-    Subject::start(&program, port)
+    MeasuredProcess::start(&program, port)
 }
 
-fn say(what: &str) {
-    eprintln!("beside: {what}");
+fn say(message: &str) {
+    eprintln!("beside: {message}");
 }

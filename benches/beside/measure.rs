@@ -1,4 +1,4 @@
-//! What the kernel says about a process, and how long its answers take.
+//! Measures CPU time and memory of a process, as the kernel reports them, and the duration of its scrapes.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -7,61 +7,61 @@ use crate::testbed::guard::{Process, Program};
 use crate::testbed::http;
 use crate::testbed::wait::{eventually, pause};
 
-/// The kernel counts processor time in these.
+/// The unit of CPU time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
-/// A process that used less than a few ticks for so long has done what it had to do …
+/// A process that used at most two ticks of CPU time in this period has synced …
 const QUIET: Duration = Duration::from_secs(3);
-/// … if it has begun: nobody reads so many objects in less.
-const BEGUN: Duration = Duration::from_millis(300);
-/// Scrapes; the best counts.
+/// … provided that it used more CPU time than this since its start.
+const MIN_SYNC_CPU: Duration = Duration::from_millis(300);
+/// Number of scrapes; the fastest one counts.
 const SCRAPES: usize = 7;
 
-/// A process that is measured.
-pub(crate) struct Subject {
-    process: Process,
+/// A process under measurement.
+pub(crate) struct MeasuredProcess {
+    child: Process,
     port: u16,
     started: Instant,
 }
 
-/// What is measured of one process, in this order.
+/// The measurements of one process, in the order in which they are taken.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// From its start until it has seen everything and rests.
+    /// Time from its start until it has synced.
     pub(crate) sync: Duration,
-    /// Processor time until then.
+    /// CPU time until it has synced.
     pub(crate) sync_cpu: Duration,
-    /// The most memory it had until then, in bytes.
+    /// Peak memory until it has synced, in bytes.
     pub(crate) start_peak: u64,
-    /// The shortest scrape.
+    /// Duration of the fastest scrape.
     pub(crate) scrape: Duration,
-    /// Its size in bytes.
+    /// Size of a scrape in bytes.
     pub(crate) scrape_bytes: usize,
-    /// Series in it.
+    /// Series in a scrape.
     pub(crate) series: usize,
-    /// Series of single objects in it that name what is wrong.
+    /// Series of unconverged objects in a scrape.
     pub(crate) unhealthy: usize,
-    /// Share of one core while nothing changes.
+    /// Share of one CPU core while nothing changes.
     pub(crate) idle: f64,
-    /// Processor time for one change.
+    /// CPU time per change.
     pub(crate) change_cpu: Duration,
-    /// Memory after all of this, in bytes. The kernel may have taken back what was idle.
+    /// Memory at the end, in bytes. The kernel may have reclaimed idle pages.
     pub(crate) steady: u64,
-    /// The most memory that it ever had, in bytes: what a limit has to allow for.
-    pub(crate) most: u64,
+    /// Peak memory over the whole run, in bytes: the figure to size a memory limit by.
+    pub(crate) peak: u64,
 }
 
-// === impl Subject ===
+// === impl MeasuredProcess ===
 
-impl Subject {
+impl MeasuredProcess {
     pub(crate) fn start(program: &Program, port: u16) -> Self {
         let started = Instant::now();
-        Self { process: program.start(), port, started }
+        Self { child: program.start(), port, started }
     }
 
     fn cpu(&self) -> Duration {
         let stat = self.proc("stat");
-        // The name of the program may have blanks in it, so count from its closing bracket: user and system time are
-        // the fields 14 and 15 of proc(5).
+        // The program name may contain spaces, so count from its closing parenthesis. User and system time are fields 14
+        // and 15, see proc(5).
         let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
         let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
         TICK * ticks
@@ -76,20 +76,20 @@ impl Subject {
     }
 
     fn proc(&self, file: &str) -> String {
-        let path = format!("/proc/{}/{file}", self.process.id());
+        let path = format!("/proc/{}/{file}", self.child.id());
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// The time and the bytes of one scrape, as Prometheus asks for it but uncompressed. What comes is not looked at, so that
-    /// only the one who sends is measured.
+    /// Duration and size of one scrape, with the request headers of Prometheus but uncompressed. Discards the body, so that the
+    /// time of the server dominates.
     fn scrape(&self) -> (Duration, usize) {
-        let said = |error: std::io::Error| -> ! { panic!("scrape: {error}") };
+        let fail = |error: std::io::Error| -> ! { panic!("scrape: {error}") };
         let began = Instant::now();
         let headers = [("Accept", "text/plain;version=0.0.4")];
-        let mut stream = http::send("GET", self.port, "/metrics", &headers, "").unwrap_or_else(|error| said(error));
+        let mut stream = http::send("GET", self.port, "/metrics", &headers, "").unwrap_or_else(|error| fail(error));
         let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
         loop {
-            match stream.read(&mut buffer).unwrap_or_else(|error| said(error)) {
+            match stream.read(&mut buffer).unwrap_or_else(|error| fail(error)) {
                 0 => return (began.elapsed(), bytes),
                 read => bytes += read,
             }
@@ -100,53 +100,53 @@ impl Subject {
 // === impl Figures ===
 
 impl Figures {
-    /// Waits until the process has seen everything.
-    pub(crate) fn synced(&mut self, subject: &mut Subject) {
-        eventually(Duration::from_secs(30), "it serves", || http::get(subject.port, "/livez").map(drop));
-        let (mut cpu, mut since) = (subject.cpu(), Instant::now());
-        let mut at = subject.started;
-        while cpu < BEGUN || since.elapsed() < QUIET {
-            subject.process.assert_running();
+    /// Waits until the process has synced.
+    pub(crate) fn synced(&mut self, process: &mut MeasuredProcess) {
+        eventually(Duration::from_secs(30), "it serves", || http::get(process.port, "/livez").map(drop));
+        let (mut cpu, mut since) = (process.cpu(), Instant::now());
+        let mut at = process.started;
+        while cpu < MIN_SYNC_CPU || since.elapsed() < QUIET {
+            process.child.assert_running();
             pause(Duration::from_millis(100));
-            let now = subject.cpu();
+            let now = process.cpu();
             if now > cpu + 2 * TICK {
                 (cpu, since, at) = (now, Instant::now(), Instant::now());
             }
         }
-        self.sync = at - subject.started;
-        self.sync_cpu = subject.cpu();
-        self.start_peak = subject.memory("VmHWM");
+        self.sync = at - process.started;
+        self.sync_cpu = process.cpu();
+        self.start_peak = process.memory("VmHWM");
     }
 
-    /// Scrapes it, and looks at what came.
-    pub(crate) fn scraped(&mut self, subject: &Subject) {
-        let scrapes: Vec<_> = (0..SCRAPES).map(|_| subject.scrape()).collect();
+    /// Scrapes the process.
+    pub(crate) fn scraped(&mut self, process: &MeasuredProcess) {
+        let scrapes: Vec<_> = (0..SCRAPES).map(|_| process.scrape()).collect();
         self.scrape = scrapes.iter().map(|(took, _)| *took).min().unwrap_or_default();
         self.scrape_bytes = scrapes.last().map_or(0, |(_, bytes)| *bytes);
-        let text = http::get(subject.port, "/metrics").unwrap_or_else(|error| panic!("{error}"));
+        let text = http::get(process.port, "/metrics").unwrap_or_else(|error| panic!("{error}"));
         self.series = text.lines().filter(|line| !line.starts_with('#')).count();
         self.unhealthy = text.matches("loopwatch_object_unconverged_timestamp_seconds{").count();
     }
 
-    /// Watches it do nothing.
-    pub(crate) fn idle(&mut self, subject: &Subject, span: Duration) {
-        let before = subject.cpu();
+    /// Measures the process while nothing changes.
+    pub(crate) fn idle(&mut self, process: &MeasuredProcess, span: Duration) {
+        let before = process.cpu();
         pause(span);
-        self.idle = (subject.cpu() - before).as_secs_f64() / span.as_secs_f64();
+        self.idle = (process.cpu() - before).as_secs_f64() / span.as_secs_f64();
     }
 
-    /// Has objects changed by `change`, which takes so long and says how many it changed.
-    pub(crate) fn changed(&mut self, subject: &Subject, change: impl Fn(Duration) -> u32, span: Duration) {
-        let (before, began) = (subject.cpu(), Instant::now());
+    /// Measures the process while `change` changes objects for `span`; `change` returns how many it changed.
+    pub(crate) fn changed(&mut self, process: &MeasuredProcess, change: impl Fn(Duration) -> u32, span: Duration) {
+        let (before, began) = (process.cpu(), Instant::now());
         let made = change(span);
-        pause(Duration::from_secs(2)); // what is on its way arrives
-        let spent = (subject.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
+        pause(Duration::from_secs(2)); // the last changes arrive
+        let spent = (process.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
         self.change_cpu = Duration::from_secs_f64(spent.max(0.0) / f64::from(made.max(1)));
     }
 
-    /// Looks at its memory at last.
-    pub(crate) fn settled(&mut self, subject: &Subject) {
-        self.steady = subject.memory("VmRSS");
-        self.most = subject.memory("VmHWM");
+    /// Reads the memory figures at the end.
+    pub(crate) fn settled(&mut self, process: &MeasuredProcess) {
+        self.steady = process.memory("VmRSS");
+        self.peak = process.memory("VmHWM");
     }
 }

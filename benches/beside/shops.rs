@@ -1,4 +1,4 @@
-//! Fifty thousand objects, and changes of them.
+//! The load: 50,000 custom resources of kind Shop, and changes to them.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,24 +12,23 @@ use crate::testbed::controlplane::ControlPlane;
 use crate::testbed::operator::ACCOUNT;
 use crate::testbed::wait::{eventually, pause};
 
-/// How many there are.
+/// Number of objects.
 pub(crate) const COUNT: usize = 50_000;
-/// How many of them have lost their goal.
+/// Number of unhealthy objects.
 pub(crate) const UNHEALTHY: usize = 50;
-/// Changes in a second.
+/// Changes per second.
 pub(crate) const RATE: u32 = 100;
-/// Who make them, so that none has to wait for the API server's answer to another.
+/// Concurrent writers, so that no change waits for the response to another.
 const WRITERS: u32 = 4;
 
 const API: &str = "bench.loopwatch.dev/v1";
 const NAMESPACES: usize = 50;
-/// Objects in one transaction of etcd, which takes 128 at most.
+/// Objects per etcd transaction; etcd allows at most 128 operations.
 const BATCH: usize = 100;
 
-/// Makes the objects and an account that may see them; returns its kubeconfig.
+/// Creates the objects and an account that can read them. Returns the kubeconfig of the account.
 ///
-/// They are written into etcd as the API server would write them, which takes seconds instead of minutes; it serves them
-/// no differently.
+/// Writes the objects to etcd in the API server's own storage format, which takes seconds instead of minutes.
 pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
     let kube = &plane.kube;
     for space in 0..NAMESPACES {
@@ -48,14 +47,14 @@ pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
         let path = format!("/apis/{API}/shops?limit=1");
         let list = kube.get(&path)?;
         let left = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
-        if left as usize == COUNT - 1 { Ok(()) } else { Err(format!("{left} objects and one")) }
+        if left as usize == COUNT - 1 { Ok(()) } else { Err(format!("{} objects", left + 1)) }
     });
     own_account(kube, "default", "bench.loopwatch.dev", &["shops", "shops/status"]);
     plane.kubeconfig_of("shop-operator.kubeconfig", &plane.url, "default", ACCOUNT)
 }
 
-/// Changes objects for so long at [`RATE`]: each first in its spec and then, as an operator would, in its status.
-/// Returns how many changes it made.
+/// Changes objects for `span` at [`RATE`]: first the spec of an object, then its status, as an operator does. Returns the
+/// number of changes.
 pub(crate) fn change(plane: &ControlPlane, span: Duration) -> u32 {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -65,13 +64,13 @@ pub(crate) fn change(plane: &ControlPlane, span: Duration) -> u32 {
     })
 }
 
-/// What one of the writers does.
+/// The changes of one writer.
 fn change_some(plane: &ControlPlane, writer: u32, began: Instant, span: Duration) -> u32 {
     let kube = &plane.kube;
     let every = Duration::from_secs(1) * WRITERS / RATE;
     let mut made = 0;
     while began.elapsed() < span {
-        // Spread over all objects, and another one each time: 7,919 is prime. The unhealthy ones stay as they are.
+        // A prime step spreads changes over all objects. Unhealthy objects stay unchanged.
         let turn =
             (began.elapsed().as_millis() as usize + made as usize * 7_919 + writer as usize * COUNT / WRITERS as usize)
                 % COUNT;

@@ -1,4 +1,4 @@
-//! The result, as it stands in `docs/benchmarks.md`.
+//! Renders the result in the format of `docs/benchmarks.md`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,83 +6,79 @@ use std::time::Duration;
 use crate::measure::Figures;
 use crate::shops;
 
-/// One line: what is compared, both figures as text, theirs divided by ours, and the least that it shall be.
-struct Row {
-    what: &'static str,
+/// One line: a measurement, both figures as text, their ratio (theirs divided by ours), and the target for the ratio.
+struct Comparison {
+    name: &'static str,
     theirs: String,
     ours: String,
     ratio: f64,
-    aim: f64,
+    target: f64,
 }
 
-/// The result as a table of Markdown.
+/// Renders the result as Markdown.
 pub(crate) fn render(theirs: &Figures, ours: &Figures, all: &Figures) -> String {
     let seconds = |value: Duration| value.as_secs_f64();
     let bytes = |value: u64| value as f64;
     let mut text = String::new();
-    let mut table = |title: &str, us: &Figures, rows: Vec<Row>| {
+    let mut table = |title: &str, us: &Figures, rows: Vec<Comparison>| {
         let _ =
-            writeln!(text, "\n{title}\n\n| | kube-state-metrics | loopwatch | ratio | aim |\n|---|---|---|---|---|");
-        for Row { what, theirs, ours, ratio, aim } in rows {
-            let met = if ratio >= aim { "" } else { " (missed)" };
-            let _ = writeln!(text, "| {what} | {theirs} | {ours} | 1/{ratio:.1} | 1/{aim}{met} |");
+            writeln!(text, "\n{title}\n\n| | kube-state-metrics | loopwatch | ratio | target |\n|---|---|---|---|---|");
+        for Comparison { name, theirs, ours, ratio, target } in rows {
+            let met = if ratio >= target { "" } else { " (missed)" };
+            let _ = writeln!(text, "| {name} | {theirs} | {ours} | 1/{ratio:.1} | 1/{target}{met} |");
         }
-        let peak = bytes(us.start_peak) / bytes(us.steady);
+        let share = bytes(us.start_peak) / bytes(us.steady);
         let _ = writeln!(
             text,
-            "\nMost memory at the start: {} = {peak:.2} of the steady {} (aim: 1.3).",
+            "\nPeak memory during startup: {}, {share:.2} times the {} at the end (target: at most 1.3).",
             mib(us.start_peak),
             mib(us.steady)
         );
         let _ = writeln!(
             text,
-            "A core while nothing changes: {:.2} % (kube-state-metrics: {:.2} %).",
+            "CPU usage while nothing changes: {:.2} % of a core (kube-state-metrics: {:.2} %).",
             us.idle * 100.0,
             theirs.idle * 100.0
         );
     };
-    let memory = |what, pick: fn(&Figures) -> u64, us: &Figures, aim| {
-        row(what, mib(pick(theirs)), mib(pick(us)), bytes(pick(theirs)) / bytes(pick(us)), aim)
+    let memory = |name, pick: fn(&Figures) -> u64, us: &Figures, target| {
+        compare(name, mib(pick(theirs)), mib(pick(us)), bytes(pick(theirs)) / bytes(pick(us)), target)
     };
-    let took = |what, pick: fn(&Figures) -> Duration, us: &Figures, aim| {
-        row(what, time(pick(theirs)), time(pick(us)), seconds(pick(theirs)) / seconds(pick(us)), aim)
+    let duration = |name, pick: fn(&Figures) -> Duration, us: &Figures, target| {
+        compare(name, time(pick(theirs)), time(pick(us)), seconds(pick(theirs)) / seconds(pick(us)), target)
     };
-    let size = |us: &Figures, aim| {
+    let size = |us: &Figures, target| {
         let ratio = theirs.scrape_bytes as f64 / us.scrape_bytes as f64;
-        row("scrape, size", mib(theirs.scrape_bytes as u64), mib(us.scrape_bytes as u64), ratio, aim)
+        compare("scrape size", mib(theirs.scrape_bytes as u64), mib(us.scrape_bytes as u64), ratio, target)
     };
-    let rows = |us: &Figures, memory_aim, scrape_aim, size_aim: Option<f64>| {
+    let rows = |us: &Figures, memory_target, scrape_target, size_target: Option<f64>| {
         let mut rows = vec![
-            memory("memory, most", |f| f.most, us, memory_aim),
-            memory("memory, at the end", |f| f.steady, us, memory_aim),
-            took("processor time until all is seen", |f| f.sync_cpu, us, 8.0),
-            took("scrape, time", |f| f.scrape, us, scrape_aim),
+            memory("peak memory", |f| f.peak, us, memory_target),
+            memory("memory at the end", |f| f.steady, us, memory_target),
+            duration("CPU time until synced", |f| f.sync_cpu, us, 8.0),
+            duration("scrape duration", |f| f.scrape, us, scrape_target),
         ];
-        rows.extend(size_aim.map(|aim| size(us, aim)));
-        rows.push(took("processor time for one change", |f| f.change_cpu, us, 8.0));
+        rows.extend(size_target.map(|target| size(us, target)));
+        rows.push(duration("CPU time per change", |f| f.change_cpu, us, 8.0));
         rows
     };
     table(
-        &format!("As installed: series of the {} unhealthy objects of {}.", ours.unhealthy, shops::COUNT),
+        &format!("Default settings: series for {} unhealthy objects of {}.", ours.unhealthy, shops::COUNT),
         ours,
         rows(ours, 40.0, 50.0, Some(200.0)),
     );
     table(
-        &format!("Like for like, `--object-series=all`: {} series, kube-state-metrics {}.", all.series, theirs.series),
+        &format!("All objects, `--object-series=all`: {} series (kube-state-metrics: {}).", all.series, theirs.series),
         all,
         rows(all, 10.0, 4.0, None),
     );
-    let _ = writeln!(
-        text,
-        "\nTime until all is seen: kube-state-metrics {}, loopwatch {}.",
-        time(theirs.sync),
-        time(ours.sync)
-    );
+    let _ =
+        writeln!(text, "\nTime until synced: kube-state-metrics {}, loopwatch {}.", time(theirs.sync), time(ours.sync));
     text
 }
 
-fn row(what: &'static str, theirs: String, ours: String, ratio: f64, aim: f64) -> Row {
-    Row { what, theirs, ours, ratio, aim }
+fn compare(name: &'static str, theirs: String, ours: String, ratio: f64, target: f64) -> Comparison {
+    Comparison { name, theirs, ours, ratio, target }
 }
 
 fn mib(bytes: u64) -> String {

@@ -1,4 +1,4 @@
-//! What every exporter shares: the view of the model, how much of it is shown, and our own metrics.
+//! State that all HTTP handlers share: the view of the model, the export options, and the metrics about loopwatch itself.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -10,22 +10,22 @@ use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::view::View;
 use crate::telemetry::SelfMetrics;
 
-/// Scrapes rendered at the same time: two, so that a pair of Prometheus replicas need not wait for each other. More
-/// would only use more memory and processor at once.
+/// Scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each other. More would use
+/// more memory and CPU at the same time.
 pub(super) const CONCURRENT_RENDERS: usize = 2;
 
-/// How much is shown, and to whom.
+/// Amount and visibility of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// Which objects get series of their own.
+    /// Selects the objects that have their own series.
     pub object_series: ObjectSeries,
-    /// How many series of single objects a family may have, unless all were asked for.
+    /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds are exempt.
     pub max_object_series: usize,
-    /// Whether page and API answer other hosts too.
+    /// Whether page and API are available to other hosts.
     pub expose_ui: bool,
 }
 
-/// Shows a model.
+/// Exports a model over HTTP.
 pub struct Exporter {
     pub(super) view: Arc<dyn View>,
     pub(super) options: ExportOptions,
@@ -37,26 +37,26 @@ pub struct Exporter {
 // === impl Exporter ===
 
 impl Exporter {
-    /// Shows `model` as `options` say.
+    /// An exporter for `model`.
     #[must_use]
     pub fn new(model: Arc<Mutex<Model>>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
-        Self::of(model, metrics, options)
+        Self::with_view(model, metrics, options)
     }
 
-    /// Shows any view.
+    /// An exporter for any view.
     #[must_use]
-    pub fn of(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
+    pub fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
     }
 
-    /// Our own metrics, for those who count.
+    /// Metrics about loopwatch itself.
     #[must_use]
-    pub fn own(&self) -> &SelfMetrics {
+    pub fn metrics(&self) -> &SelfMetrics {
         &self.metrics
     }
 
-    /// Begins an exposition of what the model shows now.
+    /// Starts an exposition of the current state.
     #[must_use]
     pub fn render(&self, format: TextFormat) -> Render {
         let ExportOptions { object_series, max_object_series, .. } = self.options;

@@ -1,21 +1,21 @@
-//! Files that tests compare with; `UPDATE=1` rewrites them.
+//! Comparison of test output with golden files; `UPDATE=1` rewrites them.
 
 use std::fs;
 use std::path::Path;
 
-/// Compares `actual` with the file at `path` below the package's folder.
+/// Compares `actual` with the file at `path`, relative to the package directory.
 pub(crate) fn check(path: &str, actual: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE").is_some() {
-        fs::create_dir_all(file.parent().expect("a file in a folder")).expect("the folder can be made");
+        fs::create_dir_all(file.parent().expect("a parent directory")).expect("the directory can be created");
         fs::write(&file, actual).expect("the file can be written");
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();
     if expected != actual {
         let line = expected.lines().zip(actual.lines()).take_while(|(left, right)| left == right).count();
-        let at = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_owned();
+        let at = |text: &str| text.lines().nth(line).unwrap_or("(end of file)").to_owned();
         panic!(
-            "{path} differs from line {} on; UPDATE=1 rewrites it\n expected: {}\n   actual: {}",
+            "{path} differs at line {}; run with UPDATE=1 to rewrite it\n expected: {}\n   actual: {}",
             line + 1,
             at(&expected),
             at(actual)

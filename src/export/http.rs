@@ -1,11 +1,11 @@
 //! The HTTP server: one port for scrapers, probes and people.
 //!
-//! `/metrics`, `/livez` and `/readyz` answer everyone. The rest names objects of tenants, so it answers this host only
-//! (`kubectl port-forward` arrives from it) unless the user exposes it.
+//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of tenants' objects, so the
+//! server limits them to clients on its own host, which includes `kubectl port-forward`, unless `--expose-ui` is set.
 
-mod accept; // connections: bounded in number, in time and at shutdown
-mod api; // JSON
-mod guard; // who may see what
+mod accept; // connections, limited in number and duration
+mod api; // the page and the JSON API
+mod guard; // access control
 mod scrape; // /metrics, streamed
 
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use loopwatch_model::snapshot::Snapshot;
 
-pub use self::accept::{Limits, bind, serve, serve_with};
+pub use self::accept::{ServerLimits, bind, serve, serve_with};
 use super::exporter::Exporter;
 use crate::telemetry::RequestLabels;
 
-/// What is served, with a line of explanation.
+/// The documented paths, each with a description.
 const PATHS: &[(&str, &str)] = &[
-    ("/", "the page, for people"),
-    ("/metrics", "for Prometheus: text 0.0.4 or OpenMetrics 1.0"),
-    ("/livez", "200 while loopwatch runs"),
-    ("/readyz", "200 once everything that can be listed has been listed"),
-    ("/api/v1/status", "what is seen, what is not and why, as JSON"),
-    ("/api/v1/findings", "what is wrong, as JSON"),
-    ("/api/v1/objects", "objects, by group, kind, namespace, name, state, as JSON"),
-    ("/debug/model", "sizes and checksums, as JSON"),
+    ("/", "web page"),
+    ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
+    ("/livez", "200 while the server runs"),
+    ("/readyz", "200 once every watch has completed its first list, is failing, or lacks permissions"),
+    ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
+    ("/api/v1/findings", "open findings, as JSON"),
+    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state"),
+    ("/debug/model", "object counts and a checksum, as JSON"),
 ];
 
-/// Everything that is served.
+/// Builds the router for all paths.
 pub fn router(exporter: Arc<Exporter>) -> Router {
     let local = Router::new()
         .route("/", get(api::page))
@@ -50,28 +50,28 @@ pub fn router(exporter: Arc<Exporter>) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .merge(local)
-        .fallback(unknown)
-        .layer(from_fn(hardened))
-        .layer(from_fn_with_state(exporter.clone(), counted))
+        .fallback(not_found)
+        .layer(from_fn(security_headers))
+        .layer(from_fn_with_state(exporter.clone(), count_requests))
         .with_state(exporter)
 }
 
-/// Answers as long as the server runs; a restart would help against nothing else.
+/// Always succeeds: a restart of loopwatch would fix neither its configuration nor its sources.
 async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// For tests and scripts that wait. It must not become the readiness probe of a sidecar: that would hold back the
-/// operator's own Pod.
+/// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would make the operator's own
+/// Pod unready.
 async fn readyz(State(exporter): State<Arc<Exporter>>) -> Response {
     let pending = pending(&exporter.view.snapshot());
     if pending.is_empty() {
         return "ok\n".into_response();
     }
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not yet: {}\n", pending.join(", "))).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for: {}\n", pending.join(", "))).into_response()
 }
 
-/// What has neither been listed nor given up.
+/// Watches that have neither completed their first list nor failed; `discovery` until it has run once.
 fn pending(snapshot: &Snapshot) -> Vec<String> {
     let failing = |name: &str| snapshot.sources.iter().any(|source| source.source == name && !source.up);
     if snapshot.kinds.is_empty() && !snapshot.sources.iter().any(|source| source.source == "discovery") {
@@ -84,14 +84,14 @@ fn pending(snapshot: &Snapshot) -> Vec<String> {
         .collect()
 }
 
-async fn unknown() -> Response {
+async fn not_found() -> Response {
     let width = PATHS.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
-    let lines: String = PATHS.iter().map(|(path, what)| format!("  {path:width$}  {what}\n")).collect();
-    (StatusCode::NOT_FOUND, format!("There is nothing here. loopwatch serves:\n{lines}")).into_response()
+    let lines: String = PATHS.iter().map(|(path, description)| format!("  {path:width$}  {description}\n")).collect();
+    (StatusCode::NOT_FOUND, format!("Not found. loopwatch serves:\n{lines}")).into_response()
 }
 
-/// Headers that cost nothing and close doors.
-async fn hardened(request: Request, next: Next) -> Response {
+/// Adds security headers to every response.
+async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [
@@ -105,9 +105,10 @@ async fn hardened(request: Request, next: Next) -> Response {
     response
 }
 
-async fn counted(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
-    let asked = request.uri().path();
-    let path = PATHS.iter().map(|(path, _)| *path).find(|path| *path == asked).unwrap_or("other");
+/// Counts requests by path and status. Undocumented paths share one label value, so that clients cannot create series.
+async fn count_requests(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
+    let requested = request.uri().path();
+    let path = PATHS.iter().map(|(path, _)| *path).find(|path| *path == requested).unwrap_or("other");
     let response = next.run(request).await;
     let labels = RequestLabels { path, code: response.status().as_u16() };
     exporter.metrics.requests.get_or_create_owned(&labels).inc();

@@ -1,12 +1,12 @@
-//! The page: one look for people, over `kubectl port-forward`.
+//! The web page, for people who reach loopwatch over `kubectl port-forward`.
 //!
-//! It is written here as a whole, so that it says everything without a script and there is only one place that turns
-//! the snapshot into markup. The script fetches it again every few seconds and carries over what changed. Names and
-//! messages come from tenants: everything passes [`Escaped`], and the policy below keeps the browser from running
-//! anything that this server did not send as a file of its own.
+//! The server renders the whole page, so that it is complete without JavaScript and only this module turns a snapshot
+//! into markup. The script fetches the page every few seconds and applies the differences. Names and messages come from
+//! tenants: [`Escaped`] escapes all of them, and the content security policy stops the browser from running anything
+//! except this server's own script file.
 
-mod findings; // what is wrong
-mod tables; // kinds, objects, sources, blind spots
+mod findings; // cards for findings
+mod tables; // kinds, unhealthy objects, sources, blind spots
 
 use std::fmt::{self, Write as _};
 
@@ -16,7 +16,7 @@ use loopwatch_model::time::Timestamp;
 
 use super::summary;
 
-/// What the browser may load and run: our own two files, and nothing inline.
+/// Allows the browser to load our two files and forbids everything inline.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -28,26 +28,26 @@ pub const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// The whole page.
+/// Renders the whole page.
 #[must_use]
 pub fn render(snapshot: &Snapshot) -> String {
-    let word = summary::overall(snapshot);
+    let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
-    headline(&mut main, snapshot, word);
+    headline(&mut main, snapshot, health);
     findings::write(&mut main, snapshot);
+    tables::unhealthy_objects(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
-    tables::objects(&mut main, snapshot);
     tables::blind_spots(&mut main, snapshot);
     tables::sources(&mut main, snapshot);
     fill(TEMPLATE, |name| match name {
-        "word" => word,
+        "health" => health,
         "main" => &main,
         "version" => crate::telemetry::VERSION,
         _ => "",
     })
 }
 
-/// Puts values in the place of `{{names}}`, in one pass: what a value holds is not looked at.
+/// Replaces each `{{name}}` with its value, in one pass: placeholders inside of values stay as they are.
 fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
     let mut page = String::with_capacity(template.len() + 32 * 1024);
     let mut rest = template;
@@ -61,67 +61,65 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
     page
 }
 
-// `write!` into a string does not fail, so its result is dropped throughout.
+// `write!` to a `String` cannot fail, so this module and its children ignore the result.
 
-fn headline(page: &mut String, snapshot: &Snapshot, word: &str) {
+fn headline(page: &mut String, snapshot: &Snapshot, health: &str) {
     let states = summary::states(snapshot);
     let total: u64 = states.iter().sum();
-    let fine = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
+    let done = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
     let _ = write!(
         page,
-        "<section class=\"headline {word}\" aria-label=\"Overall\"><h1><span class=\"dot\" aria-hidden=\"true\"></span>{}</h1>",
-        capitalised(word)
+        "<section class=\"headline {health}\" aria-label=\"Overall health\"><h1><span class=\"dot\" aria-hidden=\"true\"></span>{}</h1>",
+        capitalised(health)
     );
-    let _ = match (word, total) {
-        ("unknown", _) => write!(page, "<p>Nothing has been seen yet.</p>"),
-        (_, 0) => write!(page, "<p>There are no objects to look after.</p>"),
+    let _ = match (health, total) {
+        ("unknown", _) => write!(page, "<p>No watch is up and synced.</p>"),
+        (_, 0) => write!(page, "<p>No objects found.</p>"),
         _ => write!(
             page,
-            "<p><b>{}</b> of <b>{}</b> objects are where their specs want them.</p>",
-            Number(fine),
-            Number(total)
+            "<p><b>{}</b> of <b>{}</b> objects are converged or finished.</p>",
+            Grouped(done),
+            Grouped(total)
         ),
     };
     let findings = summary::Findings::of(snapshot);
     page.push_str("<ul class=\"counts\">");
-    for (severity, one, many) in [
-        (Severity::Critical, "critical finding", "critical findings"),
-        (Severity::Warning, "warning", "warnings"),
-        (Severity::Info, "note", "notes"),
-    ] {
-        let count = findings.count(severity) as u64;
-        count_tile(page, severity.as_str(), count, if count == 1 { one } else { many });
+    for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
+        count_tile(page, severity.as_str(), findings.count(severity) as u64, "finding");
     }
     for state in [ObjectState::Overdue, ObjectState::Failed, ObjectState::Terminating, ObjectState::Unknown] {
-        count_tile(page, state.as_str(), states[state as usize], state.as_str());
+        count_tile(page, state.as_str(), states[state as usize], "object");
     }
     page.push_str("</ul>");
     namespaces(page, snapshot);
-    let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", Instant(snapshot.at));
+    let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", UtcTime(snapshot.at));
 }
 
-/// Which namespaces are not healthy, worst first.
+/// Namespaces that are not healthy, worst first.
 fn namespaces(page: &mut String, snapshot: &Snapshot) {
     const SHOWN: usize = 20;
-    let mut ill: Vec<_> = snapshot.health.iter().filter(|(_, health)| **health != Health::Healthy).collect();
-    ill.sort_by_key(|(name, health)| (std::cmp::Reverse(**health), *name));
-    if ill.is_empty() {
+    let mut unhealthy: Vec<_> = snapshot.health.iter().filter(|(_, health)| **health != Health::Healthy).collect();
+    unhealthy.sort_by_key(|(name, health)| (std::cmp::Reverse(**health), *name));
+    if unhealthy.is_empty() {
         return;
     }
     page.push_str("<p class=\"namespaces\">");
-    for (name, health) in ill.iter().take(SHOWN) {
-        let (name, word) = (if name.is_empty() { "cluster-scoped" } else { name }, health.as_str());
-        let _ = write!(page, "<span class=\"{word}\" data-find><bdi>{}</bdi> {word}</span>", Escaped(name));
+    for (name, health) in unhealthy.iter().take(SHOWN) {
+        let (name, health) = (if name.is_empty() { "cluster-scoped" } else { name }, health.as_str());
+        let _ = write!(page, "<span class=\"{health}\" data-find><bdi>{}</bdi> {health}</span>", Escaped(name));
     }
-    let _ = match ill.len().saturating_sub(SHOWN) {
+    let _ = match unhealthy.len().saturating_sub(SHOWN) {
         0 => write!(page, "</p>"),
-        more => write!(page, "<span>and {} more</span></p>", Number(more as u64)),
+        more => write!(page, "<span>and {} more</span></p>", Grouped(more as u64)),
     };
 }
 
-fn count_tile(page: &mut String, class: &str, count: u64, label: &str) {
+/// A number with its label, such as "3 failed objects".
+fn count_tile(page: &mut String, class: &str, count: u64, noun: &str) {
     let zero = if count == 0 { " zero" } else { "" };
-    let _ = write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{label}</span></li>", Number(count));
+    let plural = if count == 1 { "" } else { "s" };
+    let _ =
+        write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Grouped(count));
 }
 
 fn capitalised(word: &str) -> String {
@@ -129,8 +127,8 @@ fn capitalised(word: &str) -> String {
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
-/// Text in markup or in a quoted attribute. Characters that steer the display instead of showing something are
-/// replaced: a name must not be able to look like another one.
+/// Text escaped for markup and for quoted attributes. Control and text direction characters are replaced, so that one
+/// name cannot pose as another.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -151,10 +149,10 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// An instant: as a machine reads it, and as people do.
-struct Instant(Timestamp);
+/// A `<time>` element: RFC 3339 in its attribute, a readable form as its text.
+struct UtcTime(Timestamp);
 
-impl fmt::Display for Instant {
+impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
         let shown = text.replacen('T', " ", 1).replacen('Z', " UTC", 1);
@@ -162,7 +160,7 @@ impl fmt::Display for Instant {
     }
 }
 
-/// How long something has lasted, with the instant at which it began.
+/// The time elapsed since a timestamp; the timestamp itself is the tooltip.
 struct Age<'a>(&'a Snapshot, Timestamp);
 
 impl fmt::Display for Age<'_> {
@@ -172,10 +170,10 @@ impl fmt::Display for Age<'_> {
     }
 }
 
-/// A number with its thousands apart.
-struct Number(u64);
+/// An integer with thousands separators.
+struct Grouped(u64);
 
-impl fmt::Display for Number {
+impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (index, digit) in digits.chars().enumerate() {

@@ -348,7 +348,7 @@ impl View for Sample {
     fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         let from = (cursor.0 as usize).min(self.rows.len());
         let to = (from + limit).min(self.rows.len());
-        let wanted = |row: &&ObjectRow| filter.wants(&row.group, &row.kind, &row.namespace, &row.name, row.state);
+        let wanted = |row: &&ObjectRow| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state);
         let rows = self.rows[from..to].iter().filter(wanted).cloned().collect();
         (rows, (to < self.rows.len()).then_some(Cursor(to as u32)))
     }

@@ -1,30 +1,30 @@
-//! How exporters look at the model: a snapshot, and walks over all objects in pages.
+//! Read access to the model for exporters: a snapshot, and iteration over all objects in batches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
 
-/// What exporters need of a model. A lock is held during each call and no longer.
+/// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
-    /// What the model shows now.
+    /// Returns the current snapshot.
     fn snapshot(&self) -> Snapshot;
 
-    /// Shows at most `limit` objects from `cursor` on; `None` when there are no more.
+    /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
 
-    /// Those of at most `limit` objects from `cursor` on that pass `filter`, with everything known of them.
+    /// As `visit`, but returns the visited objects that match `filter`, in full.
     fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
 }
 
-/// Which objects are wanted; what is `None` is not asked about.
+/// Criteria for objects; `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// API group; `Some("")` is the core group.
     pub group: Option<String>,
     /// Kind.
     pub kind: Option<String>,
-    /// Namespace; `Some("")` are cluster-scoped objects.
+    /// Namespace; `Some("")` selects cluster-scoped objects.
     pub namespace: Option<String>,
     /// Name.
     pub name: Option<String>,
@@ -47,17 +47,17 @@ impl View for Mutex<Model> {
         let model = lock(self);
         let mut any = false;
         let next =
-            model.visit(cursor, limit, &mut |o| any |= filter.wants(o.group, o.kind, o.namespace, o.name, o.state));
+            model.visit(cursor, limit, &mut |o| any |= filter.matches(o.group, o.kind, o.namespace, o.name, o.state));
         if !any {
-            return (Vec::new(), next); // most pages of a narrow question: nothing was copied
+            return (Vec::new(), next); // the common case for narrow filters; avoids copying rows
         }
         let (mut rows, next) = model.rows(cursor, limit);
-        rows.retain(|row| filter.wants(&row.group, &row.kind, &row.namespace, &row.name, row.state));
+        rows.retain(|row| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state));
         (rows, next)
     }
 }
 
-/// A panic elsewhere while the lock was held must not end the exporter too: what is there is shown.
+/// Locks the model. Ignores poisoning, so that a panic elsewhere does not stop the exporters too.
 pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
     model.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -65,9 +65,9 @@ pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
 // === impl Filter ===
 
 impl Filter {
-    /// Whether an object with these properties is wanted.
+    /// Whether an object with these properties matches.
     #[must_use]
-    pub fn wants(&self, group: &str, kind: &str, namespace: &str, name: &str, state: ObjectState) -> bool {
+    pub fn matches(&self, group: &str, kind: &str, namespace: &str, name: &str, state: ObjectState) -> bool {
         let is = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
         is(&self.group, group)
             && is(&self.kind, kind)

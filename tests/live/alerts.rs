@@ -73,7 +73,7 @@ fn fire_and_clear() {
     wait_posted(&webhook, "firing", "LoopwatchFinalizerStuck");
     let (queries, empty) = prometheus.ask_panels();
     // Nobody elects a leader here, and nothing is hidden from loopwatch.
-    let no_data = ["Leader election", "Failures of sources", "Missing rights"];
+    let no_data = ["Leader election", "Source failures", "Missing permissions"];
     assert!(empty.iter().all(|title| no_data.contains(&title.as_str())), "panels without data: {empty:?}");
     eprintln!("alerts: {queries} queries of the dashboard answer, all but {} with data", empty.len());
 

@@ -1,5 +1,5 @@
-//! Connections. `axum::serve` has no bound on their number and no limit on the time a request may take to arrive, and
-//! this port can be reached by everyone in the cluster.
+//! Connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of connections
+//! nor the time that a request may take to arrive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,29 +24,29 @@ use super::guard::Peer;
 use super::router;
 use crate::export::exporter::Exporter;
 
-/// Bounds of the server.
+/// Limits of the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections at the same time. Scrapers and probes need a handful; a page needs six.
+pub struct ServerLimits {
+    /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
     pub connections: usize,
-    /// How long a request head may take to arrive, and how long a connection may be idle.
-    pub header: Duration,
-    /// How long a connection may live: whoever stops reading is cut off then. Longer than any scrape.
-    pub age: Duration,
-    /// How long answers under way may take at shutdown.
+    /// Time for a request head to arrive, and for a connection to be idle.
+    pub request_head: Duration,
+    /// Lifetime of a connection, longer than any scrape. It disconnects clients that have stopped reading.
+    pub lifetime: Duration,
+    /// Time for responses in progress to complete at shutdown or at the end of a connection's lifetime.
     pub grace: Duration,
 }
 
 /// Serves `exporter` on `listener` until `shutdown` completes.
 pub async fn serve(listener: TcpListener, exporter: Arc<Exporter>, shutdown: impl Future<Output = ()>) {
-    serve_with(listener, exporter, Limits::default(), shutdown).await;
+    serve_with(listener, exporter, ServerLimits::default(), shutdown).await;
 }
 
-/// As [`serve`], with other bounds.
+/// As [`serve`], with other limits.
 pub async fn serve_with(
     listener: TcpListener,
     exporter: Arc<Exporter>,
-    limits: Limits,
+    limits: ServerLimits,
     shutdown: impl Future<Output = ()>,
 ) {
     let router = router(exporter);
@@ -65,11 +65,11 @@ pub async fn serve_with(
     drop(listener);
     let _ = stop.send(true);
     if timeout(limits.grace, async { while connections.join_next().await.is_some() {} }).await.is_err() {
-        debug!(left = connections.len(), "connections cut off at shutdown");
+        debug!(open = connections.len(), "connections aborted at shutdown");
     }
 }
 
-/// Waits for a free slot first: what does not fit waits in the kernel's queue.
+/// Waits for a free slot before it accepts, so that excess connections wait in the kernel's queue.
 async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream, SocketAddr) {
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else {
@@ -78,8 +78,8 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (OwnedSemapho
         match listener.accept().await {
             Ok((stream, peer)) => return (slot, stream, peer),
             Err(error) => {
-                // Out of descriptors, most likely: that passes, and must not spin until it does.
-                warn!(%error, "cannot accept a connection");
+                // Most likely out of file descriptors, which is temporary. Do not spin until then.
+                warn!(%error, "failed to accept a connection");
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -91,24 +91,24 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true); // a matter of speed only
+    let _ = stream.set_nodelay(true); // only affects latency
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         router.clone().oneshot(request.map(Body::new))
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header)
+        .header_read_timeout(limits.request_head)
         .max_buf_size(32 * 1024)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => Some(ended),
         _ = stopping.wait_for(|stop| *stop) => None,
-        () = sleep(limits.age) => None,
+        () = sleep(limits.lifetime) => None,
     };
     let ended = match ended {
         Some(ended) => Ok(ended),
@@ -119,15 +119,15 @@ async fn connection(
     };
     match ended {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%peer, error = %Chain(&error), "connection ended"),
-        Err(_) => debug!(%peer, "connection cut off"),
+        Ok(Err(error)) => debug!(%peer, error = %ErrorChain(&error), "connection ended"),
+        Err(_) => debug!(%peer, "connection aborted"),
     }
 }
 
-/// An error with what caused it; hyper's own message leaves that out.
-struct Chain<'a>(&'a dyn std::error::Error);
+/// An error with its sources, which hyper's own message omits.
+struct ErrorChain<'a>(&'a dyn std::error::Error);
 
-impl std::fmt::Display for Chain<'_> {
+impl std::fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0)?;
         let mut source = self.0.source();
@@ -139,23 +139,23 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-// === impl Limits ===
+// === impl ServerLimits ===
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 256,
-            header: Duration::from_secs(10),
-            age: Duration::from_secs(300),
+            request_head: Duration::from_secs(10),
+            lifetime: Duration::from_secs(300),
             grace: Duration::from_secs(5),
         }
     }
 }
 
-/// Opens the port; the error names the address.
+/// Listens on `address`; the error names the address.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If the address is invalid for this host or in use.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("failed to listen on {address}: {error}"));
     TcpListener::bind(address).await.map_err(named)

@@ -1,4 +1,4 @@
-//! JSON and the page.
+//! The page and the JSON API.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::export::exporter::Exporter;
 use crate::export::view::Filter;
 use crate::export::{json, page};
 
-/// Objects in an answer, unless the request says otherwise …
-const USUAL_LIMIT: usize = 100;
-/// … and at most.
-const MOST: usize = 1000;
+/// Objects in a response if the request sets no `limit`.
+const DEFAULT_LIMIT: usize = 100;
+/// Largest `limit` that a request can set.
+const MAX_LIMIT: usize = 1000;
 
-/// Objects looked at under one lock.
-const PAGE: usize = 1024;
+/// Objects visited while the model is locked once.
+const BATCH: usize = 1024;
 
-/// Objects looked at for one answer: a question that matches nothing must not walk a million objects at once. The
-/// answer then has fewer objects than asked for, and says where to go on.
-const LOOKED_AT: usize = 100 * PAGE;
+/// Objects visited for one response, so that a filter without matches does not visit a million objects. Such a response
+/// holds fewer objects than `limit`, and a continue token.
+const MAX_VISITED: usize = 100 * BATCH;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot())).into_response()
@@ -35,10 +35,10 @@ pub(super) async fn findings(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::findings(&exporter.view.snapshot())).into_response()
 }
 
-/// An empty parameter asks for nothing, as in a form that was not filled in; `core` is the group without a name.
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Question {
+pub(super) struct ObjectQuery {
     group: String,
     kind: String,
     namespace: String,
@@ -50,46 +50,47 @@ pub(super) struct Question {
 
 pub(super) async fn objects(
     State(exporter): State<Arc<Exporter>>,
-    question: Result<Query<Question>, QueryRejection>,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
-    let question = match question {
-        Ok(Query(question)) => question,
+    let query = match query {
+        Ok(Query(query)) => query,
         Err(rejection) => return bad_request(&rejection.body_text()),
     };
-    let (filter, cursor) = match (question.filter(), question.cursor()) {
+    let (filter, cursor) = match (query.filter(), query.cursor()) {
         (Ok(filter), Ok(cursor)) => (filter, cursor),
         (Err(problem), _) | (_, Err(problem)) => return bad_request(&problem),
     };
-    let limit = question.limit.unwrap_or(USUAL_LIMIT).clamp(1, MOST);
+    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let (rows, next) = gather(&exporter, &filter, cursor, limit).await;
     Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
 }
 
+/// Collects up to `limit` matching rows from a cursor on; the returned cursor is `None` after the last object.
 async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
-    let (mut rows, mut next, mut looked_at) = (Vec::new(), Some(from), 0);
+    let (mut rows, mut next, mut visited) = (Vec::new(), Some(from), 0);
     while let Some(cursor) = next
         && rows.len() < limit
-        && looked_at < LOOKED_AT
+        && visited < MAX_VISITED
     {
-        // Never more than still fit, so that an answer always ends where the next one begins.
-        let page = PAGE.min(limit - rows.len());
-        let (found, after) = exporter.view.select(cursor, page, filter);
+        // A batch never exceeds the free space in `rows`, so every row fits and the cursor stays exact.
+        let batch = BATCH.min(limit - rows.len());
+        let (found, after) = exporter.view.select(cursor, batch, filter);
         rows.extend(found);
         next = after;
-        looked_at += page;
+        visited += batch;
         tokio::task::yield_now().await;
     }
     (rows, next)
 }
 
-/// Counts and a checksum: two loopwatches that saw the same show the same.
+/// Counts and a checksum, to compare instances: instances with the same observations return the same values.
 pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
     let snapshot = exporter.view.snapshot();
     let (mut objects, mut checksum, mut next) = (0_u64, 0_u64, Some(Cursor::default()));
     while let Some(cursor) = next {
-        next = exporter.view.visit(cursor, PAGE, &mut |object| {
+        next = exporter.view.visit(cursor, BATCH, &mut |object| {
             objects += 1;
-            // A sum does not depend on the order in which objects came.
+            // A sum does not depend on the order of the objects.
             checksum = checksum.wrapping_add(fingerprint(&[
                 object.group,
                 object.kind,
@@ -138,33 +139,31 @@ pub(super) async fn js() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
 }
 
-// === impl Question ===
+// === impl ObjectQuery ===
 
-impl Question {
+impl ObjectQuery {
     fn filter(&self) -> Result<Filter, String> {
-        let asked = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         Ok(Filter {
-            group: asked(&self.group).map(|group| if group == "core" { String::new() } else { group }),
-            kind: asked(&self.kind),
-            namespace: asked(&self.namespace),
-            name: asked(&self.name),
-            state: asked(&self.state).map(|state| read_state(&state)).transpose()?,
+            group: given(&self.group).map(|group| if group == "core" { String::new() } else { group }),
+            kind: given(&self.kind),
+            namespace: given(&self.namespace),
+            name: given(&self.name),
+            state: given(&self.state).map(|state| parse_state(&state)).transpose()?,
         })
     }
 
     fn cursor(&self) -> Result<Cursor, String> {
         match self.r#continue.as_str() {
             "" => Ok(Cursor::default()),
-            token => token.parse().map(Cursor).map_err(|_| format!("{token:?} is not a place to continue at")),
+            token => token.parse().map(Cursor).map_err(|_| format!("{token:?} is not a valid continue token")),
         }
     }
 }
 
-fn read_state(text: &str) -> Result<ObjectState, String> {
-    let words = ObjectState::ALL.iter().map(|state| state.as_str());
-    ObjectState::ALL
-        .iter()
-        .copied()
-        .find(|state| state.as_str() == text)
-        .ok_or_else(|| format!("{text:?} is not a state; there are {}", words.collect::<Vec<_>>().join(", ")))
+fn parse_state(text: &str) -> Result<ObjectState, String> {
+    let names = ObjectState::ALL.iter().map(|state| state.as_str());
+    ObjectState::ALL.iter().copied().find(|state| state.as_str() == text).ok_or_else(|| {
+        format!("{text:?} is not a valid state; expected one of {}", names.collect::<Vec<_>>().join(", "))
+    })
 }

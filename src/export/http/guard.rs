@@ -1,8 +1,8 @@
-//! Who may see what.
+//! Access control.
 //!
-//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or somebody with the right
-//! to port-forward into it. A browser on such a host can be made to send requests by any web page, which is why the
-//! `Host` it sends must be loopback too (DNS rebinding).
+//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission to
+//! port-forward to it. Any web page can make a browser on that host send requests here (DNS rebinding), so the `Host`
+//! header must name a loopback address too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::export::exporter::Exporter;
 
-/// The other end of a connection; every request carries it.
+/// The client address of a connection; an extension of every request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
-/// Lets requests through that come from this host and ask for it.
+/// Refuses requests unless client and `Host` header are both loopback.
 pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
     if exporter.options.expose_ui {
         return next.run(request).await;
@@ -26,21 +26,19 @@ pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: R
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
     if !peer.is_some_and(is_loopback) {
         return refuse(
-            "This names objects of tenants, so it answers its own host only. To look at it:\n\n  \
+            "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
              kubectl port-forward -n <namespace> pod/<pod> 9917\n\n\
-             and open http://localhost:9917/. `--expose-ui` opens it to everyone who can reach this port.\n",
+             and go to http://localhost:9917/. With `--expose-ui`, all clients that reach this port can open it.\n",
         );
     }
-    if !asks_for_loopback(&request) {
-        return refuse(
-            "This answers under the name localhost only, so that no web page can read it by DNS rebinding.\n",
-        );
+    if !requests_loopback(&request) {
+        return refuse("This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n");
     }
     next.run(request).await
 }
 
-/// A request line may name the host as well as the header; then both must be ours.
-fn asks_for_loopback(request: &Request) -> bool {
+/// Both the request line and the `Host` header can name the host; if both do, both must be loopback.
+fn requests_loopback(request: &Request) -> bool {
     let named = [
         request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default()),
         request.uri().authority().map(|authority| authority.as_str()),
@@ -54,7 +52,7 @@ fn refuse(why: &'static str) -> Response {
 }
 
 fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback() // ::ffff:127.0.0.1 is one, too
+    address.to_canonical().is_loopback() // includes ::ffff:127.0.0.1
 }
 
 /// Whether a `Host` header names this host: `localhost`, `127.0.0.1` or `[::1]`, with any port.
@@ -74,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_host_pass() {
+    fn only_loopback_hosts_pass() {
         for host in ["localhost", "LOCALHOST:9917", "127.0.0.1", "127.0.0.1:80", "127.1.2.3", "[::1]", "[::1]:9917"] {
             assert!(names_loopback(host), "{host}");
         }
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_what_they_map() {
+    fn mapped_ipv4_addresses_count_as_ipv4() {
         for (address, expected) in [
             ("127.0.0.1", true),
             ("::1", true),

@@ -1,4 +1,4 @@
-//! `/metrics`, streamed: memory follows the size of a chunk, and a client that does not read holds up nobody.
+//! `/metrics`, streamed: memory is proportional to a chunk, and a client that stops reading does not block the others.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use tokio::time::timeout;
 use crate::export::exporter::Exporter;
 use crate::export::prometheus::{Render, negotiate};
 
-/// How long a scrape waits for its turn. Prometheus gives up after ten seconds by default.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Time that a scrape waits for its turn. Prometheus times out after ten seconds by default.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long one chunk may wait for a client to read.
-const STALLED: Duration = Duration::from_secs(10);
+/// Time for a client to read one chunk.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A part of the body; `None` says that it is complete. A body that ends without it is reported as broken, so that no
-/// scraper takes the first half of an exposition for the whole.
-type Part = Option<Bytes>;
+/// A part of the body; `None` marks its end. A body without this mark ends with an error, so that scrapers reject a
+/// truncated exposition.
+type BodyPart = Option<Bytes>;
 
 pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: HeaderMap) -> Response {
-    let Ok(Ok(turn)) = timeout(PATIENCE, exporter.renders.clone().acquire_owned()).await else {
-        let busy = "busy with other scrapes\n";
+    let Ok(Ok(turn)) = timeout(QUEUE_TIMEOUT, exporter.renders.clone().acquire_owned()).await else {
+        let busy = "too many concurrent scrapes; retry later\n";
         return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], busy).into_response();
     };
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -49,60 +49,61 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
     response
 }
 
-/// Renders until the end, or until nobody reads any more.
+/// Renders the whole exposition, or stops when the client no longer reads.
 async fn produce(
     exporter: Arc<Exporter>,
     _turn: OwnedSemaphorePermit,
     format: crate::export::prometheus::TextFormat,
     gzip: bool,
-    parts: mpsc::Sender<Part>,
+    parts: mpsc::Sender<BodyPart>,
 ) {
     let began = Instant::now();
     let mut render = exporter.render(format);
-    let mut packing = Packing::new(gzip);
+    let mut encoder = Encoder::new(gzip);
     loop {
-        let (bytes, last) = packing.next(&mut render);
-        if !bytes.is_empty() && !hand_over(&parts, Some(bytes)).await {
+        let (bytes, last) = encoder.next(&mut render);
+        if !bytes.is_empty() && !send(&parts, Some(bytes)).await {
             return;
         }
         if last {
             break;
         }
     }
-    if hand_over(&parts, None).await {
+    if send(&parts, None).await {
         exporter.metrics.render_seconds.observe(began.elapsed().as_secs_f64());
     }
 }
 
-async fn hand_over(parts: &mpsc::Sender<Part>, part: Part) -> bool {
-    matches!(timeout(STALLED, parts.send(part)).await, Ok(Ok(())))
+/// Whether the client took `part` in time.
+async fn send(parts: &mpsc::Sender<BodyPart>, part: BodyPart) -> bool {
+    matches!(timeout(READ_TIMEOUT, parts.send(part)).await, Ok(Ok(())))
 }
 
-fn body(receiver: mpsc::Receiver<Part>) -> Body {
+fn body(receiver: mpsc::Receiver<BodyPart>) -> Body {
     Body::from_stream(stream::unfold(Some(receiver), |receiver| async {
         let mut receiver = receiver?;
         match receiver.recv().await {
             Some(Some(bytes)) => Some((Ok(bytes), Some(receiver))),
             Some(None) => None,
-            None => Some((Err(io::Error::other("the exposition was cut off")), None)),
+            None => Some((Err(io::Error::other("the exposition is truncated")), None)),
         }
     }))
 }
 
-/// Chunks as they go over the wire.
-enum Packing {
+/// The content encoding of a response.
+enum Encoder {
     Plain,
     Gzip(GzEncoder<Vec<u8>>),
     Done,
 }
 
-impl Packing {
+impl Encoder {
     fn new(gzip: bool) -> Self {
-        // Level 1 is eight times as fast as the usual 6 and makes 15 of 24 times of it smaller.
+        // Level 1 is eight times as fast as the default level 6, and compresses by a factor of 15 instead of 24.
         if gzip { Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())) } else { Self::Plain }
     }
 
-    /// The next bytes, perhaps none, and whether they are the last.
+    /// Returns the next bytes, which may be empty, and whether they are the last.
     fn next(&mut self, render: &mut Render) -> (Bytes, bool) {
         let chunk = render.next_chunk();
         match (self, chunk) {
@@ -111,7 +112,7 @@ impl Packing {
                 let _ = gzip.write_all(chunk.as_bytes()); // writing to memory does not fail
                 (std::mem::take(gzip.get_mut()).into(), false)
             }
-            (packing, None) => match std::mem::replace(packing, Self::Done) {
+            (encoder, None) => match std::mem::replace(encoder, Self::Done) {
                 Self::Gzip(gzip) => (gzip.finish().unwrap_or_default().into(), true),
                 Self::Plain | Self::Done => (Bytes::new(), true),
             },

@@ -1,4 +1,4 @@
-//! The server as its clients see it, over real sockets.
+//! Tests of the server as its clients see it; those about connections use real sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 use super::guard::Peer;
-use super::{Limits, bind, router, serve_with};
+use super::{ServerLimits, bind, router, serve_with};
 use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
 
 fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
-    Arc::new(Exporter::of(Arc::new(view), Arc::new(SelfMetrics::new()), options))
+    Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
 }
 
-/// Sends one request from `peer` and reads the answer.
-async fn ask(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (StatusCode, String) {
+/// Sends one request from `peer` and reads the response.
+async fn request_from(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (StatusCode, String) {
     let mut request = Request::get(path).body(Body::empty()).expect("a request");
     if !host.is_empty() {
         request.headers_mut().insert("host", host.parse().expect("a header"));
@@ -37,11 +37,11 @@ async fn ask(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (S
 }
 
 async fn get(exporter: &Arc<Exporter>, path: &str) -> (StatusCode, String) {
-    ask(exporter, "127.0.0.1:5000", "localhost:9917", path).await
+    request_from(exporter, "127.0.0.1:5000", "localhost:9917", path).await
 }
 
 #[tokio::test]
-async fn strangers_see_metrics_and_probes_and_nothing_else() {
+async fn remote_clients_can_reach_only_metrics_and_probes() {
     let exporter = exporter(sample(), ExportOptions::default());
     for (peer, host, path, expected) in [
         ("10.1.2.3:5000", "loopwatch:9917", "/metrics", 200),
@@ -63,24 +63,24 @@ async fn strangers_see_metrics_and_probes_and_nothing_else() {
         ("127.0.0.1:5000", "localhost", "http://evil.example/api/v1/findings", 403),
         ("10.1.2.3:5000", "loopwatch:9917", "/nowhere", 404),
     ] {
-        let (status, body) = ask(&exporter, peer, host, path).await;
+        let (status, body) = request_from(&exporter, peer, host, path).await;
         assert_eq!(status.as_u16(), expected, "{peer} {host:?} {path}: {}", &body[..body.len().min(200)]);
     }
-    let (_, body) = ask(&exporter, "10.1.2.3:5000", "localhost", "/").await;
+    let (_, body) = request_from(&exporter, "10.1.2.3:5000", "localhost", "/").await;
     assert!(body.contains("kubectl port-forward"), "{body}");
     let (_, body) = get(&exporter, "/nowhere").await;
     assert!(body.contains("/api/v1/objects"), "{body}");
 }
 
 #[tokio::test]
-async fn exposed_on_request_everyone_sees_everything() {
+async fn expose_ui_opens_all_paths_to_remote_clients() {
     let exporter = exporter(sample(), ExportOptions { expose_ui: true, ..ExportOptions::default() });
-    let (status, _) = ask(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
+    let (status, _) = request_from(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
     assert_eq!(status, 200);
 }
 
 #[tokio::test]
-async fn objects_are_filtered_and_paged() {
+async fn objects_can_be_filtered_and_paged() {
     let exporter = exporter(sample(), ExportOptions::default());
     let names = |body: &str| -> (Vec<String>, Option<String>) {
         let value: serde_json::Value = serde_json::from_str(body).expect("JSON");
@@ -107,33 +107,33 @@ async fn objects_are_filtered_and_paged() {
 }
 
 #[tokio::test]
-async fn questions_that_cannot_be_read_are_refused_with_a_reason() {
+async fn invalid_queries_are_rejected_with_a_reason() {
     let exporter = exporter(sample(), ExportOptions::default());
-    for (question, reason) in [
+    for (query, reason) in [
         ("state=broken", "progressing"),
-        ("continue=x", "not a place"),
+        ("continue=x", "not a valid continue token"),
         ("limit=many", "invalid digit"),
         ("colour=red", "colour"),
     ] {
-        let (status, body) = get(&exporter, &format!("/api/v1/objects?{question}")).await;
-        assert_eq!(status, 400, "{question}");
+        let (status, body) = get(&exporter, &format!("/api/v1/objects?{query}")).await;
+        assert_eq!(status, 400, "{query}");
         let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert!(value["error"].as_str().is_some_and(|error| error.contains(reason)), "{body}");
     }
 }
 
 #[tokio::test]
-async fn ready_when_everything_is_listed_or_given_up() {
+async fn readyz_waits_for_watches_that_can_sync() {
     let mut view = sample();
     view.snapshot.kinds[2].watches[0].synced = true;
     assert_eq!(get(&exporter(view, ExportOptions::default()), "/readyz").await.0, 200);
     let (status, body) = get(&exporter(sample(), ExportOptions::default()), "/readyz").await;
-    assert_eq!((status.as_u16(), body.as_str()), (503, "not yet: pods\n"));
+    assert_eq!((status.as_u16(), body.as_str()), (503, "waiting for: pods\n"));
     assert_eq!(get(&exporter(empty(), ExportOptions::default()), "/readyz").await.0, 503);
 }
 
 #[tokio::test]
-async fn requests_are_counted_under_known_paths_only() {
+async fn requests_are_counted_by_documented_path() {
     let exporter = exporter(sample(), ExportOptions::default());
     for index in 0..1000 {
         get(&exporter, &format!("/hostile-{index}")).await;
@@ -141,12 +141,12 @@ async fn requests_are_counted_under_known_paths_only() {
     get(&exporter, "/livez").await;
     let (_, body) = get(&exporter, "/metrics").await;
     let counts: Vec<_> = body.lines().filter(|line| line.starts_with("loopwatch_http_requests_total{")).collect();
-    assert!(counts.len() <= 3, "{counts:?}"); // and perhaps this scrape itself
+    assert!(counts.len() <= 3, "{counts:?}"); // may include this scrape
     assert!(body.contains("loopwatch_http_requests_total{path=\"other\",code=\"404\"} 1000\n"), "{counts:?}");
 }
 
-/// A server on a free port; it ends when the sender is dropped.
-async fn server(view: Sample, limits: Limits) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+/// Starts a server on a free port; it stops when the sender is dropped.
+async fn server(view: Sample, limits: ServerLimits) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let listener = bind("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
@@ -157,30 +157,32 @@ async fn server(view: Sample, limits: Limits) -> (SocketAddr, oneshot::Sender<()
     (address, stop, task)
 }
 
+/// Sends a raw request and reads until the server closes the connection.
 async fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("a request");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.expect("an answer");
-    answer
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.expect("a response");
+    response
 }
 
 #[tokio::test]
 async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
-    let (address, stop, task) = server(sample(), Limits::default()).await;
+    let (address, stop, task) = server(sample(), ServerLimits::default()).await;
     let head = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
     let plain = String::from_utf8(exchange(address, &format!("{head}\r\n")).await).expect("text");
     assert!(plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{plain}");
 
-    let open = exchange(address, &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")).await;
-    let open = String::from_utf8(open).expect("text");
-    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
-    assert!(open.contains("# EOF\n"));
+    let openmetrics =
+        exchange(address, &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")).await;
+    let openmetrics = String::from_utf8(openmetrics).expect("text");
+    assert!(openmetrics.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
+    assert!(openmetrics.contains("# EOF\n"));
 
-    let packed = exchange(address, &format!("{}Accept-Encoding: gzip\r\n\r\n", head.replace("1.1", "1.0"))).await;
-    let at = packed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+    let compressed = exchange(address, &format!("{}Accept-Encoding: gzip\r\n\r\n", head.replace("1.1", "1.0"))).await;
+    let at = compressed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[at..]), &mut text).expect("gzip");
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&compressed[at..]), &mut text).expect("gzip");
     assert!(text.starts_with("# HELP loopwatch_objects ") && text.ends_with('\n'), "{}", text.len());
 
     drop(stop);
@@ -188,8 +190,8 @@ async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
 }
 
 #[tokio::test]
-async fn who_sends_its_request_too_slowly_is_cut_off() {
-    let limits = Limits { header: Duration::from_millis(200), connections: 2, ..Limits::default() };
+async fn slow_requests_time_out_and_free_their_connections() {
+    let limits = ServerLimits { request_head: Duration::from_millis(200), connections: 2, ..ServerLimits::default() };
     let (address, _stop, _task) = server(sample(), limits).await;
     let began = Instant::now();
     let mut slow = Vec::new();
@@ -198,7 +200,7 @@ async fn who_sends_its_request_too_slowly_is_cut_off() {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
         slow.push(stream);
     }
-    // Both places are taken; the next client waits for its turn and gets it.
+    // Both connections are taken; the next client waits until one is free.
     let answer = exchange(address, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     for mut stream in slow {
@@ -210,10 +212,10 @@ async fn who_sends_its_request_too_slowly_is_cut_off() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_holds_up_nobody() {
+async fn clients_that_stop_reading_do_not_block_scrapes() {
     let mut view = sample();
     let row = view.snapshot.unhealthy[0].clone();
-    // Several megabytes, so that it does not fit into the buffers of two sockets.
+    // Several megabytes, more than the buffers of two sockets hold.
     view.snapshot.unhealthy = (0..60_000)
         .map(|index| loopwatch_model::snapshot::ObjectRow { name: format!("{index:0>100}"), ..row.clone() })
         .collect();
@@ -221,20 +223,24 @@ async fn who_does_not_read_holds_up_nobody() {
     let address = listener.local_addr().expect("an address");
     let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
-    let limits = Limits { age: Duration::from_millis(300), grace: Duration::from_millis(300), ..Limits::default() };
+    let limits = ServerLimits {
+        lifetime: Duration::from_millis(300),
+        grace: Duration::from_millis(300),
+        ..ServerLimits::default()
+    };
     let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {
         let _ = stopped.await;
     }));
-    let mut idle = Vec::new();
+    let mut stalled = Vec::new();
     for _ in 0..crate::export::exporter::CONCURRENT_RENDERS {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
-        idle.push(stream);
+        stalled.push(stream);
     }
-    tokio::time::sleep(Duration::from_millis(1000)).await; // both were cut off, and their turns given back
+    tokio::time::sleep(Duration::from_millis(1000)).await; // the server has closed both connections and released their permits
     let answer = exchange(address, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").await;
     assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..100]));
     assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{}", answer.len());
-    drop((stop, idle));
+    drop((stop, stalled));
     task.await.expect("the server ends");
 }

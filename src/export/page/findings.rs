@@ -1,38 +1,39 @@
-//! What is wrong: root findings as cards, what they explain inside of them.
+//! Root findings as cards, each with the findings that it explains.
 
 use std::fmt::Write as _;
 
 use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
 use loopwatch_model::snapshot::Snapshot;
 
-use super::{Age, Escaped, Number};
+use super::{Age, Escaped, Grouped};
 use crate::export::summary::{self, Findings, Group};
 
-/// Findings of one code on the page; the rest is a number and a link. Nobody reads more, and a browser has to lay them out.
+/// Findings shown per code. The page links to the API for the rest, because laying out thousands would slow the browser.
 const SHOWN: usize = 100;
 
 pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
     let findings = Findings::of(snapshot);
-    let (notes, urgent): (Vec<_>, Vec<_>) =
+    let (info, urgent): (Vec<_>, Vec<_>) =
         findings.groups().into_iter().partition(|group| group.code.info().severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
     if urgent.is_empty() {
-        let seen = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
-            ("unknown", _) => "Nothing has been seen yet.",
-            (_, true) => "Nothing is wrong.",
-            (_, false) => "Nothing is wrong with what can be seen.",
+        let text = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
+            ("unknown", _) => "No critical findings or warnings, but loopwatch cannot see any objects.",
+            (_, true) => "No critical findings or warnings.",
+            (_, false) => "No critical findings or warnings in the resources that loopwatch can see.",
         };
-        let _ = write!(page, "<p class=\"empty\">{seen}</p>");
+        let _ = write!(page, "<p class=\"empty\">{text}</p>");
     }
     cards(page, snapshot, &urgent, &findings);
-    if !notes.is_empty() {
+    if !info.is_empty() {
         let count = findings.count(Severity::Info);
         let _ = write!(
             page,
-            "<details class=\"notes\" data-key=\"notes\"><summary>{} to know, nothing to do at once</summary>",
-            if count == 1 { "1 note".to_owned() } else { format!("{count} notes") }
+            "<details class=\"info-findings\" data-key=\"info\"><summary>{} info finding{}, not urgent</summary>",
+            Grouped(count as u64),
+            if count == 1 { "" } else { "s" }
         );
-        cards(page, snapshot, &notes, &findings);
+        cards(page, snapshot, &info, &findings);
         page.push_str("</details>");
     }
     page.push_str("</section>");
@@ -46,7 +47,7 @@ fn cards(page: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], findings:
     page.push_str("</div>");
 }
 
-/// One card per code: a hundred objects with the same trouble need the same advice, once.
+/// One card per code, so that a hundred objects with the same finding show its advice once.
 fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Findings<'_>) {
     let info = group.code.info();
     let (name, severity) = (info.name, info.severity.as_str());
@@ -57,17 +58,18 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
         if group.findings.len() == 1 {
             String::new()
         } else {
-            format!("{} times", Number(group.findings.len() as u64))
+            format!("{} findings", Grouped(group.findings.len() as u64))
         },
         Escaped(info.meaning)
     );
     for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
-        // The worst one is open; the others are a line each.
-        one(page, snapshot, finding, findings, index == 0);
+        // The first finding is expanded; the others take one line each.
+        details(page, snapshot, finding, findings, index == 0);
     }
     if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let more = Number(more as u64);
-        let _ = write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all of them</a></p>");
+        let more = Grouped(more as u64);
+        let _ =
+            write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>");
     }
     let _ = write!(
         page,
@@ -77,7 +79,7 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
     );
 }
 
-fn one(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>, open: bool) {
+fn details(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>, open: bool) {
     let suspected = if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
     let _ = write!(
         page,
@@ -90,7 +92,7 @@ fn one(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Fin
     );
     evidence(page, finding);
     command(page, &finding.command());
-    nested(page, snapshot, findings.explained_by(finding), finding);
+    explained(page, snapshot, findings.explained_by(finding), finding);
     page.push_str("</details>");
 }
 
@@ -113,16 +115,17 @@ fn command(page: &mut String, command: &str) {
     );
 }
 
-/// What has this finding as its cause: it needs no action of its own.
-fn nested(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], root: &Finding) {
+/// Findings that `root` explains; they need no action of their own.
+fn explained(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], root: &Finding) {
     if explained.is_empty() {
         return;
     }
     let _ = write!(
         page,
-        "<details data-key=\"e-{}\"><summary>explains {} more</summary><ul>",
+        "<details data-key=\"e-{}\"><summary>explains {} other finding{}</summary><ul>",
         root.id,
-        Number(explained.len() as u64)
+        Grouped(explained.len() as u64),
+        if explained.len() == 1 { "" } else { "s" }
     );
     for finding in explained.iter().take(SHOWN) {
         let _ = write!(
@@ -138,7 +141,7 @@ fn nested(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], root: 
     page.push_str("</ul></details>");
 }
 
-/// The subject, so that kind, namespace and name can be told apart.
+/// The subject, with kind, namespace and name styled apart.
 fn subject(subject: &Subject) -> String {
     match subject {
         Subject::Object { kind, namespace, name, .. } if namespace.is_empty() => {
@@ -150,7 +153,7 @@ fn subject(subject: &Subject) -> String {
             Escaped(namespace),
             Escaped(name)
         ),
-        Subject::Kind { kind, .. } => format!("<span class=\"kind\">{}</span> all of them", Escaped(kind)),
+        Subject::Kind { kind, .. } => format!("<span class=\"kind\">{}</span> all objects", Escaped(kind)),
         other => format!("<bdi>{}</bdi>", Escaped(&other.to_string())),
     }
 }

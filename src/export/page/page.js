@@ -1,21 +1,21 @@
-// Keeps the page fresh: fetches it again and carries over what changed, so that the focus, the selection, open details
-// and the scroll position stay. The server writes all markup, in one place and escaped; nothing here makes any.
+// Keeps the page current: fetches it every few seconds and applies the differences, so that the focus, the selection,
+// open details and the scroll position stay. This script creates no markup of its own; the server escapes all of it.
 "use strict";
 (() => {
-  const EVERY = 5000;
+  const INTERVAL_MS = 5000;
   const live = document.getElementById("live");
   const pause = document.getElementById("pause");
   const filter = document.getElementById("filter");
   const main = document.getElementById("main");
-  let paused = false, heard = Date.now();
+  let paused = false, lastUpdate = Date.now();
 
   document.documentElement.classList.add("js");
 
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
-  const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+  const sameElement = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 
-  // Makes `old` say what `fresh` says, and keeps the nodes that stay.
-  function carryOver(old, fresh) {
+  // Makes `old` equal to `fresh`, but keeps the nodes that both have.
+  function patch(old, fresh) {
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
       return;
@@ -28,56 +28,63 @@
     }
     const keyed = new Map();
     for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
-    let at = old.firstChild;
+    let next = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const key = keyOf(child);
-      const known = key ? keyed.get(key) : at && !keyOf(at) && alike(at, child) ? at : null;
-      if (known && alike(known, child)) {
-        if (known === at) at = at.nextSibling;
-        else old.insertBefore(known, at);
-        carryOver(known, child);
+      const known = key ? keyed.get(key) : next && !keyOf(next) && sameElement(next, child) ? next : null;
+      if (known && sameElement(known, child)) {
+        if (known === next) next = next.nextSibling;
+        else old.insertBefore(known, next);
+        patch(known, child);
       } else {
-        old.insertBefore(document.adoptNode(child), at);
+        old.insertBefore(document.adoptNode(child), next);
       }
     }
-    while (at) {
-      const gone = at;
-      at = at.nextSibling;
+    while (next) {
+      const gone = next;
+      next = next.nextSibling;
       gone.remove();
     }
   }
 
-  function narrow() {
+  // A finding inside of a card also matches the words of that card, such as the code of the finding.
+  function searchText(element) {
+    const card = element.parentElement.closest("[data-find]");
+    const shared = card ? [...card.children].filter((child) => !child.hasAttribute("data-find")) : [];
+    return [...shared, element].map((node) => node.textContent).join(" ").toLowerCase();
+  }
+
+  function applyFilter() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const element of main.querySelectorAll("[data-find]")) {
-      const text = element.textContent.toLowerCase();
+      const text = words.length > 0 ? searchText(element) : "";
       element.classList.toggle("out", !words.every((word) => text.includes(word)));
     }
   }
 
-  function say() {
-    const lost = Date.now() - heard > 3 * EVERY && !paused;
+  function showConnection() {
+    const lost = Date.now() - lastUpdate > 3 * INTERVAL_MS && !paused;
     live.classList.toggle("lost", lost);
-    const text = paused ? "paused" : lost ? `no answer for ${Math.round((Date.now() - heard) / 1000)} s` : "live";
+    const text = paused ? "paused" : lost ? `no response for ${Math.round((Date.now() - lastUpdate) / 1000)} s` : "live";
     if (live.textContent !== text) live.textContent = text;
   }
 
   async function refresh() {
     if (paused || document.hidden) return;
     try {
-      const response = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(EVERY) });
+      const response = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(INTERVAL_MS) });
       if (!response.ok) return;
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       const body = fresh.getElementById("main");
       if (paused || !body) return;
-      carryOver(main, body);
+      patch(main, body);
       document.title = fresh.title;
-      heard = Date.now();
-      narrow();
+      lastUpdate = Date.now();
+      applyFilter();
     } catch {
-      // Said by `say` when it lasts.
+      // `showConnection` reports an outage once it lasts.
     } finally {
-      say();
+      showConnection();
     }
   }
 
@@ -87,7 +94,7 @@
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code); // without the right to the clipboard
+      getSelection().selectAllChildren(code); // the browser denied access to the clipboard
       button.textContent = "Selected";
     }
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
@@ -103,17 +110,18 @@
       filter.focus();
     } else if (event.key === "Escape" && event.target === filter) {
       filter.value = "";
-      narrow();
+      applyFilter();
     }
   });
-  filter.addEventListener("input", narrow);
+  filter.addEventListener("input", applyFilter);
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
+    lastUpdate = Date.now(); // time spent paused is not an outage
     if (!paused) refresh();
-    say();
+    showConnection();
   });
   document.addEventListener("visibilitychange", refresh);
-  setInterval(refresh, EVERY);
-  say();
+  setInterval(refresh, INTERVAL_MS);
+  showConnection();
 })();

@@ -1,28 +1,46 @@
-//! Kinds and their states, objects that need attention, sources, and what cannot be seen.
+//! Kinds and the states of their objects, unhealthy objects, blind spots, and sources.
 
 use std::fmt::Write as _;
 
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
-use super::{Age, Escaped, Number};
+use super::{Age, Escaped, Grouped};
 use crate::export::summary;
 
-/// Objects on the page; the rest is a number and a link.
+/// Objects shown (and blind spots). The page links to the API for more objects.
 const SHOWN: usize = 100;
 
 pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
     if snapshot.kinds.is_empty() {
         return;
     }
-    page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2><div class=\"kinds\">");
-    // What the operator promises comes first; kinds without objects have little to say.
     let mut kinds: Vec<_> = snapshot.kinds.iter().collect();
-    kinds.sort_by_key(|kind| (kind.states().iter().all(|count| *count == 0), kind.role == Role::Child));
+    kinds.sort_by_key(|kind| kind.role == Role::Child); // stable: primary kinds come first
+    let (used, unused): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| kind.states().iter().any(|n| *n > 0));
+    page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2>");
+    kind_cards(page, snapshot, &used);
+    if !unused.is_empty() {
+        // Folded, because an operator with many kinds would otherwise fill screens with cards that show no objects.
+        let _ = write!(
+            page,
+            "<details data-key=\"unused-kinds\"{}><summary>{} kind{} without objects</summary>",
+            if used.is_empty() { " open" } else { "" },
+            Grouped(unused.len() as u64),
+            if unused.len() == 1 { "" } else { "s" }
+        );
+        kind_cards(page, snapshot, &unused);
+        page.push_str("</details>");
+    }
+    page.push_str("</section>");
+}
+
+fn kind_cards(page: &mut String, snapshot: &Snapshot, kinds: &[&KindSummary]) {
+    page.push_str("<div class=\"kinds\">");
     for kind in kinds {
         kind_card(page, snapshot, kind);
     }
-    page.push_str("</div></section>");
+    page.push_str("</div>");
 }
 
 fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
@@ -33,7 +51,7 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         page,
         "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\
          <p class=\"total\">{}</p>",
-        Number(total),
+        Grouped(total),
         group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
         name = Escaped(&kind.kind),
     );
@@ -41,17 +59,17 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
         let state = state.as_str();
-        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Number(count));
+        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Grouped(count));
     }
     page.push_str("</ul>");
     if kind.role == Role::Primary {
-        promise(page, snapshot, kind);
+        convergence(page, snapshot, kind);
     }
     page.push_str("</article>");
 }
 
-/// The deadline, and how the kind keeps it.
-fn promise(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
+/// The deadline of a kind, and how long its objects take to converge.
+fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     let _ = write!(
         page,
         "<dl><div><dt>deadline</dt><dd>{} <small>{}</small></dd></div>",
@@ -60,25 +78,27 @@ fn promise(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     );
     let latency = |q| summary::quantile(&kind.convergence, q).map_or("over a day".to_owned(), |span| span.to_string());
     let _ = match kind.convergence.count() {
-        0 => write!(page, "<div><dt>converges in</dt><dd>not seen yet</dd></div>"),
+        0 => write!(page, "<div><dt>median convergence</dt><dd>no data yet</dd></div>"),
         count => write!(
             page,
-            "<div><dt>converges in</dt><dd>{} <small>half of {}</small></dd></div><div><dt>90&thinsp;% in</dt><dd>{}</dd></div>",
+            "<div><dt>median convergence</dt><dd>{} <small>over {} change{}</small></dd></div>\
+             <div><dt>p90 convergence</dt><dd>{}</dd></div>",
             latency(0.5),
-            Number(count),
+            Grouped(count),
+            if count == 1 { "" } else { "s" },
             latency(0.9)
         ),
     };
     if let Some(oldest) = kind.oldest_unconverged {
-        let _ = write!(page, "<div><dt>longest wait</dt><dd>{}</dd></div>", Age(snapshot, oldest));
+        let _ = write!(page, "<div><dt>oldest unconverged</dt><dd>{}</dd></div>", Age(snapshot, oldest));
     }
     page.push_str("</dl>");
 }
 
-/// A stacked bar, drawn in thousandths. The smallest part stays visible: one broken object among ten thousand is what
-/// people look for.
+/// A stacked bar of states, in thousandths of its width. Each part has a minimum width, so that one failed object among
+/// ten thousand stays visible.
 fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
-    const VISIBLE: u64 = 12;
+    const MIN_WIDTH: u64 = 12;
     let total: u64 = states.iter().sum();
     let parts = states.iter().filter(|count| **count > 0).count() as u64;
     let label: Vec<_> = ObjectState::ALL
@@ -92,40 +112,40 @@ fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
         "<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
         if label.is_empty() { "no objects".to_owned() } else { label.join(", ") }
     );
-    let shared = 1000_u64.saturating_sub(parts * VISIBLE);
+    let shared = 1000_u64.saturating_sub(parts * MIN_WIDTH);
     let mut x = 0;
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| **count > 0) {
-        let width = VISIBLE + u64::try_from(u128::from(shared) * u128::from(*count) / u128::from(total)).unwrap_or(0);
+        let width = MIN_WIDTH + u64::try_from(u128::from(shared) * u128::from(*count) / u128::from(total)).unwrap_or(0);
         let _ = write!(page, "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"/>", state.as_str());
         x += width;
     }
     page.push_str("</svg>");
 }
 
-pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
+pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     if snapshot.unhealthy.is_empty() {
         return;
     }
     page.push_str(
-        "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Objects to look at</h2><div class=\"scroll\" tabindex=\"0\" \
+        "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Unhealthy objects</h2><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-labelledby=\"objects\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
-         <th scope=\"col\">For</th><th scope=\"col\">Says</th></tr></thead><tbody>",
+         <th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr></thead><tbody>",
     );
     for row in snapshot.unhealthy.iter().take(SHOWN) {
         let slash = if row.namespace.is_empty() { "" } else { "/" };
-        let signal = if row.signal.is_empty() { row.reason } else { &row.signal };
+        let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let state = row.state.as_str();
         let _ = write!(
             page,
             "<tr data-key=\"o-{uid}\" data-find><td><span class=\"kind\">{kind}</span> <bdi><span class=\"ns\">{namespace}{slash}\
              </span>{name}</bdi></td><td><span class=\"state {state}\">{state}</span></td><td class=\"num\">{age}</td>\
-             <td>{signal}</td></tr>",
+             <td>{reason}</td></tr>",
             uid = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
             kind = Escaped(&row.kind),
             namespace = Escaped(&row.namespace),
             name = Escaped(&row.name),
             age = Age(snapshot, row.since),
-            signal = Escaped(signal),
+            reason = Escaped(reason),
         );
     }
     page.push_str("</tbody></table></div>");
@@ -135,7 +155,7 @@ pub(super) fn objects(page: &mut String, snapshot: &Snapshot) {
             page,
             "<p class=\"more\">and {} more: <a href=\"api/v1/objects?state=overdue\">overdue</a>, \
              <a href=\"api/v1/objects?state=failed\">failed</a></p>",
-            Number(more)
+            Grouped(more)
         );
     }
     page.push_str("</section>");
@@ -147,8 +167,8 @@ pub(super) fn blind_spots(page: &mut String, snapshot: &Snapshot) {
         return;
     }
     page.push_str(
-        "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">Silence about these means \
-         nothing.</p><ul class=\"spots\">",
+        "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot see \
+         these resources, so it cannot report problems with them.</p><ul class=\"spots\">",
     );
     for spot in spots.iter().take(SHOWN) {
         let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));
@@ -162,18 +182,18 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
     }
     page.push_str(
         "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"sources\"><table><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">Works</th>\
-         <th scope=\"col\">For</th><th scope=\"col\">Last heard</th><th scope=\"col\">Failures so far</th></tr></thead><tbody>",
+         role=\"region\" aria-labelledby=\"sources\"><table><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">State</th>\
+         <th scope=\"col\">For</th><th scope=\"col\">Last success</th><th scope=\"col\">Failures</th></tr></thead><tbody>",
     );
     for source in &snapshot.sources {
-        let (class, word) = if source.up { ("up", "yes") } else { ("down", "no") };
-        let heard = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot, at)));
+        let (class, state) = if source.up { ("up", "up") } else { ("down", "failing") };
+        let last_success = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot, at)));
         let failures: Vec<_> =
-            source.failures.iter().map(|(cause, count)| format!("{count} {}", cause.replace('_', " "))).collect();
+            source.failures.iter().map(|(cause, count)| format!("{}: {count}", cause.replace('_', " "))).collect();
         let _ = write!(
             page,
-            "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{word}</span></td>\
-             <td class=\"num\">{}</td><td class=\"num\">{heard}</td><td>{}</td></tr>",
+            "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{state}</span></td>\
+             <td class=\"num\">{}</td><td class=\"num\">{last_success}</td><td>{}</td></tr>",
             Age(snapshot, source.since),
             Escaped(&failures.join(", ")),
             name = Escaped(&source.source),

@@ -2,7 +2,7 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
 #[test]
-fn the_page_says_everything_without_a_script() {
+fn the_page_is_complete_without_javascript() {
     let page = render(&sample().snapshot);
     for expected in [
         "<title>failing · loopwatch</title>",
@@ -10,9 +10,9 @@ fn the_page_says_everything_without_a_script() {
         "orders-legacy",
         "volume-cleanup",
         "kubectl get database.db.example.io orders-legacy -n team-a",
-        "explains 1 more",
+        "explains 1 other finding<",
         "deadline",
-        "longest wait",
+        "oldest unconverged",
         "the account may not list them",
         "forbidden",
         "loopwatch 0.1.0",
@@ -23,15 +23,15 @@ fn the_page_says_everything_without_a_script() {
 }
 
 #[test]
-fn an_empty_and_a_healthy_model_say_so() {
-    assert!(render(&empty().snapshot).contains("Nothing has been seen yet."));
+fn empty_and_healthy_snapshots_have_their_own_texts() {
+    assert!(render(&empty().snapshot).contains("No watch is up and synced."));
     let page = render(&healthy().snapshot);
     assert!(page.contains("<h1><span class=\"dot\" aria-hidden=\"true\"></span>Healthy</h1>"));
-    assert!(page.contains("Nothing is wrong.") && !page.contains("Not visible"));
+    assert!(page.contains("No critical findings or warnings.") && !page.contains("Not visible"));
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_are_escaped() {
     const EVIL: &str = "</article><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{main}}\u{202e}\u{7}";
     let mut view = sample();
     for row in &mut view.snapshot.unhealthy {
@@ -53,11 +53,11 @@ fn hostile_names_stay_text() {
         !page.contains("<script>") && !page.contains("<img") && !page.contains("\u{202e}") && !page.contains('\u{7}')
     );
     let inline = ["onclick", "onerror=alert(1)>", "style=\"", "javascript:"];
-    assert!(inline.iter().all(|word| !page.contains(word)), "something inline");
+    assert!(inline.iter().all(|word| !page.contains(word)), "inline script or style");
 }
 
 #[test]
-fn the_smallest_part_of_a_bar_can_be_seen() {
+fn the_smallest_part_of_a_bar_stays_visible() {
     let mut view = sample();
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
     numbers.states = [u64::from(u32::MAX), 0, 1, 0, 0, 0, 0, 0];
@@ -66,8 +66,8 @@ fn the_smallest_part_of_a_bar_can_be_seen() {
 }
 
 #[test]
-fn numbers_have_their_thousands_apart() {
+fn numbers_have_thousands_separators() {
     for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-        assert_eq!(Number(number).to_string(), text);
+        assert_eq!(Grouped(number).to_string(), text);
     }
 }
