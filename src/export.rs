@@ -18,6 +18,7 @@ pub mod json; // what is promised to scripts
 pub mod page; // what people look at
 pub mod report; // what `check` and `replay` say
 pub mod docs; // what is documented from the table of findings
+pub mod rules; // the alert rules, from the table of findings
 mod exporter; // what they share
 pub mod http; // the server
 
