@@ -86,7 +86,7 @@ fn the_demo_needs_nothing() {
 
 #[test]
 fn what_is_bundled_can_be_printed() {
-    assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinalizerStuck"));
+    assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
     assert_eq!(dashboards[0]["uid"], "loopwatch-overview");
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));

@@ -116,11 +116,11 @@ findings! {
         near_miss: "A failed object, whose operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         explained_by: [Subject(NeverRecovered), Subject(PhaseCycling)],
-        advice: "The signal names the part of the status that has not converged. Check the objects that this object owns, and search the operator's log for its name.",
+        advice: "The evidence names the signal that has not converged. Check the objects that this object owns, and search the operator's log for its name.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     Failing "convergence" Critical Page {
-        meaning: "Many objects of a kind that had converged fail at once, without a spec change.",
+        meaning: "Many converged objects of one kind fail at once, without a spec change.",
         near_miss: "Users who submit invalid specs: each of these objects fails after its own spec change.",
         evidence: ["failed", "objects", "reason", "examples"],
         explained_by: [],
@@ -128,7 +128,7 @@ findings! {
         command: "kubectl get {resource} -A",
     }
     Regressed "convergence" Warning Ticket {
-        meaning: "The object had converged and has become unconverged without a spec change.",
+        meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as a Pod restart.",
         evidence: ["signal", "message", "lost_for", "threshold"],
         explained_by: [Kind(Failing), Subject(PhaseCycling), Subject(ConditionFlapping)],
