@@ -18,6 +18,7 @@ pub mod json; // the stable JSON shapes
 pub mod page; // the web page
 pub mod report; // the output of `check` and `replay`
 pub mod docs; // documentation generated from the table of findings
+pub mod rules; // alert rules generated from the table of findings
 mod exporter; // state shared by all HTTP handlers
 pub mod http; // the server
 

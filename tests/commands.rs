@@ -90,7 +90,7 @@ fn demo_runs_without_a_cluster() {
 
 #[test]
 fn bundled_rules_dashboards_and_completions_can_be_printed() {
-    assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinalizerStuck"));
+    assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
     assert_eq!(dashboards[0]["uid"], "loopwatch-overview");
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));

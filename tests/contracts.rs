@@ -7,8 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use loopwatch::export::catalog::CATALOG;
-use loopwatch_model::finding::{FINDINGS, Severity};
+use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity};
 use serde_json::Value;
+
+/// The recorded objective, which has no labels.
+const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -73,19 +76,90 @@ fn rules_use_only_metrics_in_the_catalog() {
     }
 }
 
+/// The generated alerts, with the findings that each covers.
+fn covered() -> Vec<(String, Vec<String>)> {
+    let rules = rules().into_iter().filter_map(|rule| {
+        let (_, after) = rule["expr"].as_str()?.split_once("loopwatch_findings{finding=")?;
+        let names = after.trim_start_matches('~').strip_prefix('"')?.split('"').next()?;
+        Some((rule["alert"].as_str()?.to_owned(), names.split('|').map(str::to_owned).collect()))
+    });
+    rules.collect()
+}
+
 #[test]
-fn urgent_findings_have_alerts_and_alerts_have_annotations_and_runbooks() {
-    let alerts: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"].is_string()).collect();
-    let names: BTreeSet<&str> = alerts.iter().filter_map(|alert| alert["alert"].as_str()).collect();
+fn every_finding_alerts_as_its_row_says() {
+    let covered = covered();
     for finding in FINDINGS {
-        let alert = format!("Loopwatch{}", finding.name);
-        let urgent = finding.severity <= Severity::Warning;
-        assert!(!urgent || names.contains(alert.as_str()), "{} has no alert", finding.name);
+        let rules: Vec<&str> = covered
+            .iter()
+            .filter(|(_, names)| names.iter().any(|n| n == finding.name))
+            .map(|(r, _)| r.as_str())
+            .collect();
+        let own = format!("Loopwatch{}", finding.name);
+        let expected: &[&str] = match finding.alert {
+            Alert::Page => &[own.as_str()],
+            Alert::Ticket => &["LoopwatchFinding"],
+            Alert::None => &[],
+        };
+        assert_eq!(rules, expected, "{}", finding.name);
+        if finding.severity == Severity::Critical {
+            assert_eq!(finding.alert, Alert::Page, "{} is critical, so it must page", finding.name);
+        }
+        if finding.severity == Severity::Info {
+            assert_ne!(finding.alert, Alert::Page, "{} is info, so it must not page", finding.name);
+        } else {
+            assert_ne!(finding.alert, Alert::None, "{} is urgent, so it must alert", finding.name);
+        }
     }
+    let known = |name: &String| FINDINGS.iter().any(|finding| finding.name == name);
+    assert!(covered.iter().flat_map(|(_, names)| names).all(known), "an alert on a finding that does not exist");
+    let pages = FINDINGS.iter().filter(|finding| finding.alert == Alert::Page).count();
+    assert!(pages <= 8, "{pages} findings page: people cannot keep so many apart; make one a ticket");
+}
+
+#[test]
+fn no_finding_explains_itself() {
+    for finding in FINDINGS {
+        let mut deeper: BTreeSet<FindingCode> = BTreeSet::new();
+        let mut next = vec![finding];
+        while let Some(info) = next.pop() {
+            for Explainer::Subject(code) | Explainer::Kind(code) in info.explained_by {
+                assert_ne!(*code, finding.code, "{} explains itself by way of {}", finding.name, info.name);
+                if deeper.insert(*code) {
+                    next.push(code.info());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_objective_stands_in_one_place() {
+    let files = ["alerts/slo.rules.yaml", "dashboards/loopwatch-overview.json", "docs/runbooks/ErrorBudgetBurn.md"];
+    let all = files.map(read).concat();
+    assert_eq!(all.matches("vector(0.99)").count(), 1, "the recording rule");
+    let rest = all.replace("vector(0.99)", "").replace("histogram_quantile(0.99", "");
+    for copy in ["0.99", "99 %", "99%", "0.01", "1 in 100", "0.856"] {
+        assert!(!rest.contains(copy), "a copy of the objective: {copy}");
+    }
+    let burns: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"] == "LoopwatchErrorBudgetBurn").collect();
+    assert_eq!(burns.len(), 2);
+    for burn in burns {
+        let expr = burn["expr"].as_str().expect("an expression");
+        assert_eq!(expr.matches(OBJECTIVE).count(), expr.matches("ratio_increase").count(), "{expr}");
+    }
+}
+
+#[test]
+fn every_alert_has_what_people_need() {
+    let alerts: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"].is_string()).collect();
+    let covered = covered();
     for alert in &alerts {
         let name = alert["alert"].as_str().expect("a name");
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
-        assert!(["critical", "warning", "info"].contains(&severity), "{name}: severity {severity:?}");
+        let of_findings = covered.iter().find(|(rule, _)| rule == name).map(|(_, names)| names);
+        let taken_over = of_findings.is_some() && severity == "{{ $labels.severity }}";
+        assert!(taken_over || ["critical", "warning", "info"].contains(&severity), "{name}: severity {severity:?}");
         for annotation in ["summary", "description", "runbook_url"] {
             assert!(
                 alert["annotations"][annotation].as_str().is_some_and(|text| !text.is_empty()),
@@ -93,9 +167,11 @@ fn urgent_findings_have_alerts_and_alerts_have_annotations_and_runbooks() {
             );
         }
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        let runbook =
-            url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook in this repository");
-        assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
+        let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook of ours");
+        for finding in of_findings.map_or(&[String::new()][..], Vec::as_slice) {
+            let runbook = runbook.replace("{{ $labels.finding }}", finding);
+            assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
+        }
         let expr = alert["expr"].as_str().expect("an expression");
         assert!(!expr.contains("topk"), "{name}: topk is fragile in alerts");
         assert!(!alert["labels"].to_string().contains("$value"), "{name}: each value in a label creates a new alert");
@@ -145,7 +221,8 @@ fn dashboards_use_only_metrics_in_the_catalog_and_describe_each_panel() {
             for target in targets {
                 let expr = target["expr"].as_str().unwrap_or_default();
                 assert!(metrics_in(expr).iter().all(|metric| known.contains(metric)), "{file}: {title}: {expr}");
-                assert!(expr.contains("job"), "{file}: {title} does not select a job: {expr}");
+                let same_for_all = metrics_in(expr).iter().all(|metric| metric == OBJECTIVE);
+                assert!(same_for_all || expr.contains("job"), "{file}: {title} asks for all jobs: {expr}");
             }
         }
     }

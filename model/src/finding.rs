@@ -1,6 +1,7 @@
-//! A finding is what every detector ends in, and [`FINDINGS`] is the one table of them.
+//! A finding is the conclusion of a detector, and [`FINDINGS`] is the one table of them.
 //!
-//! Metrics, alerts, the page, `check`, runbooks and `docs/findings.md` read this table; none of them decides anything.
+//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` come from this table; none of them decides
+//! anything.
 
 mod table;
 
@@ -9,48 +10,48 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::table::{FINDINGS, FindingCode};
+pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
 use crate::time::{Span, Timestamp};
 
-/// Something that is wrong, on whom, since when, and how we know.
+/// A problem: its subject, its beginning and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// A hash of code and subject: the same trouble has the same id after a restart and on every replica.
+    /// A hash of code and subject: the same problem has the same id after a restart and on every replica.
     pub id: FindingId,
-    /// What is wrong.
+    /// The kind of problem.
     pub code: FindingCode,
-    /// On whom.
+    /// The object, kind or part of loopwatch that has the problem.
     pub subject: Subject,
-    /// Since when it holds, by the best evidence there is (not since when it was noticed).
+    /// When the problem began, by the best evidence (not when loopwatch noticed it).
     pub since: Timestamp,
-    /// When it was first concluded.
+    /// When the detector first concluded it.
     pub found: Timestamp,
-    /// How sure it is.
+    /// How certain it is.
     pub confidence: Confidence,
     /// Names and numbers that show it.
     pub evidence: Evidence,
-    /// A deeper finding that accounts for this one: only roots alert.
+    /// A deeper finding that accounts for this one: only root findings alert.
     pub explained_by: Option<FindingId>,
 }
 
-/// A finding was opened or closed: for logs, notifications and the story that a replay tells.
+/// A finding opened or closed: for logs, notifications and the timeline of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingEvent {
     /// When.
     pub at: Timestamp,
     /// Opened or closed.
     pub change: Change,
-    /// The finding as it was then.
+    /// The finding at that time.
     pub finding: Finding,
 }
 
 /// What happened to a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It holds from now on.
+    /// The problem holds from now on.
     Opened,
-    /// It no longer holds.
+    /// The problem no longer holds.
     Closed,
 }
 
@@ -58,29 +59,17 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FindingId(pub u64);
 
-/// How sure a finding is.
+/// How certain a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// It looks so; shown, never alerted on.
+    /// Likely: shown, never alerted on.
     Suspected,
-    /// It is so.
+    /// Certain.
     Confirmed,
 }
 
-/// How urgent a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Wake someone.
-    Critical,
-    /// Look within the hour.
-    Warning,
-    /// Know it.
-    Info,
-}
-
-/// On whom a finding is. The order of the variants is the order of listings.
+/// The subject of a finding. The order of the variants is the order of listings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// One object.
@@ -111,14 +100,14 @@ pub enum Subject {
         /// Its name.
         name: String,
     },
-    /// A right, as `verb resource.group`.
+    /// A permission, as `verb resource.group`.
     Permission {
         /// Empty for the whole cluster.
         namespace: String,
-        /// The right.
+        /// The permission.
         permission: String,
     },
-    /// A bound, as in the `limit` label.
+    /// A limit, as in the `limit` label.
     Limit {
         /// Its name.
         name: String,
@@ -146,29 +135,6 @@ pub enum Value {
     Age(Timestamp),
 }
 
-/// One row of [`FINDINGS`].
-#[derive(Debug)]
-pub struct FindingInfo {
-    /// The code.
-    pub code: FindingCode,
-    /// Its name, as in labels, alerts and runbooks.
-    pub name: &'static str,
-    /// The area it belongs to.
-    pub area: &'static str,
-    /// How urgent it is.
-    pub severity: Severity,
-    /// One sentence: what holds when this is found.
-    pub meaning: &'static str,
-    /// What looks like it and is not.
-    pub near_miss: &'static str,
-    /// The keys of its evidence.
-    pub evidence: &'static [&'static str],
-    /// What to do about it.
-    pub advice: &'static str,
-    /// The next, harmless command; `{namespace}`, `{kind}`, `{name}`, `{group}` stand for the subject's.
-    pub command: &'static str,
-}
-
 // === impl Finding ===
 
 impl Finding {
@@ -178,7 +144,7 @@ impl Finding {
         self.code.info()
     }
 
-    /// One line for people: what is wrong and the evidence, without the subject.
+    /// One line for people: the meaning and the evidence, without the subject.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut line = self.info().meaning.trim_end_matches('.').to_owned();
@@ -227,20 +193,6 @@ impl fmt::Display for FindingId {
     }
 }
 
-// === impl Severity ===
-
-impl Severity {
-    /// As the `severity` label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        }
-    }
-}
-
 // === impl Confidence ===
 
 impl Confidence {
@@ -257,7 +209,7 @@ impl Confidence {
 // === impl Subject ===
 
 impl Subject {
-    /// The namespace the subject lives in, empty when it has none.
+    /// The namespace of the subject, empty when it has none.
     #[must_use]
     pub fn namespace(&self) -> &str {
         match self {
@@ -276,7 +228,7 @@ impl Subject {
         }
     }
 
-    /// The kind of thing the subject is.
+    /// The kind of the subject.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -301,6 +253,15 @@ impl Subject {
         }
     }
 
+    /// All objects of this object's kind; `None` unless the subject is an object.
+    #[must_use]
+    pub fn whole_kind(&self) -> Option<Self> {
+        match self {
+            Self::Object { group, kind, .. } => Some(Self::Kind { group: group.clone(), kind: kind.clone() }),
+            _ => None,
+        }
+    }
+
     fn parts(&self) -> [&str; 4] {
         [self.group(), self.kind(), self.namespace(), self.name()]
     }
@@ -322,8 +283,8 @@ impl Subject {
     }
 }
 
-/// `text` as one word of a shell. Commands are there to be copied, and a recording may come from anywhere: a name must
-/// not become a command of its own.
+/// Quotes `text` as one word of a shell. People copy these commands, and a recording may come from anywhere: a name
+/// must not become a command of its own.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
     if !text.starts_with('-') && text.chars().all(plain) {

@@ -1,8 +1,8 @@
-//! Documentation that is made from the table of findings: `docs/findings.md` and the beginnings of runbooks.
+//! Documentation that is generated from the table of findings: `docs/findings.md` and the beginnings of runbooks.
 
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::{FINDINGS, FindingInfo};
+use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
 
 /// The headings that every runbook has, in this order.
 pub const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
@@ -13,10 +13,11 @@ pub const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Miti
 #[must_use]
 pub fn findings() -> String {
     let mut page = String::from(
-        "<!-- Made from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
-         Everything that loopwatch can conclude. Each finding ends in the metrics `loopwatch_findings` and\n\
+        "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
+         The complete list of findings. Each appears in the metrics `loopwatch_findings` and\n\
          `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in `check`; each has a runbook.\n\
-         In commands, the words in braces stand for the subject's.\n",
+         Only root findings alert: those that no finding explains. In commands, the words in braces stand for those\n\
+         of the subject.\n",
     );
     let mut area = "";
     for info in FINDINGS {
@@ -27,13 +28,16 @@ pub fn findings() -> String {
         let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
         let _ = write!(
             page,
-            "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n- Not to be confused with: {near}\n- Evidence: {evidence}\n\
-             - What to do: {advice}\n- Next command: `{command}`\n- [Runbook](runbooks/{name}.md)\n",
+            "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n{alert}- Not to be confused with: {near}\n\
+             - Evidence: {evidence}\n{explained}- Action: {advice}\n- Next command: `{command}`\n\
+             - [Runbook](runbooks/{name}.md)\n",
             name = info.name,
             meaning = info.meaning,
             severity = info.severity.as_str(),
+            alert = super::rules::alert(info).map(|name| format!("- Alert: `{name}`\n")).unwrap_or_default(),
             near = info.near_miss,
             evidence = evidence.join(", "),
+            explained = explained(info),
             advice = info.advice,
             command = info.command,
         );
@@ -41,13 +45,23 @@ pub fn findings() -> String {
     page
 }
 
-/// A runbook as it begins; people write on from there.
+/// The line on the findings that explain this one; empty if there are none.
+fn explained(info: &FindingInfo) -> String {
+    let explainers = info.explained_by.iter().map(|explainer| match explainer {
+        Explainer::Subject(code) => code.name().to_owned(),
+        Explainer::Kind(code) => format!("{} of the kind", code.name()),
+    });
+    let names: Vec<_> = explainers.collect();
+    if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }
+}
+
+/// The beginning of a runbook; people complete it.
 #[must_use]
 pub fn runbook(info: &FindingInfo) -> String {
     let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
     format!(
         "# {name}\n\n## Meaning\n\n{meaning}\n\nNot to be confused with: {near}\n\n## Impact\n\n{impact}\n\n## Diagnosis\n\n\
-         The finding carries its evidence ({evidence}). Begin with\n\n```sh\n{command}\n```\n\n## Mitigation\n\n{advice}\n",
+         Read the evidence of the finding ({evidence}). Start with\n\n```sh\n{command}\n```\n\n## Mitigation\n\n{advice}\n",
         name = info.name,
         meaning = info.meaning,
         near = info.near_miss,
@@ -66,9 +80,9 @@ pub fn runbook(info: &FindingInfo) -> String {
 
 fn impact(info: &FindingInfo) -> &'static str {
     match info.severity.as_str() {
-        "critical" => "Users of the operator do not get what they asked for, now. Wake someone.",
-        "warning" => "Something does not work as asked for and will not mend itself. Look within the hour.",
-        _ => "Nothing is broken by it today.",
+        "critical" => "The operator does not do its work, and its users are affected now.",
+        "warning" => "Some objects do not work as specified and will not recover by themselves.",
+        _ => "No object is affected today.",
     }
 }
 

@@ -39,12 +39,13 @@ fn fire_and_clear() {
     let changed = Instant::now();
     let alert = eventually(Duration::from_secs(40), "the alert fires", || {
         let firing = prometheus.firing()?;
-        let found = firing.iter().find(|alert| alert["labels"]["alertname"] == "LoopwatchOverdue").cloned();
+        let found = firing.iter().find(|alert| alert["labels"]["finding"] == "Overdue").cloned();
         found.ok_or_else(|| json!(firing).to_string())
     });
     let fired = changed.elapsed();
     let labels = &alert["labels"];
     for (label, value) in [
+        ("alertname", "LoopwatchFinding"),
         ("severity", "warning"),
         ("finding", "Overdue"),
         ("kind", "Widget"),
@@ -62,7 +63,7 @@ fn fire_and_clear() {
     let runbook = text("runbook_url");
     let file = runbook.split_once("/docs/").map(|(_, file)| repository("docs").join(file));
     assert!(file.is_some_and(|file| file.exists()), "no such runbook: {runbook}");
-    let posted = wait_posted(&webhook, "firing", "LoopwatchOverdue");
+    let posted = wait_posted(&webhook, "firing", "Overdue");
     assert_eq!(posted["labels"], *labels, "what the webhook got is what Prometheus has");
 
     // A second cause is a second alert; and what is deleted in good order is none.
@@ -70,7 +71,7 @@ fn fire_and_clear() {
     for kind in ["PhaseOnly", "MapConditions"] {
         case.kube.delete(ZOO, kind, "alerted", TWIN);
     }
-    wait_posted(&webhook, "firing", "LoopwatchFinalizerStuck");
+    wait_posted(&webhook, "firing", "FinalizerStuck");
     let (queries, empty) = prometheus.ask_panels();
     // Nobody elects a leader here, and nothing is hidden from loopwatch.
     let no_data = ["Leader election", "Source failures", "Missing permissions"];
@@ -85,12 +86,12 @@ fn fire_and_clear() {
         if firing.is_empty() { Ok(()) } else { Err(json!(firing).to_string()) }
     });
     let cleared = cured.elapsed();
-    wait_posted(&webhook, "resolved", "LoopwatchOverdue");
-    wait_posted(&webhook, "resolved", "LoopwatchFinalizerStuck");
-    // One cause, one alert: what it explains was never sent, and nothing else either.
-    let names: Vec<_> = all_posted(&webhook).iter().map(|alert| alert["labels"]["alertname"].clone()).collect();
-    let two = ["LoopwatchOverdue", "LoopwatchFinalizerStuck"];
-    assert!(names.iter().all(|name| two.iter().any(|known| name == known)), "{names:?}");
+    wait_posted(&webhook, "resolved", "Overdue");
+    wait_posted(&webhook, "resolved", "FinalizerStuck");
+    // One cause, one alert: nothing else was sent, neither explained findings nor alerts of other rules.
+    let findings: Vec<_> = all_posted(&webhook).iter().map(|alert| alert["labels"]["finding"].clone()).collect();
+    let two = ["Overdue", "FinalizerStuck"];
+    assert!(findings.iter().all(|finding| two.iter().any(|known| finding == known)), "{findings:?}");
     prometheus.expect_rules_work();
     eprintln!(
         "alerts: Overdue fired in Prometheus {:.1} s after the change ({} s of it the deadline) and cleared {:.1} s after the cure",
@@ -105,11 +106,11 @@ fn all_posted(webhook: &Webhook) -> Vec<Value> {
     posts.iter().flat_map(|post| post["alerts"].as_array().cloned().unwrap_or_default()).collect()
 }
 
-/// Waits until Alertmanager has told the webhook of an alert.
-fn wait_posted(webhook: &Webhook, status: &str, name: &str) -> Value {
-    eventually(Duration::from_secs(40), &format!("the webhook is told that {name} is {status}"), || {
+/// Waits until Alertmanager has notified the webhook of the alert on `finding`.
+fn wait_posted(webhook: &Webhook, status: &str, finding: &str) -> Value {
+    eventually(Duration::from_secs(40), &format!("the webhook is notified that {finding} is {status}"), || {
         let posted = all_posted(webhook);
-        let found = posted.iter().find(|alert| alert["status"] == status && alert["labels"]["alertname"] == name);
+        let found = posted.iter().find(|alert| alert["status"] == status && alert["labels"]["finding"] == finding);
         found.cloned().ok_or_else(|| json!(posted).to_string())
     })
 }
@@ -254,7 +255,7 @@ impl Alertmanager {
         let directory = bed().directory();
         let port = ports::free();
         let config = json!({
-            "route": {"receiver": "webhook", "group_by": ["alertname", "target_namespace"],
+            "route": {"receiver": "webhook", "group_by": ["alertname", "finding", "target_namespace"],
                 "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"},
             "receivers": [{"name": "webhook", "webhook_configs": [
                 {"url": format!("http://127.0.0.1:{}/", webhook.port), "send_resolved": true}]}],

@@ -5,25 +5,11 @@ use std::collections::BTreeMap;
 use super::Model;
 use super::kinds::{Kind, Watch};
 use super::store::{Record, Slot, uid_text};
-use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
+use crate::finding::{Explainer, Finding, FindingId, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, LeaseSummary, NamespaceSummary, ObjectRef,
     ObjectRow, ObjectState, Snapshot, WatchSummary,
 };
-
-/// Which finding on the same subject accounts for which: the deeper one first. Only roots alert.
-const EXPLAINS: &[(FindingCode, &[FindingCode])] = &[
-    (FindingCode::NeverRecovered, &[FindingCode::Overdue, FindingCode::PhaseStuck, FindingCode::StatusLag]),
-    (
-        FindingCode::PhaseCycling,
-        &[FindingCode::Overdue, FindingCode::Regressed, FindingCode::ConditionFlapping, FindingCode::PhaseStuck],
-    ),
-    (FindingCode::Unacknowledged, &[FindingCode::PhaseStuck]),
-    (FindingCode::StatusLag, &[FindingCode::PhaseStuck]),
-    (FindingCode::ConditionFlapping, &[FindingCode::Regressed]),
-    (FindingCode::Overdue, &[FindingCode::PhaseStuck]),
-    (FindingCode::Regressed, &[FindingCode::PhaseStuck]),
-];
 
 // === impl Model ===
 
@@ -94,17 +80,12 @@ impl Model {
         findings
     }
 
+    /// The first open finding of those that account for `finding`.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
-        if let Subject::Object { group, kind, .. } = &finding.subject
-            && finding.code == FindingCode::Regressed
-        {
-            let all = Subject::Kind { group: group.clone(), kind: kind.clone() };
-            if let Some(id) = self.open_findings.is_open(FindingCode::Failing, &all) {
-                return Some(id);
-            }
-        }
-        let deeper = EXPLAINS.iter().filter(|(_, explained)| explained.contains(&finding.code));
-        deeper.filter_map(|(code, _)| self.open_findings.is_open(*code, &finding.subject)).next()
+        finding.info().explained_by.iter().find_map(|explainer| match explainer {
+            Explainer::Subject(code) => self.open_findings.is_open(*code, &finding.subject),
+            Explainer::Kind(code) => self.open_findings.is_open(*code, &finding.subject.whole_kind()?),
+        })
     }
 
     fn shown_kinds(&self) -> Vec<KindSummary> {

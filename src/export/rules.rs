@@ -1,0 +1,211 @@
+//! `alerts/findings.rules.yaml`, which is generated from the table of findings: an alert of its own for each page, and one
+//! alert for all tickets.
+
+use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo};
+
+/// The alert that covers all tickets.
+const TICKET: &str = "LoopwatchFinding";
+
+const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
+#
+# One alert per finding, group, kind and target namespace, with the count and the three longest-standing objects.
+#
+# - A finding that pages has an alert of its own name. The alert LoopwatchFinding covers all others; its label `finding`
+#   tells them apart.
+# - Only confirmed findings that no deeper finding explains count, so one cause is one alert.
+# - A finding has passed its own threshold (a deadline, a quarter of an hour for a finalizer) before it counts. `for` only
+#   has to outlast one or two scrapes.
+# - `keep_firing_for` bridges the restart of a sidecar and the list that follows, so that nobody is notified twice.
+#   It needs Prometheus 2.42 or later.
+# - Annotations name objects by a query at the time of the alert. Labels never do: a label would turn each object into an
+#   alert of its own.
+# - Critical: the operator does not do its work. Warning: some objects are affected, or loopwatch cannot see all of them.
+groups:
+  - name: loopwatch-findings
+    rules:
+"#;
+
+const RULE: &str = r#"      - alert: <alert>
+        expr: >-
+          max without (pod, instance, confidence, explained)
+            (loopwatch_findings{finding<matcher>,confidence!="suspected",explained!="true"}) > 0
+        for: 2m
+        keep_firing_for: 5m
+        labels:
+          severity: <severity>
+        annotations:
+          summary: >-
+            {{ $labels.finding }}:<summary>
+          description: >-
+            {{ $labels.kind }}<subject><advice>
+            {{- $of := printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace }}
+            {{- $worst := "NAME" }}
+            {{- with query (printf `topk(3, time() - min by (name)
+            (loopwatch_finding_since_timestamp_seconds{%[1]s,name!=""})
+            unless on (name) loopwatch_finding_info{%[1]s,root!=""})` $of) }}
+            {{- $worst = (first .).Labels.name }}
+            Longest:{{ range $i, $s := . }}{{ if $i }},{{ end }} {{ $s.Labels.name }}
+            ({{ $s.Value | humanizeDuration }}){{ end }}.
+            {{- end }}<details>
+            Next:<command>
+          runbook_url: <runbook>
+"#;
+
+/// The indentation of an annotation's text.
+const INDENT: &str = "\n            ";
+
+/// Series that show more about a finding when its alert fires, by a key of the finding's evidence.
+const DETAILS: &[(&str, &str)] = &[
+    (
+        "finalizers",
+        r#"{{- range query (printf `max by (finalizer, actor) (loopwatch_finding_info{%s,name=%q})` $of $worst) }}
+{{ $worst }} waits for {{ .Labels.finalizer }}{{ with .Labels.actor }}, which {{ . }} should remove{{ end }}.
+{{- end }}"#,
+    ),
+    (
+        "failed",
+        r#"{{- $failed := printf `max without (pod, instance)
+(loopwatch_objects{state="failed",cluster=%q,job=%q,namespace=%q,group=%q,kind=%q})` $labels.cluster $labels.job
+$labels.namespace $labels.group $labels.kind }}
+{{- range query (printf `sum(%s)` $failed) }} Failed now: {{ .Value }}{{ end }}
+{{- with query (printf `topk(3, sum by (target_namespace) (%s) > 0)` $failed) }} (
+{{- range $i, $s := . }}{{ if $i }}, {{ end }}{{ $s.Value }} in {{ or $s.Labels.target_namespace "the cluster" -}}
+{{ end }}).{{ end }}"#,
+    ),
+    (
+        "cause",
+        r#"{{- range query (printf `topk(1, sum by (cause) (max without (pod, instance)
+(increase(loopwatch_source_failures_total{source=%q,cluster=%q,job=%q,namespace=%q}[15m]))) > 0)`
+$worst $labels.cluster $labels.job $labels.namespace) }}
+Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
+{{- end }}"#,
+    ),
+    (
+        "here",
+        r#"{{- range query (printf `topk(3, abs(max without (pod, instance)
+(loopwatch_state_audit_difference{cluster=%q,job=%q,namespace=%q})) > 0)`
+$labels.cluster $labels.job $labels.namespace) }}
+Difference for {{ .Labels.kind }}: {{ .Value }}.
+{{- end }}"#,
+    ),
+    (
+        "dropped",
+        r#"{{- range query (printf `topk(3, sum by (limit) (max without (pod, instance)
+(loopwatch_dropped_total{cluster=%q,job=%q,namespace=%q})) > 0)`
+$labels.cluster $labels.job $labels.namespace) }}
+Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
+{{- end }}"#,
+    ),
+];
+
+/// The name of the generated alert that covers a finding.
+#[must_use]
+pub fn alert(info: &FindingInfo) -> Option<String> {
+    match info.alert {
+        Alert::Page => Some(format!("Loopwatch{}", info.name)),
+        Alert::Ticket => Some(TICKET.to_owned()),
+        Alert::None => None,
+    }
+}
+
+/// `alerts/findings.rules.yaml`.
+#[must_use]
+pub fn findings() -> String {
+    let mut alerts: Vec<(String, Vec<&FindingInfo>)> = Vec::new();
+    for info in FINDINGS {
+        let Some(name) = alert(info) else { continue };
+        match alerts.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, findings)) => findings.push(info),
+            None => alerts.push((name, vec![info])),
+        }
+    }
+    alerts.sort_by_key(|(name, _)| name == TICKET); // the long one last
+    let rules: Vec<_> = alerts.iter().map(|(name, findings)| rule(name, findings)).collect();
+    format!("{HEAD}{}", rules.join("\n"))
+}
+
+/// The rule `name`, which covers `findings`.
+fn rule(name: &str, findings: &[&FindingInfo]) -> String {
+    let names: Vec<_> = findings.iter().map(|info| info.name).collect();
+    let (matcher, severity, runbook) = match findings {
+        [one] => (format!("=\"{}\"", one.name), one.severity.as_str(), one.name),
+        _ => (format!("=~\"{}\"", names.join("|")), "'{{ $labels.severity }}'", "{{ $labels.finding }}"),
+    };
+    let parts = [
+        ("<alert>", name.to_owned()),
+        ("<matcher>", matcher),
+        ("<severity>", severity.to_owned()),
+        ("<summary>", by_finding(findings, |info| info.meaning.trim_end_matches('.').to_owned())),
+        ("<subject>", by_finding(findings, subject)),
+        ("<advice>", by_finding(findings, |info| info.advice.to_owned())),
+        ("<details>", by_finding(findings, details)),
+        ("<command>", by_finding(findings, command)),
+        ("<runbook>", super::summary::runbook(runbook)),
+    ];
+    parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))
+}
+
+/// A text of each finding: the text itself if it is the same for all, else a chain of conditions on the label `finding`.
+/// An empty text has no branch.
+fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) -> String {
+    let mut branches: Vec<(String, Vec<String>)> = Vec::new();
+    for info in findings {
+        let (text, name) = (text(info).replace('\n', INDENT), format!("{:?}", info.name));
+        match branches.iter_mut().find(|(other, _)| *other == text) {
+            Some((_, names)) => names.push(name),
+            None => branches.push((text, vec![name])),
+        }
+    }
+    let same = branches.len() == 1;
+    branches.retain(|(text, _)| !text.is_empty());
+    let mut chain = String::new();
+    for (index, (text, names)) in branches.iter().enumerate() {
+        if !same {
+            let word = if index == 0 { "if" } else { "else if" };
+            chain.push_str(&format!("{INDENT}{{{{- {word} eq $labels.finding {} }}}}", names.join(" ")));
+        }
+        chain.push_str(INDENT);
+        chain.push_str(text);
+    }
+    if !same {
+        chain.push_str(INDENT);
+        chain.push_str("{{- end }}");
+    }
+    chain
+}
+
+/// The rest of the sentence that begins with the kind: where it is, and how many objects are affected.
+fn subject(info: &FindingInfo) -> String {
+    let rest = match (info.area, info.command.contains("{name}")) {
+        ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
+        (_, true) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
+        (_, false) => "(the whole kind).",
+    };
+    rest.to_owned()
+}
+
+fn details(info: &FindingInfo) -> String {
+    let shown = DETAILS.iter().filter(|(key, _)| info.evidence.contains(key));
+    shown.map(|(_, template)| *template).collect::<Vec<_>>().join("\n")
+}
+
+/// The next command, with the labels of the alert and the object that has the finding longest.
+fn command(info: &FindingInfo) -> String {
+    info.command
+        .replace("{resource}", "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}")
+        .replace("{in_namespace}", "{{ with $labels.target_namespace }} -n {{ . }}{{ end }}")
+        .replace("{kind}", "{{ $labels.kind }}")
+        .replace("{group}", "{{ $labels.group }}")
+        .replace("{name}", "{{ $worst }}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_are_generated_from_the_table() {
+        crate::export::golden::check("alerts/findings.rules.yaml", &findings());
+    }
+}
