@@ -63,7 +63,6 @@ impl Pseudonyms {
             Observation::Restored(_)
             | Observation::DefinitionSeen(_)
             | Observation::DefinitionGone(_)
-            | Observation::ClockStepped { .. }
             | Observation::Tick => observation,
         }
     }
