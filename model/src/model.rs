@@ -1,8 +1,8 @@
 //! The model: everything that loopwatch knows and concludes.
 //!
 //! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time, and then handles the
-//! observation. Objects live in a [`store`]; the code that judges one gets an [`context::ObjectContext`], which also holds
-//! the totals of its kind and namespace.
+//! observation. Objects live in `store.rs`. The code that judges an object gets an `ObjectContext`, which also holds the
+//! totals of the object's kind and namespace.
 //!
 //! The parts are listed in the order in which a newcomer should read them.
 
@@ -83,7 +83,7 @@ pub struct Model {
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
-    /// How often each limit was exceeded, and when it was last.
+    /// How often each limit was exceeded, and the last time that it was.
     dropped: BTreeMap<&'static str, (u64, Timestamp)>,
     observations: BTreeMap<&'static str, u64>,
 }
@@ -221,7 +221,8 @@ impl Model {
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
-            Observation::Tick => {}
+            // A step falsifies times measured across it. Deadlines are minutes, so small corrections do not matter.
+            Observation::ClockStepped { .. } | Observation::Tick => {}
         }
     }
 
@@ -303,6 +304,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::LeaseSeen(_) => "lease",
         Observation::Answered { .. } => "audit",
         Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
+        Observation::ClockStepped { .. } => "clock",
         Observation::Tick => return None,
     })
 }

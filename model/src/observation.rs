@@ -112,6 +112,11 @@ pub enum Observation {
         /// Which source.
         source: SourceId,
     },
+    /// The wall clock was set. Times measured across this instant are wrong by `by_ms`.
+    ClockStepped {
+        /// Milliseconds by which the clock was set forward; negative if it was set back.
+        by_ms: i64,
+    },
     /// Time passed and nothing else happened.
     Tick,
 }

@@ -63,6 +63,7 @@ impl Pseudonyms {
             Observation::Restored(_)
             | Observation::DefinitionSeen(_)
             | Observation::DefinitionGone(_)
+            | Observation::ClockStepped { .. }
             | Observation::Tick => observation,
         }
     }

@@ -231,7 +231,7 @@ impl ObjectContext<'_> {
 }
 
 /// Returns when the spec was last written: the time of the newest managed fields entry that owns spec fields, or the
-/// creation time. The first generation is that of the creation, whoever owns its fields since.
+/// creation time. An object of the first generation still has the spec of its creation.
 pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
     let by_managers =
         view.managers.iter().filter(|m| m.owns.spec && m.subresource.is_empty()).filter_map(|m| m.time).max();

@@ -68,23 +68,23 @@ const FLAG_KEYS: &[&str] = &[
 ///
 /// If its conditions are `summarized`, only the object's own phase and health can add to them.
 pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -> Option<Signal> {
-    let status_facts: Vec<StatusFact<'_>> =
+    let phase_facts: Vec<StatusFact<'_>> =
         status_facts(object).filter(|fact| fact.key_ends_with(PHASE_KEYS) && fact.is_current()).collect();
-    let runs = has_started_run(object) && !summarized;
+    let running = has_started_run(object) && !summarized;
     let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
         // While an object runs to completion, `Running` means work in progress.
-        Some(signal) if runs && signal.verdict == Verdict::Converged && fact.text_is("running") => {
+        Some(signal) if running && signal.verdict == Verdict::Converged && fact.text_is("running") => {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
         signal => signal,
     };
     if summarized {
-        return worst(status_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
+        return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
     }
     // A phase at a smaller depth describes more of the object, and one outside a list more than one inside.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
-            let here = status_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
+            let here = phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
             worst(here.map(read))
         };
         at(false).or_else(|| at(true))
@@ -127,13 +127,13 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
         .fact("status.message")
         .is_some_and(|message| matches!(message, FactValue::Text(text) if !text.is_empty()));
     worst(status_facts(object).filter(|fact| fact.is_flag()).map(|fact| {
-        let words = |value: bool| format!("{}={value}", fact.path);
+        let text = |value: bool| format!("{}={value}", fact.path);
         match fact.value {
-            FactValue::Flag(true) => Some(Signal::new(Verdict::Converged, Reason::FlagTrue, words(true))),
+            FactValue::Flag(true) => Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true))),
             FactValue::Flag(false) if has_message || fact.key.last() == "healthy" => {
-                Some(Signal::new(Verdict::Failed, Reason::FlagFalse, words(false)))
+                Some(Signal::new(Verdict::Failed, Reason::FlagFalse, text(false)))
             }
-            FactValue::Flag(false) => Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, words(false))),
+            FactValue::Flag(false) => Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text(false))),
             FactValue::Number(_) | FactValue::Text(_) => None,
         }
     }))
