@@ -1,4 +1,5 @@
-//! What outlives a restart: what was learnt and what was found, never objects (the API server has those).
+//! What survives a restart: learned convergence times and the start times of open findings. Objects are not kept,
+//! because the API server has them.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// The first line of every recording segment, and the content of `--state-dir`.
+/// The content of `--state-dir`, and the first observation of every recording segment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoint {
-    /// Learned convergence times per `group/Kind`.
+    /// Learned convergence times by `group/Kind`: the bucket counts of the estimator in `model/learned.rs`.
     pub learned: BTreeMap<String, Vec<u64>>,
-    /// Since when each open finding holds, by its id.
+    /// When the problem behind each open finding began, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
 }

@@ -1,13 +1,14 @@
-//! Classic histograms with fixed bounds.
+//! Classic Prometheus histograms with fixed bucket bounds.
 
-/// Upper bounds in seconds for convergence, acknowledgement and removal: from what a quick controller needs to a day.
+/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: one second, which a fast controller
+/// needs, to one day.
 pub const LATENCY_BOUNDS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0, 86_400.0];
 
-/// Upper bounds in seconds for the delivery lag of watches: half a second is what is asked for.
+/// Upper bounds in seconds for the delivery lag of watches. They are finest around the target of half a second.
 pub const LAG_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// Counts of values per bucket, and their sum.
+/// The number of values per bucket, and the sum of all values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -16,13 +17,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram with these upper bounds, in seconds, ascending, without infinity.
+    /// Returns an empty histogram. `bounds` are upper bounds in seconds, in ascending order; the bucket for infinity is
+    /// added.
     #[must_use]
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum_ms: 0 }
     }
 
-    /// Counts one value; a negative one counts as zero.
+    /// Counts one value. A negative value falls into the first bucket and adds zero to the sum.
     pub fn observe(&mut self, value: crate::time::Span) {
         let seconds = value.seconds();
         let bucket = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
@@ -30,7 +32,7 @@ impl Histogram {
         self.sum_ms = self.sum_ms.saturating_add(u64::try_from(value.0).unwrap_or(0));
     }
 
-    /// Upper bound and cumulative count of each bucket, the infinite one last.
+    /// Yields the upper bound and the cumulative count of each bucket; the last bound is infinity.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         bounds.zip(self.counts.iter().scan(0, |total, count| {
@@ -39,13 +41,13 @@ impl Histogram {
         }))
     }
 
-    /// How many values.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum in seconds.
+    /// Returns the sum of all values in seconds.
     #[must_use]
     pub fn sum(&self) -> f64 {
         self.sum_ms as f64 / 1000.0

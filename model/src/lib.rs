@@ -1,20 +1,22 @@
-//! What loopwatch concludes from what it has seen: pure, total, deterministic.
+//! The model of loopwatch: what it concludes from what its sources observed.
 //!
 //! ```text
 //!   (Timestamp, Observation) ──▶ Model::apply ──▶ Model::snapshot ──▶ Snapshot { kinds, findings, sources … }
 //!                                   │  ▲
-//!                                   ▼  │ Answered
-//!                              Model::probes   what it wants to know next
+//!                                   ▼  │ Observation::Answered
+//!                              Model::probes   questions to the API server
 //! ```
 //!
-//! Nothing here reads a clock, does I/O or can fail. The same observations give the same snapshot, live or replayed.
-//! Read the modules in this order:
+//! The model reads no clock, does no I/O and cannot fail. The same observations give the same snapshot, whether they
+//! come from a live cluster or from a recording.
+//!
+//! The modules are listed in the order in which a newcomer should read them.
 
-pub mod checkpoint; // what outlives a restart
-pub mod finding; // what is wrong, one table
-pub mod histogram; // how latencies are counted
-pub mod model; // what we make of it
-pub mod observation; // start here: everything we can ever know
-pub mod settings; // every number that decides something
-pub mod snapshot;
-pub mod time; // instants and spans // what we show
+pub mod observation; // the input: everything that loopwatch can know about a cluster
+pub mod time; // instants and durations
+pub mod settings; // thresholds and limits, each with its reason
+pub mod snapshot; // the output
+pub mod finding; // the part of the output that alerts: one table of findings
+pub mod histogram; // how the output counts latencies
+pub mod checkpoint; // what survives a restart
+pub mod model; // how the input becomes the output

@@ -1,33 +1,39 @@
-//! Everything known, and what follows from it.
+//! The model: everything that loopwatch knows and concludes.
 //!
-//! [`Model::apply`] is the only door: first the timers fire that are due, each at its own due time, then the fact is
-//! taken. Objects live in a [`store`]; whoever judges one has it on a [`desk`] together with the totals that it counts
-//! in. Read the parts in this order.
+//! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time, and then handles the
+//! observation. Objects live in `store.rs`. The code that judges an object gets an `ObjectContext`, which also holds the
+//! totals of the object's kind and namespace.
+//!
+//! The parts are listed in the order in which a newcomer should read them.
 
-mod intern;
-mod kinds;
-mod learned;
-mod store;
+// Data.
+mod intern; // texts and lists that objects share
+mod store; // all objects
+mod learned; // convergence times of a kind
+mod kinds; // kinds, watches and their totals
 mod timers;
-
-mod context;
-mod objects;
-pub mod reading;
-
-mod conditions;
-mod deletion;
-mod judge;
-mod obligations;
-
 mod open_findings;
-mod show;
-mod sources;
+
+// What happens to one object.
+pub mod reading; // what its status says
+mod context; // everything that judging it may read or change
+mod objects; // it appears, changes or goes
+mod obligations; // what is expected of it after a spec change
+mod conditions; // flapping conditions, cycling phases
+mod deletion; // finalizers
+mod judge; // its state, findings and next timer
+
+// What happens to watches, kinds and sources.
 mod watches;
+mod sources;
+
+// The output.
+mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use self::intern::{Interner, Shape, Symbol};
+use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, Watch};
 use self::open_findings::OpenFindings;
 use self::sources::Sources;
@@ -41,13 +47,13 @@ use crate::observation::{
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
-/// Values kept once per text, condition shape and finalizer set; far more than any cluster has.
-const SHARED_VALUES: usize = 50_000;
+/// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
+const MAX_INTERNED: usize = 50_000;
 
-/// Leases kept: one per controller of the operator, with room for careless scopes.
-const LEASES: usize = 1_000;
+/// The maximum number of leases. One per controller of the operator is usual, but the scope may include other leases.
+const MAX_LEASES: usize = 1_000;
 
-/// Everything known, and what follows from it.
+/// Everything that loopwatch knows and concludes.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -55,16 +61,16 @@ pub struct Model {
 
     kinds: Vec<Kind>,
     watches: Vec<Watch>,
-    watch_of: BTreeMap<WatchId, u16>,
+    watch_numbers: BTreeMap<WatchId, u16>,
     store: Store,
-    /// Objects with a history.
+    /// The number of objects with a history.
     histories: usize,
-    /// Objects that listings of single objects show.
+    /// Objects with findings, and objects that are overdue or failed.
     unhealthy: BTreeSet<Slot>,
 
     texts: Interner<str>,
-    shapes: Interner<Shape>,
-    sets: Interner<[Arc<str>]>,
+    condition_sets: Interner<ConditionSet>,
+    finalizer_sets: Interner<[Arc<str>]>,
 
     timers: Timers,
     limits_due: Option<Timestamp>,
@@ -74,9 +80,10 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: BTreeMap<(String, String), LeaseView>,
+    /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
-    /// How much did not fit, and when that was last so.
+    /// How often each limit was exceeded, and the last time that it was.
     dropped: BTreeMap<&'static str, (u64, Timestamp)>,
     observations: BTreeMap<&'static str, u64>,
 }
@@ -84,7 +91,7 @@ pub struct Model {
 // === impl Model ===
 
 impl Model {
-    /// An empty model.
+    /// Returns an empty model.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -92,13 +99,13 @@ impl Model {
             now: Timestamp(0),
             kinds: Vec::new(),
             watches: Vec::new(),
-            watch_of: BTreeMap::new(),
+            watch_numbers: BTreeMap::new(),
             store: Store::new(),
             histories: 0,
             unhealthy: BTreeSet::new(),
-            texts: Interner::new(SHARED_VALUES, "".into()),
-            shapes: Interner::new(SHARED_VALUES, Arc::new([])),
-            sets: Interner::new(SHARED_VALUES, Arc::new([])),
+            texts: Interner::new(MAX_INTERNED, "".into()),
+            condition_sets: Interner::new(MAX_INTERNED, Arc::new([])),
+            finalizer_sets: Interner::new(MAX_INTERNED, Arc::new([])),
             timers: Timers::default(),
             limits_due: None,
             probes: BTreeSet::new(),
@@ -112,40 +119,40 @@ impl Model {
         }
     }
 
-    /// The settings in force.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Takes one fact. Never waits, never fails. Timers that are due at or before `at` fire first, each at its due
-    /// time; an `at` before an earlier one counts as that one.
+    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's time
+    /// never goes back: an `at` that is earlier than the one before counts as that one.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
-        self.fire_until(at);
+        self.fire_timers(at);
         self.now = self.now.max(at);
-        match observation {
-            Observation::Tick => {}
-            other => self.take_fact(other),
+        if let Some(label) = source_label(&observation) {
+            *self.observations.entry(label).or_default() += 1;
         }
+        self.handle(observation);
     }
 
-    /// When the next timer is due: until then nothing changes without an observation.
+    /// Returns when the next timer is due. Until then the model changes only if an observation comes.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.timers.next()
+        self.timers.next_due()
     }
 
-    /// What the model wants to know next; bounded by the number of watches, each asked once.
+    /// Removes and returns the probes that the sources should answer, at most one per watch.
     pub fn probes(&mut self) -> Vec<Probe> {
         std::mem::take(&mut self.probes).into_iter().collect()
     }
 
-    /// What was found and what no longer holds, since the last call; bounded, the oldest go first.
+    /// Removes and returns the findings that opened or closed since the last call. Only the newest 10,000 are kept.
     pub fn finding_events(&mut self) -> Vec<FindingEvent> {
-        self.open_findings.finding_events()
+        self.open_findings.take_events()
     }
 
-    /// What should outlive a restart.
+    /// Returns what should survive a restart.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         let learned = self.kinds.iter().filter(|kind| kind.learned.samples() > 0);
@@ -155,7 +162,7 @@ impl Model {
         }
     }
 
-    fn fire_until(&mut self, at: Timestamp) {
+    fn fire_timers(&mut self, at: Timestamp) {
         while let Some((due, timer)) = self.timers.pop(at) {
             self.now = self.now.max(due);
             match timer {
@@ -163,7 +170,7 @@ impl Model {
                     if let Some(hot) = self.store.get_mut(slot).and_then(|record| record.hot.as_mut()) {
                         hot.due = None;
                     }
-                    self.review(slot);
+                    self.review_object(slot);
                 }
                 Timer::Kind(number) => {
                     self.kinds[number as usize].due = None;
@@ -176,29 +183,30 @@ impl Model {
         }
     }
 
-    fn take_fact(&mut self, fact: Observation) {
-        *self.observations.entry(word(&fact)).or_default() += 1;
-        match fact {
+    fn handle(&mut self, observation: Observation) {
+        match observation {
             Observation::Restored(checkpoint) => self.restore(*checkpoint),
             Observation::KindsDiscovered(list) => {
-                self.sources.heard(&SourceId::Discovery, self.now);
-                self.discovered(&list);
+                self.sources.note_success(&SourceId::Discovery, self.now);
+                self.kinds_discovered(&list);
             }
-            Observation::ListBegan { watch, epoch } => self.of_watch(&watch, |model, n| model.list_began(n, epoch)),
-            Observation::Listed { watch, object } => self.of_watch(&watch, |model, n| model.observe(n, *object, false)),
+            Observation::ListBegan { watch, epoch } => self.with_watch(&watch, |model, n| model.list_began(n, epoch)),
+            Observation::Listed { watch, object } => {
+                self.with_watch(&watch, |model, n| model.object_seen(n, *object, false))
+            }
             Observation::ListEnded { watch, epoch, version } => {
-                self.of_watch(&watch, |model, n| model.list_ended(n, epoch, &version));
+                self.with_watch(&watch, |model, n| model.list_ended(n, epoch, &version));
             }
-            Observation::Applied { watch, object } => self.of_watch(&watch, |model, n| {
-                model.reach(n, &object.version, true);
-                model.observe(n, *object, true);
+            Observation::Applied { watch, object } => self.with_watch(&watch, |model, n| {
+                model.version_reached(n, &object.version, true);
+                model.object_seen(n, *object, true);
             }),
-            Observation::Deleted { watch, key, version } => self.of_watch(&watch, |model, n| {
-                model.reach(n, &version, true);
-                model.observe_deleted(n, &key);
+            Observation::Deleted { watch, key, version } => self.with_watch(&watch, |model, n| {
+                model.version_reached(n, &version, true);
+                model.object_deleted(n, &key);
             }),
             Observation::Progressed { watch, version } => {
-                self.of_watch(&watch, |model, n| model.reach(n, &version, false));
+                self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));
             }
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
@@ -210,19 +218,19 @@ impl Model {
             }
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
-            Observation::Answered { probe, answer } => self.answered(&probe, &answer),
+            Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
-            // Spans across a step are off by so much; deadlines are minutes, so a corrected clock is no alarm.
+            // A step falsifies times measured across it. Deadlines are minutes, so small corrections do not matter.
             Observation::ClockStepped { .. } | Observation::Tick => {}
         }
     }
 
-    /// What a watch says, when it is one that was discovered.
-    fn of_watch(&mut self, id: &WatchId, take: impl FnOnce(&mut Self, u16)) {
-        let Some(number) = self.watch(id).filter(|number| self.watches[*number as usize].active) else { return };
-        self.sources.heard(&SourceId::Watch(id.clone()), self.now);
-        take(self, number);
+    /// Handles an observation of a watch, unless the watch is not or no longer among the discovered ones.
+    fn with_watch(&mut self, id: &WatchId, handle: impl FnOnce(&mut Self, u16)) {
+        let Some(number) = self.find_watch(id).filter(|number| self.watches[*number as usize].active) else { return };
+        self.sources.note_success(&SourceId::Watch(id.clone()), self.now);
+        handle(self, number);
     }
 
     fn restore(&mut self, checkpoint: Checkpoint) {
@@ -232,9 +240,9 @@ impl Model {
             }
         }
         self.restored_learning = checkpoint.learned;
-        let ids = checkpoint.findings.into_iter();
-        let readable = ids.filter_map(|(id, since)| Some((FindingId(u64::from_str_radix(&id, 16).ok()?), since)));
-        self.open_findings.restore(readable.collect());
+        let findings = checkpoint.findings.into_iter();
+        let valid = findings.filter_map(|(id, since)| Some((FindingId(u64::from_str_radix(&id, 16).ok()?), since)));
+        self.open_findings.restore(valid.collect());
     }
 
     fn definition_seen(&mut self, definition: DefinitionView) {
@@ -248,46 +256,46 @@ impl Model {
     }
 
     fn lease_seen(&mut self, lease: LeaseView) {
-        self.sources.heard(&SourceId::Lease, self.now);
+        self.sources.note_success(&SourceId::Lease, self.now);
         let key = (lease.namespace.clone(), lease.name.clone());
-        if self.leases.len() >= LEASES && !self.leases.contains_key(&key) {
-            return self.drop_one("leases");
+        if self.leases.len() >= MAX_LEASES && !self.leases.contains_key(&key) {
+            return self.count_dropped("leases");
         }
         self.leases.insert(key, lease);
     }
 
-    /// Opens a finding, or renews it; what does not fit is counted.
+    /// Opens a finding, or updates its evidence. Counts it as dropped if too many findings are open.
     fn raise(&mut self, since: Timestamp, code: FindingCode, subject: Subject, evidence: Evidence) {
         if !self.open_findings.raise(self.now, since, code, subject, evidence, self.settings.limits.findings) {
-            self.drop_one("findings");
+            self.count_dropped("findings");
         }
     }
 
-    fn text(&mut self, text: &str) -> Symbol {
+    fn intern_text(&mut self, text: &str) -> Symbol {
         self.texts.intern(text).unwrap_or_else(|empty| {
-            self.drop_one("texts");
+            self.count_dropped("texts");
             empty
         })
     }
 
-    fn shape(&mut self, shape: &Shape) -> Symbol {
-        self.shapes.intern(shape).unwrap_or_else(|empty| {
-            self.drop_one("condition_shapes");
+    fn intern_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
+        self.condition_sets.intern(conditions).unwrap_or_else(|empty| {
+            self.count_dropped("condition_shapes");
             empty
         })
     }
 
-    fn set(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.sets.intern(finalizers).unwrap_or_else(|empty| {
-            self.drop_one("finalizer_sets");
+    fn intern_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
+        self.finalizer_sets.intern(finalizers).unwrap_or_else(|empty| {
+            self.count_dropped("finalizer_sets");
             empty
         })
     }
 }
 
-/// As the `source` label of `observations_total`.
-const fn word(fact: &Observation) -> &'static str {
-    match fact {
+/// Returns the `source` label of `observations_total`, or `None` for ticks, which are not counted.
+const fn source_label(observation: &Observation) -> Option<&'static str> {
+    Some(match observation {
         Observation::Restored(_) => "checkpoint",
         Observation::KindsDiscovered(_) | Observation::PermissionsReviewed(_) => "discovery",
         Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
@@ -297,6 +305,6 @@ const fn word(fact: &Observation) -> &'static str {
         Observation::Answered { .. } => "audit",
         Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
         Observation::ClockStepped { .. } => "clock",
-        Observation::Tick => "tick",
-    }
+        Observation::Tick => return None,
+    })
 }

@@ -1,11 +1,12 @@
-//! Everything loopwatch can ever know, as a closed vocabulary.
+//! The closed vocabulary of everything that loopwatch can learn about a cluster.
 //!
-//! An [`Observation`] is one fact about the world; together with the instant at which it was learnt it is the only
-//! way into the model. Sources make them from watches, reviews and reads; a recording holds them one per line, and
-//! replaying those lines gives the same metrics, findings and spans again.
+//! An [`Observation`] is one fact. Observations, each with the instant at which a source made it, are the only input of
+//! the model. Sources make them from watches, access reviews and reads. A recording holds one per line; a replay of
+//! these lines gives the same metrics and findings again.
 //!
-//! Version 1 is permanent: variants and fields are only ever added, and a reader skips (and counts) what it does not
-//! know. Everything that is absent, empty or false is left out of the recorded form.
+//! Version 1 of the recorded form is permanent: variants and fields may be added, never removed or renamed. A reader
+//! skips and counts lines that it does not know. Fields that are absent, empty or false are left out of the recorded
+//! form.
 
 mod kinds;
 mod object;
@@ -21,27 +22,27 @@ pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, StatusShape,
 };
-pub use self::recorded::{Header, Line, RECORDING_VERSION, Recorded};
+pub use self::recorded::{Header, Line, RECORDING_VERSION};
 pub use self::sources::{Answer, Cause, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;
 
-/// One fact about the world.
+/// One fact about the cluster, or about a source of such facts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observation {
-    /// What an earlier run had learnt: the first line of a recording segment or of a restart.
+    /// The checkpoint of an earlier run: the first observation after a restart and of a recording segment.
     Restored(Box<Checkpoint>),
-    /// What is watched, why, and what may not be: replaces the earlier list.
+    /// The watches that should exist, including those that the account has no permission for. Replaces the earlier list.
     KindsDiscovered(Vec<WatchedKind>),
-    /// A full list of one watch has begun; what is not listed before `ListEnded` of the same epoch is gone.
+    /// A full list of one watch began. Objects that are not listed before the `ListEnded` of this epoch are gone.
     ListBegan {
-        /// The watch, hence the kind and the scope that the list covers.
+        /// The watch, which determines the kind and the scope of the list.
         watch: WatchId,
-        /// Grows with every list of this watch; an unfinished list is abandoned by the next `ListBegan`.
+        /// Increases with every list of this watch. The next `ListBegan` abandons an unfinished list.
         epoch: u64,
     },
-    /// One object of the list that is under way.
+    /// One object of the current list.
     Listed {
         /// The watch.
         watch: WatchId,
@@ -52,7 +53,7 @@ pub enum Observation {
     ListEnded {
         /// The watch.
         watch: WatchId,
-        /// The epoch that `ListBegan` gave.
+        /// The epoch of the `ListBegan`.
         epoch: u64,
         /// The resource version of the list.
         version: String,
@@ -68,12 +69,12 @@ pub enum Observation {
     Deleted {
         /// The watch.
         watch: WatchId,
-        /// Which object.
+        /// The object's namespace and name.
         key: ObjectKey,
         /// Its resource version at deletion.
         version: String,
     },
-    /// A bookmark: nothing of this kind changed up to `version`.
+    /// A bookmark: the watch has delivered all changes up to `version`.
     Progressed {
         /// The watch.
         watch: WatchId,
@@ -84,41 +85,41 @@ pub enum Observation {
     DefinitionSeen(DefinitionView),
     /// A custom resource definition was deleted, by its name.
     DefinitionGone(String),
-    /// What the account may and may not do.
+    /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
     /// A leader election lease as it is now.
     LeaseSeen(LeaseView),
-    /// The answer to a question of the model.
+    /// The answer to a probe of the model.
     Answered {
-        /// The question.
+        /// The probe.
         probe: Probe,
         /// The answer.
         answer: Answer,
     },
-    /// A source of observations failed and will try again.
+    /// A source failed; it will retry.
     SourceFailed {
         /// Which source.
         source: SourceId,
-        /// Why, from a closed list.
+        /// The cause, from a closed list.
         cause: Cause,
-        /// What the failing part said, for people; cut to [`MAX_DETAIL`] bytes.
+        /// The error message, for people; cut to [`MAX_DETAIL`] bytes.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// A source that had failed, or starts, works.
+    /// A source works, after it failed or started.
     SourceRecovered {
         /// Which source.
         source: SourceId,
     },
-    /// The wall clock jumped: spans measured across this instant are off by so much.
+    /// The wall clock was set. Times measured across this instant are wrong by `by_ms`.
     ClockStepped {
-        /// Milliseconds by which the clock went forward (negative: back).
+        /// Milliseconds by which the clock was set forward; negative if it was set back.
         by_ms: i64,
     },
-    /// Time passed and nothing else; need not be recorded.
+    /// Time passed and nothing else happened.
     Tick,
 }
 
-/// Longest text a source may attach to a failure, in bytes.
+/// The maximum length of [`Observation::SourceFailed`]'s `detail`, in bytes.
 pub const MAX_DETAIL: usize = 512;

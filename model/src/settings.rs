@@ -1,7 +1,7 @@
-//! Every number that decides something, with its default and the reason for it.
+//! Thresholds and limits of the model, with their defaults and the reasons for them.
 //!
-//! They are part of a recording's header, so that a replay judges as the recorder did. The configuration file sets
-//! them under `settings:` by these names.
+//! The header of a recording contains them, so that a replay reaches the same conclusions. The configuration file sets
+//! them under `settings:` by their field names.
 
 use std::collections::BTreeMap;
 
@@ -9,75 +9,81 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
-/// The thresholds and limits in force.
+/// Thresholds and limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How long an object may take from a change of its spec to converged, unless its kind has another deadline. Ten
-    /// minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`), which users know.
+    /// The time from a spec change to converged that is allowed by default. A kind may have a configured or a learned
+    /// deadline instead. Ten minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`).
     pub deadline: Span,
-    /// Deadlines of single kinds, by `group/Kind` (`Kind` alone for the core group).
+    /// Deadlines by `group/Kind` (`Kind` alone for the core group).
     pub deadlines: BTreeMap<String, Span>,
-    /// How long a state must hold before its obligation closes: the "stays so" half of eventually stable.
+    /// How long an object must stay converged before its obligation ends as converged, and how long a kind must be
+    /// failing before the finding `Failing` opens. Shorter states are often transient.
     pub settle: Span,
-    /// How long a negative answer must stand, without further writes, before it counts as the operator's answer.
+    /// How long a failed status must stand without further changes before its obligation ends as rejected.
     pub reject_after: Span,
-    /// How long a status that names no generation and that nobody touches may still be about the old spec.
+    /// How long a status may stay unwritten after a spec change, if it reports no generation. Until then it may describe
+    /// the old spec; after that the obligation ends as unknown.
     pub unsaid_after: Span,
-    /// How long Ready may be lost without a change of the spec before it is a finding: longer than a Pod restart.
+    /// How long an object may be unconverged without a spec change before the finding `Regressed` opens. Five minutes is
+    /// longer than the restart of a Pod.
     pub regressed_after: Span,
-    /// How many objects of a kind must fail at once before the kind is failing …
+    /// The number of objects of a kind that must fail at once before the kind is failing …
     pub failing_objects: u32,
-    /// … and which part of the kind, in percent.
+    /// … and the percentage of the kind's objects that must fail.
     pub failing_percent: u32,
-    /// The window in which transitions of a condition are counted.
+    /// The sliding window in which transitions of a condition are counted.
     pub flap_window: Span,
-    /// So many transitions without a spec change are flapping: three round trips.
+    /// The number of transitions within the window, without a spec change, that is flapping. Six are three round trips.
     pub flap_transitions: u32,
-    /// The window in which returns to an earlier phase are counted.
+    /// The sliding window in which returns to an earlier phase are counted.
     pub cycle_window: Span,
-    /// So many returns to an earlier phase are cycling.
+    /// The number of returns to an earlier phase within the window, without a spec change, that is cycling.
     pub cycle_returns: u32,
-    /// How long a phase may last before it is stuck, when the kind has not taught us otherwise.
+    /// How long a transitional phase may last before it is stuck. The kind's deadline applies instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long a finalizer may stay after deletion was asked for. Cleanups that talk to a cloud take minutes; fifteen
-    /// separates them from those that never end.
+    /// How long finalizers may block a deletion. Cleanups that call a cloud provider take minutes; fifteen minutes
+    /// separate them from cleanups that never end.
     pub finalizer_stuck_after: Span,
-    /// A spec that converged before may take this many times as long again before it counts as not recovered …
+    /// An object that returns to a spec that converged before may take this multiple of the earlier time to converge
+    /// before the finding `NeverRecovered` opens …
     pub recover_factor: u32,
-    /// … and at least this long.
+    /// … but is always allowed this long.
     pub recover_at_least: Span,
-    /// How long a source may fail before that is a finding: longer than the restart of an API server.
+    /// How long a source may fail before the finding `SourceFailing` opens. Two minutes are longer than the restart of an
+    /// API server.
     pub source_failing_after: Span,
-    /// How often the state is compared with the API server's.
+    /// The interval between audits of a watch, which compare its object count with the API server's.
     pub audit_every: Span,
-    /// How many converged changes of a kind are needed before its deadline is learned.
+    /// The number of converged spec changes of a kind after which its deadline is learned; 0 disables learning.
     pub learn_after: u32,
-    /// Bounds.
+    /// Limits on the size of collections.
     pub limits: Limits,
 }
 
-/// Every collection is bounded; what does not fit is counted in `loopwatch_dropped_total{limit}`.
+/// Limits on the size of the model's collections. Whatever exceeds one is dropped and counted in
+/// `loopwatch_dropped_total{limit}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Objects kept at once. `run` derives it from its own memory limit.
+    /// Objects. `run` derives this limit from its memory limit.
     pub objects: usize,
-    /// Objects with a history (conditions, phases, writers) kept at once.
+    /// Objects with a history of condition transitions and phase changes.
     pub histories: usize,
-    /// Findings kept at once.
+    /// Open findings.
     pub findings: usize,
-    /// Kinds times scopes watched.
+    /// Watches: kinds times scopes.
     pub watches: usize,
-    /// Different phases of a kind; more is free text and ignored.
+    /// Distinct phases per kind. Kinds that exceed it write free text there.
     pub phases: usize,
-    /// Different condition types of a kind.
+    /// Distinct condition types per kind.
     pub condition_types: usize,
-    /// Different finalizers of a kind.
+    /// Distinct finalizers per kind.
     pub finalizers: usize,
-    /// Namespaces that get label values of their own; the rest is `other`.
+    /// Namespaces per watch with totals and label values of their own; all further ones share `_other`.
     pub namespaces: usize,
-    /// Series of single objects per metric family.
+    /// Series of single objects per metric family, and unhealthy objects in a snapshot.
     pub object_series: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Instants and spans of time, as plain numbers that arrive from outside.
+//! Instants and durations as plain integers.
 //!
 //! The model has no clock: every [`Timestamp`] in it came with an observation.
 
@@ -6,37 +6,37 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An instant in UTC, in whole milliseconds since 1970. Written as RFC 3339.
+/// An instant in UTC, in whole milliseconds since the Unix epoch. Serialized as RFC 3339.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// A span of time in whole milliseconds, never negative in settings. Written as `90s`, `10m`, `1h30m`.
+/// A duration in whole milliseconds. Parsed from text such as `90s`, `10m` or `1h30m`, which cannot be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub i64);
 
 // === impl Timestamp ===
 
 impl Timestamp {
-    /// The instant `span` later.
+    /// Returns the instant `span` later.
     #[must_use]
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// How long after `earlier` this instant is; zero when it is not after it.
+    /// Returns the time elapsed since `earlier`, or zero if this instant is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         let ms = self.0.saturating_sub(earlier.0);
         Span(if ms > 0 { ms } else { 0 })
     }
 
-    /// Seconds since 1970, for `_timestamp_seconds` metrics.
+    /// Returns seconds since the Unix epoch, for `_timestamp_seconds` metrics.
     #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// Reads RFC 3339 with any offset; `None` when it is not one.
+    /// Parses an RFC 3339 time with any offset; returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(|t| Self(t.as_millisecond()))
@@ -48,7 +48,7 @@ impl fmt::Display for Timestamp {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(t) if self.0 % 1000 == 0 => write!(f, "{t:.0}"),
             Ok(t) => write!(f, "{t:.3}"),
-            Err(_) => write!(f, "{}ms", self.0), // outside the years -9999..=9999
+            Err(_) => write!(f, "{}ms", self.0), // outside the years -9999 to 9999, which jiff cannot format
         }
     }
 }
@@ -69,46 +69,46 @@ impl<'de> Deserialize<'de> for Timestamp {
 // === impl Span ===
 
 impl Span {
-    /// No time at all.
+    /// The empty duration.
     pub const ZERO: Self = Self(0);
 
-    /// A span of whole seconds.
+    /// Returns a duration of whole seconds.
     #[must_use]
     pub const fn secs(seconds: i64) -> Self {
         Self(seconds * 1000)
     }
 
-    /// A span of whole minutes.
+    /// Returns a duration of whole minutes.
     #[must_use]
     pub const fn mins(minutes: i64) -> Self {
         Self(minutes * 60_000)
     }
 
-    /// A span of whole hours.
+    /// Returns a duration of whole hours.
     #[must_use]
     pub const fn hours(hours: i64) -> Self {
         Self(hours * 3_600_000)
     }
 
-    /// The span in seconds, for metrics.
+    /// Returns the duration in seconds, for metrics.
     #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// Reads `500ms`, `90s`, `10m`, `2h`, `7d` and sums of them such as `1h30m`.
+    /// Parses `500ms`, `90s`, `10m`, `2h`, `7d` and sums of them such as `1h30m`.
     ///
     /// # Errors
-    /// A sentence that says what was expected, when the text is anything else or negative.
+    /// Returns a sentence that names the expected format if the text is anything else, which includes negative values.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a duration; write for example 30s, 10m or 1h30m");
+        let invalid = || format!("{text:?} is not a duration; write for example 30s, 10m or 1h30m");
         let (mut rest, mut total) = (text.trim(), 0_i64);
         if rest.is_empty() {
-            return Err(wrong());
+            return Err(invalid());
         }
         while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-            let number: i64 = rest[..digits].parse().map_err(|_| wrong())?;
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+            let number: i64 = rest[..digits].parse().map_err(|_| invalid())?;
             let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
             let unit = match &rest[digits..unit_end] {
                 "ms" => 1,
@@ -116,9 +116,9 @@ impl Span {
                 "m" => 60_000,
                 "h" => 3_600_000,
                 "d" => 86_400_000,
-                _ => return Err(wrong()),
+                _ => return Err(invalid()),
             };
-            total = number.checked_mul(unit).and_then(|ms| total.checked_add(ms)).ok_or_else(wrong)?;
+            total = number.checked_mul(unit).and_then(|ms| total.checked_add(ms)).ok_or_else(invalid)?;
             rest = &rest[unit_end..];
         }
         Ok(Self(total))
@@ -126,7 +126,7 @@ impl Span {
 }
 
 impl fmt::Display for Span {
-    /// At most two units, largest first: `3d4h`, `12m30s`, `900ms`.
+    /// Writes at most two units, largest first, and truncates the rest: `3d4h`, `12m30s`, `900ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(i64, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
         if self.0 <= 0 {
@@ -146,7 +146,7 @@ impl fmt::Display for Span {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Exact, so that a recorded setting reads back as it was.
+        // Unlike `Display`, this loses nothing: a recorded setting must read back unchanged.
         let text = match self.0 {
             ms if ms % 1000 != 0 => format!("{ms}ms"),
             ms => format!("{}s", ms / 1000),
@@ -167,19 +167,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_back_and_show_two_units() {
+    fn span_parses_sums_of_units_and_displays_at_most_two() {
         assert_eq!(Span::parse("1h30m"), Ok(Span::mins(90)));
         assert_eq!(Span::parse("250ms"), Ok(Span(250)));
         assert_eq!(Span::mins(90).to_string(), "1h30m");
         assert_eq!(Span::secs(100_000).to_string(), "1d3h");
         assert_eq!(Span(2_500).to_string(), "2s");
-        for wrong in ["", "10", "m", "-5s", "10 parsecs", "99999999999999999999s", "ü5s"] {
-            assert!(Span::parse(wrong).is_err(), "{wrong:?} was read");
+        for invalid in ["", "10", "m", "-5s", "10 parsecs", "99999999999999999999s", "ü5s"] {
+            assert!(Span::parse(invalid).is_err(), "{invalid:?} was accepted");
         }
     }
 
     #[test]
-    fn timestamps_are_rfc_3339_in_utc() {
+    fn timestamp_parses_any_offset_and_displays_utc() {
         let t = Timestamp::parse("2026-11-21T02:03:04.5+01:00").expect("a valid time");
         assert_eq!(t.to_string(), "2026-11-21T01:03:04.500Z");
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00Z");

@@ -1,37 +1,36 @@
-//! Conditions and phases over time: how many objects are in each, how often they change without a reason in the
-//! spec, and whether they go round in circles.
+//! Conditions and phases over time: how many objects are in each, and whether they flap or cycle without a spec change.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::context::{ObjectContext, Seen};
-use super::intern::{Shape, Symbol};
+use super::context::{ObjectContext, Update};
+use super::intern::{ConditionSet, Symbol};
 use super::reading;
 use super::store::{History, Transitions};
 use crate::finding::FindingCode;
-use crate::observation::{ConditionStatus, FactValue, ObjectView};
+use crate::observation::{Condition, FactValue, ObjectView};
 use crate::time::{Span, Timestamp};
 
-/// Entries kept per object: enough for the thresholds, which are far lower.
-const HISTORY: usize = 24;
+/// The maximum number of phase changes per object, and of transitions per condition. The default thresholds are far lower.
+const MAX_HISTORY: usize = 24;
 
-/// Conditions of one object whose transitions are kept.
-const CONDITIONS: usize = 8;
+/// The maximum number of conditions of one object whose transitions are kept.
+const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
 
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Moves the object's phase; `false` when the kind has too many phases to count this one.
-    pub(crate) fn change_phase(&mut self, seen: &Seen<'_>, phase: Symbol) -> bool {
+    /// Sets the object's phase. Returns `false` if the kind has too many distinct phases to count this one.
+    pub(crate) fn update_phase(&mut self, update: &Update<'_>, phase: Symbol) -> bool {
         let old = std::mem::replace(&mut self.record.phase, phase);
-        if old == phase && !seen.new {
+        if old == phase && !update.new {
             return true;
         }
-        if !seen.new {
-            leave(&mut self.kind.phases, self.texts.get(old));
+        if !update.new {
+            decrement(&mut self.kind.phases, self.texts.get(old));
         }
-        if !seen.new && !seen.spec_changed {
-            self.note_phase(old, phase);
+        if !update.new && !update.spec_changed {
+            self.add_phase_change(old, phase);
         }
         let name = self.texts.get(phase);
         let known = self.kind.phases.contains_key(name);
@@ -45,16 +44,17 @@ impl ObjectContext<'_> {
         true
     }
 
-    /// Moves the object's conditions; `false` when the kind has too many condition types to count them.
-    pub(crate) fn change_conditions(&mut self, seen: &Seen<'_>, shape: Symbol) -> bool {
-        let old = std::mem::replace(&mut self.record.shape, shape);
-        if old == shape && !seen.new {
+    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to count them all; each type
+    /// has up to four statuses.
+    pub(crate) fn update_conditions(&mut self, update: &Update<'_>, conditions: Symbol) -> bool {
+        let old = std::mem::replace(&mut self.record.conditions, conditions);
+        if old == conditions && !update.new {
             return true;
         }
-        let (before, after) = (self.shapes.get(old).clone(), self.shapes.get(shape).clone());
-        if !seen.new {
-            before.iter().for_each(|condition| leave(&mut self.kind.conditions, condition));
-            self.note_transitions(seen, &before, &after);
+        let (before, after) = (self.condition_sets.get(old).clone(), self.condition_sets.get(conditions).clone());
+        if !update.new {
+            before.iter().for_each(|condition| decrement(&mut self.kind.conditions, condition));
+            self.add_transitions(update, &before, &after);
         }
         let mut fits = true;
         for condition in after.iter() {
@@ -69,22 +69,22 @@ impl ObjectContext<'_> {
         fits
     }
 
-    /// Takes the object out of the totals.
-    pub(crate) fn leave_conditions(&mut self) {
-        leave(&mut self.kind.phases, self.texts.get(self.record.phase));
-        for condition in self.shapes.get(self.record.shape).iter() {
-            leave(&mut self.kind.conditions, condition);
+    /// Subtracts the object from its kind's counts of phases and conditions.
+    pub(crate) fn uncount_phase_and_conditions(&mut self) {
+        decrement(&mut self.kind.phases, self.texts.get(self.record.phase));
+        for condition in self.condition_sets.get(self.record.conditions).iter() {
+            decrement(&mut self.kind.conditions, condition);
         }
     }
 
-    /// A new spec may go through everything once: what was before does not count.
-    pub(crate) fn forget_history(&mut self) {
+    /// Clears the history. After a spec change the object may go through all phases and conditions again.
+    pub(crate) fn clear_history(&mut self) {
         if let Some(hot) = self.record.hot.as_mut() {
             hot.history = None;
         }
     }
 
-    /// The condition that flaps most within the window, its transitions, and when they began.
+    /// Returns the condition that flaps most, its number of transitions within the window, and the first of them.
     pub(crate) fn flapping(&self) -> Option<(&Transitions, usize, Timestamp)> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let window = self.settings.flap_window;
@@ -96,7 +96,7 @@ impl ObjectContext<'_> {
         counted.filter(|(_, count, _)| *count >= enough).max_by_key(|(_, count, _)| *count)
     }
 
-    /// The phases of a circle, how often an earlier one came back within the window, and since when.
+    /// Returns the phases of a cycle, the number of returns to an earlier phase within the window, and when it began.
     pub(crate) fn cycling(&self) -> Option<(Vec<String>, usize, Timestamp)> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let within: Vec<_> =
@@ -116,26 +116,26 @@ impl ObjectContext<'_> {
         Some((phases, returns, within.first().map_or(self.now, |(at, _)| *at)))
     }
 
-    /// How many within the window are too many. What was found once stays found until it has halved: at the threshold
-    /// itself each event that leaves the window would close the finding and the next would open it again.
-    fn threshold(&self, code: FindingCode, to_find: u32) -> usize {
-        let found = self.record.hot.as_ref().is_some_and(|hot| hot.findings >> code as u64 & 1 == 1);
-        if found { (to_find as usize).div_ceil(2) } else { to_find as usize }
+    /// Returns the number of events within the window that keeps a finding open, given the number that opens it. It is
+    /// half of that number, so that the finding does not close and reopen around the threshold.
+    fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
+        let open = self.record.hot.as_ref().is_some_and(|hot| hot.findings >> code as u64 & 1 == 1);
+        if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
 
-    /// Since when the object is in its phase on the way to its present spec, as far as we have seen: an object that was
-    /// paused in a phase, or failed with another spec, has not tried to leave it before.
+    /// Returns since when the object has been in its phase while it should converge to its current spec. Earlier time does
+    /// not count: an object that was paused, or that failed with another spec, was not expected to leave its phase.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let entered = hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at);
         let unconverged = hot.unconverged.as_ref();
-        let set_out = unconverged.map(|unconverged| {
+        let expected_since = unconverged.map(|unconverged| {
             unconverged.obligation.as_ref().map_or(unconverged.since, |obligation| obligation.opened)
         });
-        entered.max(set_out)
+        entered.max(expected_since)
     }
 
-    /// When the history next matters: an entry that counts towards an open finding leaves its window.
+    /// Returns when the next entry of the history leaves its window, which may close a finding.
     pub(crate) fn history_due(&self) -> Option<Timestamp> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let next = |times: &mut dyn Iterator<Item = Timestamp>, window: Span| {
@@ -147,22 +147,22 @@ impl ObjectContext<'_> {
         flaps.chain(phases).min()
     }
 
-    fn note_phase(&mut self, old: Symbol, phase: Symbol) {
+    fn add_phase_change(&mut self, old: Symbol, phase: Symbol) {
         let now = self.now;
         let Some(history) = self.history() else { return };
         if history.phases.is_empty() && old != Symbol::default() {
-            history.phases.push_back((now, old)); // where it came from; that it began earlier does not matter
+            history.phases.push_back((now, old)); // the time at which the old phase began does not matter
         }
-        push(&mut history.phases, (now, phase));
+        push_bounded(&mut history.phases, (now, phase));
     }
 
-    fn note_transitions(&mut self, seen: &Seen<'_>, before: &Shape, after: &Shape) {
-        if seen.spec_changed {
+    fn add_transitions(&mut self, update: &Update<'_>, before: &ConditionSet, after: &ConditionSet) {
+        if update.spec_changed {
             return;
         }
         for (condition, status) in after {
             let earlier = before.iter().find(|(other, _)| other == condition).map(|(_, status)| *status);
-            if earlier.is_none_or(|earlier| earlier == *status) || !reading::decides(condition) {
+            if earlier.is_none_or(|earlier| earlier == *status) || !reading::describes_health(condition) {
                 continue;
             }
             let known =
@@ -170,16 +170,16 @@ impl ObjectContext<'_> {
             if known {
                 *self.kind.flaps.entry(condition.clone()).or_default() += 1;
             }
-            let reason = seen.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
-            self.note_transition(condition, reason.unwrap_or_default());
+            let reason = update.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
+            self.add_transition(condition, reason.unwrap_or_default());
         }
     }
 
-    fn note_transition(&mut self, condition: &Arc<str>, reason: String) {
+    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
         let now = self.now;
         let Some(History { transitions, .. }) = self.history() else { return };
         let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
-            (transitions.len() < CONDITIONS).then(|| {
+            (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
                 transitions.push(Transitions {
                     condition: condition.clone(),
                     times: VecDeque::new(),
@@ -189,61 +189,58 @@ impl ObjectContext<'_> {
             })
         });
         let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else { return };
-        push(&mut entry.times, now);
+        push_bounded(&mut entry.times, now);
         if !reason.is_empty() && entry.reasons.len() < 2 && !entry.reasons.contains(&reason) {
             entry.reasons.push(reason);
         }
     }
 
     fn history(&mut self) -> Option<&mut History> {
-        if !self.room && self.record.hot.as_ref().is_none_or(|hot| hot.history.is_none()) {
-            self.refused = true;
+        if !self.may_add_history && self.record.hot.as_ref().is_none_or(|hot| hot.history.is_none()) {
+            self.history_denied = true;
             return None;
         }
         Some(self.record.hot_mut().history.get_or_insert_with(Box::default))
     }
 }
 
-/// The conditions of a status as they are counted: the top level, each type once.
-pub(crate) fn shape(conditions: &[crate::observation::Condition], bound: usize) -> Vec<(Arc<str>, &'static str)> {
-    let mut shape: Vec<(Arc<str>, &'static str)> = Vec::new();
+/// Returns the types and statuses of the top-level conditions, each type once, at most `limit`.
+pub(crate) fn condition_set(conditions: &[Condition], limit: usize) -> Vec<(Arc<str>, &'static str)> {
+    let mut set: Vec<(Arc<str>, &'static str)> = Vec::new();
     for condition in conditions.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty()) {
-        if shape.len() < bound && !shape.iter().any(|(known, _)| **known == *condition.r#type) {
-            shape.push((condition.r#type.as_str().into(), condition.status.as_str()));
+        if set.len() < limit && !set.iter().any(|(known, _)| **known == *condition.r#type) {
+            set.push((condition.r#type.as_str().into(), condition.status.as_str()));
         }
     }
-    shape
+    set
 }
 
-/// Where operators keep the one word that says how far an object is, most usual first.
-const PHASES: &[&str] = &["status.phase", "status.state", "status.health.status", "status.status", "phase"];
+/// Paths of an object's phase, the most common first.
+const PHASE_PATHS: &[&str] = &["status.phase", "status.state", "status.health.status", "status.status", "phase"];
 
-/// The phase of an object; empty when it has none.
+/// Returns the phase of an object; empty if it has none.
 pub(crate) fn phase(view: &ObjectView) -> &str {
-    let words = PHASES.iter().filter_map(|path| match view.fact(path) {
+    let words = PHASE_PATHS.iter().filter_map(|path| match view.fact(path) {
         Some(FactValue::Text(word)) => Some(word.as_str()),
         _ => None,
     });
     words.into_iter().next().unwrap_or_default()
 }
 
-/// Whether a condition is not as it should be, whichever way it is meant: for finding when the goal was lost.
-pub(crate) fn is_false(status: ConditionStatus) -> bool {
-    status == ConditionStatus::False
-}
-
-fn push<T>(ring: &mut VecDeque<T>, value: T) {
-    if ring.len() >= HISTORY {
+/// Appends a value and drops the oldest one if there are more than [`MAX_HISTORY`].
+fn push_bounded<T>(ring: &mut VecDeque<T>, value: T) {
+    if ring.len() >= MAX_HISTORY {
         ring.pop_front();
     }
     ring.push_back(value);
 }
 
-fn leave<K: Ord>(totals: &mut std::collections::BTreeMap<K, u64>, key: &K) {
-    if let Some(count) = totals.get_mut(key) {
+/// Decrements the count of `key` and removes it at zero.
+fn decrement<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {
-            totals.remove(key);
+            counts.remove(key);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! One object on the desk: the record, the totals that it counts in, and what was just seen of it.
+//! The context in which one object is judged, and the change that its new version brings.
 
-use super::intern::{Interner, Shape};
+use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, NamespaceTotals};
 use super::reading::{Acknowledged, Verdict};
 use super::store::{Record, Slot};
@@ -9,55 +9,55 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectState;
 use crate::time::Timestamp;
 
-/// Everything that judging one object may read or change.
+/// One object with everything that judging it may read or change.
 pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
-    /// The watch cannot see at present: what passes meanwhile is unknown.
+    /// The object's watch is blind, so the outcome of obligations is unknown.
     pub(crate) blind: bool,
-    /// Whether another object may have a history.
-    pub(crate) room: bool,
-    /// One was wanted and there was no room.
-    pub(crate) refused: bool,
+    /// `limits.histories` allows one more object with a history.
+    pub(crate) may_add_history: bool,
+    /// The object needed a history and the limit denied it.
+    pub(crate) history_denied: bool,
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,
     pub(crate) totals: &'a mut NamespaceTotals,
     pub(crate) texts: &'a Interner<str>,
-    pub(crate) shapes: &'a Interner<Shape>,
+    pub(crate) condition_sets: &'a Interner<ConditionSet>,
 }
 
-/// What a new version of an object brought.
-pub(crate) struct Seen<'a> {
+/// A new version of an object, compared with the version before.
+pub(crate) struct Update<'a> {
     pub(crate) view: &'a ObjectView,
     pub(crate) verdict: Verdict,
     pub(crate) acknowledged: Acknowledged,
-    /// It was not known before.
+    /// The model did not know the object before.
     pub(crate) new: bool,
-    /// It came as an event, so that it happened now; from a list it may have happened at any time before.
+    /// The version came as a watch event, so it is from now. A version from a list may be of any age.
     pub(crate) live: bool,
     pub(crate) spec_changed: bool,
-    /// The status changed in more than its timestamps.
+    /// The status changed, apart from timestamps and heartbeats.
     pub(crate) status_changed: bool,
-    /// The newest write of the spec came from whoever writes the status.
-    pub(crate) by_operator: bool,
+    /// The field manager that writes the status also wrote the spec last.
+    pub(crate) spec_written_by_operator: bool,
     /// The fingerprint of the spec before.
-    pub(crate) old_spec: u64,
-    /// When the goal was lost, as its conditions claim.
-    pub(crate) lost: Option<Timestamp>,
+    pub(crate) old_spec_hash: u64,
+    /// When the object stopped being converged, according to its conditions.
+    pub(crate) lost_at: Option<Timestamp>,
 }
 
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Puts the object into `state`, as of `since`.
-    pub(crate) fn enter(&mut self, state: ObjectState, since: Timestamp) {
+    /// Moves the object to `state`, in which it has been since `since`.
+    pub(crate) fn enter_state(&mut self, state: ObjectState, since: Timestamp) {
         if self.record.state == state {
             return;
         }
         self.totals.count_to(self.now, self.blind);
-        let from = &mut self.totals.states[self.record.state as usize];
-        *from = from.saturating_sub(1);
+        let old = &mut self.totals.states[self.record.state as usize];
+        *old = old.saturating_sub(1);
         self.totals.states[state as usize] += 1;
         self.record.state = state;
         self.record.since = since;

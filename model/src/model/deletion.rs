@@ -1,15 +1,15 @@
-//! Deletion: who still holds an object that should be gone, for how long, and who should let go.
+//! Deletions: which finalizers block them, for how long, and which actor should remove each.
 
 use std::sync::Arc;
 
-use super::context::{ObjectContext, Seen};
-use super::kinds::Waits;
+use super::context::{ObjectContext, Update};
+use super::kinds::FinalizerTotals;
 use super::store::Deletion;
 use crate::observation::ObjectView;
 use crate::snapshot::FinalizerOutcome;
 use crate::time::{Span, Timestamp};
 
-/// Finalizers of Kubernetes itself and who removes them (kubernetes/api `core/v1/types.go`, apimachinery
+/// The finalizers of Kubernetes itself and the actors that remove them (kubernetes/api `core/v1/types.go`, apimachinery
 /// `meta/v1/types.go`, kubernetes `pkg/volume/util/finalizer.go`, cloud-provider `service/helpers/helper.go`).
 const BUILT_IN: &[(&str, &str)] = &[
     ("foregroundDeletion", "garbage collector, once all blocking dependents are gone"),
@@ -26,11 +26,11 @@ const BUILT_IN: &[(&str, &str)] = &[
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Takes the finalizers of a version that is being deleted. `removed` are those that are there no more.
-    pub(crate) fn delete(&mut self, seen: &Seen<'_>, removed: &[Arc<str>], finalizers: &[Arc<str>]) {
-        let Some(since) = seen.view.deleted else { return };
+    /// Updates the deletion, if the object is being deleted. `removed` are the finalizers that only the version before has.
+    pub(crate) fn update_deletion(&mut self, update: &Update<'_>, removed: &[Arc<str>], finalizers: &[Arc<str>]) {
+        let Some(since) = update.view.deleted else { return };
         let now = self.now;
-        let begins = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
+        let first = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
         let hot = self.record.hot_mut();
         let deletion = hot.deletion.get_or_insert_with(|| Deletion {
             since,
@@ -38,38 +38,41 @@ impl ObjectContext<'_> {
             actors: Vec::new(),
             stuck: false,
         });
-        if !removed.is_empty() || (seen.status_changed && !seen.new) {
+        if !removed.is_empty() || (update.status_changed && !update.new) {
             deletion.last_progress = now;
         }
-        deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(seen.view, f))).collect();
+        deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(update.view, f))).collect();
         for finalizer in removed {
-            self.wait_ended(finalizer, since);
+            self.finalizer_removed(finalizer, since);
         }
         for finalizer in finalizers {
             let fits = self.kind.finalizers.len() < self.settings.limits.finalizers;
-            if begins && (fits || self.kind.finalizers.contains_key(finalizer)) {
-                let waits = self.kind.finalizers.entry(finalizer.clone()).or_default();
-                waits.waiting.insert((since, self.slot));
+            if first && (fits || self.kind.finalizers.contains_key(finalizer)) {
+                let totals = self.kind.finalizers.entry(finalizer.clone()).or_default();
+                totals.waiting.insert((since, self.slot));
             }
         }
     }
 
-    /// The object is gone: whoever held it has let go.
-    pub(crate) fn deleted(&mut self) {
+    /// Ends the deletion: the object is gone, so all of its finalizers were removed.
+    pub(crate) fn finish_deletion(&mut self) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
-            self.wait_ended(finalizer, deletion.since);
+            self.finalizer_removed(finalizer, deletion.since);
         }
     }
 
-    /// When a deletion is stuck: it waits longer than the threshold, and nothing has moved for half of that.
+    /// Returns when a deletion counts as stuck: it has taken longer than `finalizer_stuck_after`, and for half of that
+    /// time it has made no progress.
     pub(crate) fn stuck_at(&self, deletion: &Deletion) -> Timestamp {
         let threshold = self.settings.finalizer_stuck_after;
         deletion.since.after(threshold).max(deletion.last_progress.after(Span(threshold.0 / 2)))
     }
 
-    fn wait_ended(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let Some(Waits { waiting, removal, outcomes }) = self.kind.finalizers.get_mut(finalizer) else { return };
+    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+        let Some(FinalizerTotals { waiting, removal, outcomes }) = self.kind.finalizers.get_mut(finalizer) else {
+            return;
+        };
         if !waiting.remove(&(since, self.slot)) {
             return;
         }
@@ -83,7 +86,8 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Who should remove a finalizer: Kubernetes itself, else the manager that added it, else whoever its domain names.
+/// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it,
+/// else the controller of the finalizer's domain.
 fn actor(view: &ObjectView, finalizer: &str) -> String {
     if let Some((_, built_in)) = BUILT_IN.iter().find(|(name, _)| *name == finalizer) {
         return (*built_in).to_owned();

@@ -1,32 +1,33 @@
-//! Strings and small lists that many objects share, kept once.
+//! Interned values: texts and small lists that many objects share are stored once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Stands for one value of an [`Interner`]. The default stands for the empty value.
+/// A handle to one value of an [`Interner`]. The default is the handle of the empty value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol(u32);
 
-/// Holds each value once. It never forgets, so it is bounded; past the bound every new value is the empty one.
+/// Stores each distinct value once. It never frees a value, so it takes at most `limit` of them.
 #[derive(Debug)]
 pub(crate) struct Interner<T: ?Sized> {
     values: Vec<Arc<T>>,
     index: BTreeMap<Arc<T>, Symbol>,
-    bound: usize,
+    limit: usize,
 }
 
-/// The conditions of an object: types and states, in document order.
-pub(crate) type Shape = [(Arc<str>, &'static str)];
+/// The types and statuses of an object's conditions, in document order.
+pub(crate) type ConditionSet = [(Arc<str>, &'static str)];
 
 // === impl Interner ===
 
 impl<T: ?Sized + Ord> Interner<T> {
-    pub(crate) fn new(bound: usize, empty: Arc<T>) -> Self {
+    pub(crate) fn new(limit: usize, empty: Arc<T>) -> Self {
         let index = BTreeMap::from([(empty.clone(), Symbol::default())]);
-        Self { values: vec![empty], index, bound }
+        Self { values: vec![empty], index, limit }
     }
 
-    /// The symbol of `value`, and whether it fits: `Err` holds the symbol of the empty value.
+    /// Returns the symbol of `value`. If the limit is reached and the value is new, returns the symbol of the empty value
+    /// as an error.
     pub(crate) fn intern(&mut self, value: &T) -> Result<Symbol, Symbol>
     where
         for<'a> Arc<T>: From<&'a T>,
@@ -35,7 +36,7 @@ impl<T: ?Sized + Ord> Interner<T> {
             return Ok(*symbol);
         }
         let next = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        if self.values.len() >= self.bound || next == u32::MAX {
+        if self.values.len() >= self.limit || next == u32::MAX {
             return Err(Symbol::default());
         }
         let shared: Arc<T> = value.into();
@@ -45,6 +46,6 @@ impl<T: ?Sized + Ord> Interner<T> {
     }
 
     pub(crate) fn get(&self, symbol: Symbol) -> &Arc<T> {
-        self.values.get(symbol.0 as usize).unwrap_or(&self.values[0]) // the empty value is always there
+        self.values.get(symbol.0 as usize).unwrap_or(&self.values[0]) // `new` inserts the empty value
     }
 }

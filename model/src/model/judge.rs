@@ -1,22 +1,22 @@
-//! Judges one object at one instant: its state, what is wrong with it, and when to look again.
+//! Judges one object at one instant: its state, its problems, and when to judge it again.
 //!
-//! The same function serves events and timers, so that it does not matter which of them comes first.
+//! Events and timers call the same functions, so their order at the same instant does not matter.
 
 use super::context::ObjectContext;
 use super::reading::{self, Verdict};
-use super::store::{Obligation, Unconverged};
+use super::store::{Deletion, Obligation, Unconverged};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::StatusSchema;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
-/// Something wrong with an object: what, since when, and what shows it.
-pub(crate) type Problem = (FindingCode, Timestamp, Evidence);
+/// A problem of an object: the finding to open, since when, and the evidence.
+pub(crate) type ObjectProblem = (FindingCode, Timestamp, Evidence);
 
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// The state at this instant.
+    /// Returns the object's state at this instant.
     pub(crate) fn state(&self) -> ObjectState {
         if self.record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
             return ObjectState::Terminating;
@@ -24,35 +24,36 @@ impl ObjectContext<'_> {
         let obligation = self.record.obligation();
         match self.record.verdict {
             Verdict::Suspended => ObjectState::Suspended,
-            Verdict::Finished if obligation.is_none_or(|o| o.reached.is_some()) => ObjectState::Finished,
-            Verdict::Converged if obligation.is_none_or(|o| o.reached.is_some()) => ObjectState::Converged,
-            Verdict::Failed if obligation.is_none_or(|o| o.answered.is_some()) => ObjectState::Failed,
+            Verdict::Finished if obligation.is_none_or(|o| o.converged_since.is_some()) => ObjectState::Finished,
+            Verdict::Converged if obligation.is_none_or(|o| o.converged_since.is_some()) => ObjectState::Converged,
+            Verdict::Failed if obligation.is_none_or(|o| o.failed_since.is_some()) => ObjectState::Failed,
             Verdict::Unknown => ObjectState::Unknown,
-            // What the status says is still about an older spec, or work is under way.
+            // Work is in progress, or what the status says has not been confirmed for the current spec.
             _ if self.overdue_since().is_some_and(|since| since <= self.now) => ObjectState::Overdue,
             _ => ObjectState::Progressing,
         }
     }
 
-    /// When the object is, or will be, overdue.
+    /// Returns when an unconverged object becomes, or became, overdue.
     fn overdue_since(&self) -> Option<Timestamp> {
         let unconverged = self.record.unconverged()?;
-        match (&unconverged.obligation, unconverged.regressed) {
+        match (&unconverged.obligation, unconverged.regressed_since) {
             (Some(obligation), _) => Some(obligation.deadline),
-            (None, Some(lost)) => Some(lost.after(self.regressed_after())),
+            (None, Some(since)) => Some(since.after(self.regressed_after())),
             (None, None) => None,
         }
     }
 
-    /// A loss may last as long as the kind is known to need for converging: planned work looks the same.
+    /// Returns how long a regression may last before it is a finding. Planned work, such as a rolling restart, looks like a
+    /// regression, so the kind's deadline applies if it is longer and not the default.
     fn regressed_after(&self) -> Span {
         let (deadline, source) = self.kind.deadline(self.settings);
-        let known = source != DeadlineSource::Default;
-        if known { self.settings.regressed_after.max(deadline) } else { self.settings.regressed_after }
+        let specific = source != DeadlineSource::Default;
+        if specific { self.settings.regressed_after.max(deadline) } else { self.settings.regressed_after }
     }
 
-    /// Everything that is wrong with the object now.
-    pub(crate) fn problems(&self) -> Vec<Problem> {
+    /// Returns all problems that the object has now.
+    pub(crate) fn problems(&self) -> Vec<ObjectProblem> {
         let mut problems = Vec::new();
         let Some(hot) = self.record.hot.as_ref() else { return problems };
         if let Some(deletion) = &hot.deletion {
@@ -83,7 +84,7 @@ impl ObjectContext<'_> {
         problems
     }
 
-    /// When the object has to be looked at next although nothing happened.
+    /// Returns when to judge the object again if no event comes.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let deletion = hot.deletion.as_ref().map(|deletion| self.stuck_at(deletion));
@@ -102,23 +103,25 @@ impl ObjectContext<'_> {
         let settings = self.settings;
         let of_obligation = unconverged.obligation.as_ref().map(|o| {
             [
-                o.reached.map(|reached| reached.after(settings.settle)),
-                o.answered.map(|answered| answered.after(settings.reject_after)),
-                o.stale.then(|| o.opened.after(settings.unsaid_after)),
-                Some(o.late_at),
+                o.converged_since.map(|since| since.after(settings.settle)),
+                o.failed_since.map(|since| since.after(settings.reject_after)),
+                o.unconfirmed.then(|| o.opened.after(settings.unsaid_after)),
+                Some(o.slo_deadline),
                 Some(o.deadline),
             ]
         });
-        let others =
-            [unconverged.regressed.map(|lost| lost.after(self.regressed_after())), self.recovery_due(unconverged)];
+        let others = [
+            unconverged.regressed_since.map(|since| since.after(self.regressed_after())),
+            self.recovery_due(unconverged),
+        ];
         of_obligation.into_iter().flatten().chain(others).flatten()
     }
 
-    fn missed_deadline(&self, unconverged: &Unconverged) -> Option<Problem> {
+    fn missed_deadline(&self, unconverged: &Unconverged) -> Option<ObjectProblem> {
         let obligation = unconverged.obligation.as_ref()?;
-        let open = obligation.reached.is_none() && obligation.answered.is_none() && !obligation.stale;
-        let judged = self.record.verdict != Verdict::Unknown;
-        if !open || !judged || self.now < obligation.deadline || self.blind {
+        let open = obligation.converged_since.is_none() && obligation.failed_since.is_none() && !obligation.unconfirmed;
+        let readable = self.record.verdict != Verdict::Unknown;
+        if !open || !readable || self.now < obligation.deadline || self.blind {
             return None;
         }
         let evidence = Evidence::new()
@@ -144,48 +147,50 @@ impl ObjectContext<'_> {
     }
 
     fn overdue_evidence(&self, evidence: Evidence, obligation: &Obligation) -> Evidence {
-        self.words(evidence)
+        self.with_signal(evidence)
             .text("deadline_source", obligation.deadline_source.as_str())
             .text("phase", self.texts.get(self.record.phase).to_string())
     }
 
-    fn regressed(&self, unconverged: &Unconverged) -> Option<Problem> {
-        let lost = unconverged.regressed?;
-        if self.now < lost.after(self.regressed_after()) || self.blind {
+    fn regressed(&self, unconverged: &Unconverged) -> Option<ObjectProblem> {
+        let since = unconverged.regressed_since?;
+        if self.now < since.after(self.regressed_after()) || self.blind {
             return None;
         }
         let evidence = self
-            .words(Evidence::new())
-            .with("lost_for", Value::Age(lost))
+            .with_signal(Evidence::new())
+            .with("lost_for", Value::Age(since))
             .with("threshold", Value::Span(self.regressed_after()));
-        Some((FindingCode::Regressed, lost, evidence))
+        Some((FindingCode::Regressed, since, evidence))
     }
 
-    fn never_recovered(&self, unconverged: &Unconverged) -> Option<Problem> {
+    fn never_recovered(&self, unconverged: &Unconverged) -> Option<ObjectProblem> {
         let due = self.recovery_due(unconverged)?;
-        let (_, took) = unconverged.good?;
+        let (_, took) = unconverged.last_converged?;
         let obligation = unconverged.obligation.as_ref()?;
         if self.now < due || self.blind {
             return None;
         }
         let evidence = self
-            .words(Evidence::new())
+            .with_signal(Evidence::new())
             .with("took_then", Value::Span(took))
             .with("waiting_for", Value::Age(obligation.opened));
         Some((FindingCode::NeverRecovered, obligation.opened, evidence))
     }
 
-    /// When an object that is back at a spec that worked should have recovered.
+    /// Returns when an object should have recovered whose spec is back at one that converged.
     fn recovery_due(&self, unconverged: &Unconverged) -> Option<Timestamp> {
-        let obligation =
-            unconverged.obligation.as_ref().filter(|o| o.reached.is_none() && !o.backfilled && !o.stale)?;
-        let (_, took) = unconverged.good.filter(|(spec, _)| *spec == self.record.spec && *spec != 0)?;
+        let obligation = unconverged
+            .obligation
+            .as_ref()
+            .filter(|o| o.converged_since.is_none() && !o.backfilled && !o.unconfirmed)?;
+        let (_, took) = unconverged.last_converged.filter(|(spec, _)| *spec == self.record.spec_hash && *spec != 0)?;
         let factor = i64::from(self.settings.recover_factor);
         let allowed = Span(took.0.saturating_mul(factor)).max(self.settings.recover_at_least);
         Some(obligation.opened.after(allowed))
     }
 
-    fn phase_stuck(&self) -> Option<Problem> {
+    fn phase_stuck(&self) -> Option<ObjectProblem> {
         let due = self.phase_stuck_at()?;
         let since = self.in_phase_since()?;
         if self.now < due || self.blind {
@@ -200,13 +205,14 @@ impl ObjectContext<'_> {
 
     fn phase_stuck_at(&self) -> Option<Timestamp> {
         let phase = self.texts.get(self.record.phase);
-        let passing = self.record.verdict == Verdict::Progressing && !phase.is_empty() && !reading::may_last(phase);
-        let since = self.in_phase_since().filter(|_| passing)?;
+        let transitional =
+            self.record.verdict == Verdict::Progressing && !phase.is_empty() && !reading::is_resting_phase(phase);
+        let since = self.in_phase_since().filter(|_| transitional)?;
         let deadline = self.kind.deadline(self.settings).0;
         Some(since.after(self.settings.phase_stuck_after.max(deadline)))
     }
 
-    fn finalizer_stuck(&self, deletion: &super::store::Deletion) -> Problem {
+    fn finalizer_stuck(&self, deletion: &Deletion) -> ObjectProblem {
         let mut actors: Vec<String> = Vec::new();
         for (_, actor) in &deletion.actors {
             if !actors.contains(actor) {
@@ -222,20 +228,21 @@ impl ObjectContext<'_> {
         (FindingCode::FinalizerStuck, deletion.since, evidence)
     }
 
-    /// What the operator itself says about the object.
-    fn words(&self, evidence: Evidence) -> Evidence {
+    /// Adds what the status says about the object.
+    fn with_signal(&self, evidence: Evidence) -> Evidence {
         let Some(hot) = self.record.hot.as_ref() else { return evidence };
         evidence.text("signal", hot.signal.clone()).text("message", hot.message.clone())
     }
 
-    /// Whether the object failed although it worked with this very spec: what a kind fails by.
-    pub(crate) fn fails_without_cause(&self) -> bool {
+    /// Returns whether the object failed after it had converged with the same spec. If many objects of a kind do so, the
+    /// kind is failing.
+    pub(crate) fn fails_after_converging(&self) -> bool {
         self.record.verdict == Verdict::Failed
-            && self.record.unconverged().is_some_and(|unconverged| unconverged.regressed.is_some())
+            && self.record.unconverged().is_some_and(|unconverged| unconverged.regressed_since.is_some())
     }
 
-    /// The kind's status writes raise the generation, so that what it has observed means nothing.
-    pub(crate) fn generation_means_nothing(&self) -> bool {
+    /// Returns whether each status write increments the generation, so that a higher one need not be a spec change.
+    pub(crate) fn generation_is_unreliable(&self) -> bool {
         self.kind.status == StatusSchema::InBody
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Kind {
     pub(crate) conditions: BTreeMap<(Arc<str>, &'static str), u64>,
     pub(crate) flaps: BTreeMap<Arc<str>, u64>,
     pub(crate) phases: BTreeMap<Arc<str>, u64>,
-    pub(crate) finalizers: BTreeMap<Arc<str>, Waits>,
+    pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerTotals>,
     /// Objects that worked and fail now although their specs did not change.
     pub(crate) failing: BTreeSet<Slot>,
     pub(crate) failing_since: Option<Timestamp>,
@@ -42,7 +42,7 @@ pub(crate) struct Kind {
 
 /// Deletions of one kind that wait, or waited, for one finalizer.
 #[derive(Debug, Default)]
-pub(crate) struct Waits {
+pub(crate) struct FinalizerTotals {
     pub(crate) waiting: BTreeSet<(Timestamp, Slot)>,
     pub(crate) removal: Histogram,
     pub(crate) outcomes: [u64; FinalizerOutcome::ALL.len()],
@@ -76,7 +76,7 @@ pub(crate) struct Watch {
 pub(crate) struct AuditState {
     pub(crate) due: Option<Timestamp>,
     /// The server's count at a version that our watch has not reached yet.
-    pub(crate) pending: Option<Counted>,
+    pub(crate) pending: Option<PendingCount>,
     pub(crate) difference: Option<i64>,
     /// Audits in a row that found the same difference.
     pub(crate) agreeing: u32,
@@ -85,7 +85,7 @@ pub(crate) struct AuditState {
 
 /// What the server counted, and when we learnt it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct PendingCount {
     pub(crate) at: Timestamp,
     pub(crate) objects: u64,
     pub(crate) version: u64,

@@ -1,84 +1,84 @@
-//! What happens when an object is seen: the old and the new version are compared once, and every part of the model
-//! takes from that what it needs.
+//! Objects that appear, change and go. Each new version of an object is compared with the one before; the result, an
+//! [`Update`], goes to every part of the model that depends on it.
 
 use std::sync::Arc;
 
 use super::Model;
 use super::conditions;
-use super::context::{ObjectContext, Seen};
+use super::context::{ObjectContext, Update};
 use super::intern::Symbol;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
-use super::store::{self, Flags, Owner, Record, Slot};
+use super::store::{self, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
 use crate::finding::{FINDINGS, Subject};
-use crate::observation::{ObjectKey, ObjectView, StatusSchema, StatusShape};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
-/// Conditions counted per object.
-const CONDITIONS: usize = 16;
+/// The maximum number of conditions per object that are kept.
+const MAX_CONDITIONS: usize = 16;
 
 // === impl Model ===
 
 impl Model {
-    /// Takes an object as it is now.
-    pub(crate) fn observe(&mut self, watch: u16, mut view: ObjectView, live: bool) {
-        let uid = store::uid(&view.uid);
-        let version = store::order(&view.version);
+    /// Handles a version of an object from a list, or from a watch event if `live`.
+    pub(crate) fn object_seen(&mut self, watch: u16, mut view: ObjectView, live: bool) {
+        let uid = store::uid_number(&view.uid);
+        let version = store::version_number(&view.version);
         let epoch = self.watches[watch as usize].epoch;
         let mut known = self.store.find(watch, &view.key.namespace, &view.key.name);
         if let Some(slot) = known
             && self.store.get(slot).is_some_and(|record| record.uid != uid)
         {
-            self.forget(slot); // deleted and made anew, and the deletion was not seen
+            self.remove_object(slot, Outcome::Deleted); // it was deleted and created again, and no event said so
             known = None;
         }
         if let Some(record) = known.and_then(|slot| self.store.get_mut(slot)) {
             record.epoch = epoch;
             if record.version == version && version != 0 {
-                return; // listed again, unchanged
+                return; // unchanged
             }
         }
         if self.kind_of(watch).status == StatusSchema::InBody {
-            // Each status write raises the generation, so that what was observed is always behind.
+            // Each status write increments the generation, so the observed generation is always behind.
             view.observed_generation = None;
             view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
         }
         let new = known.is_none();
-        let Some(slot) = known.or_else(|| self.admit(watch, &view, uid)) else { return };
-        self.take(slot, &view, version, new, live);
-        self.review(slot);
+        let Some(slot) = known.or_else(|| self.insert_object(watch, &view, uid)) else { return };
+        self.update_object(slot, &view, version, new, live);
+        self.review_object(slot);
     }
 
-    /// Takes the news that an object is gone.
-    pub(crate) fn observe_deleted(&mut self, watch: u16, key: &ObjectKey) {
+    /// Handles the deletion of an object.
+    pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey) {
         if let Some(slot) = self.store.find(watch, &key.namespace, &key.name) {
-            self.forget(slot);
+            self.remove_object(slot, Outcome::Deleted);
         }
     }
 
-    /// Makes room for a new object.
-    fn admit(&mut self, watch: u16, view: &ObjectView, uid: u128) -> Option<Slot> {
+    /// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is reached.
+    fn insert_object(&mut self, watch: u16, view: &ObjectView, uid: u128) -> Option<Slot> {
         if self.store.len() >= self.settings.limits.objects {
-            self.drop_one("objects");
+            self.count_dropped("objects");
             return None;
         }
         let now = self.now;
-        let (totals, fits) =
+        let (totals_index, fits) =
             self.watches[watch as usize].totals(&view.key.namespace, self.settings.limits.namespaces, now);
         if !fits {
-            self.drop_one("namespaces");
+            self.count_dropped("namespaces");
         }
-        let owners: Vec<Owner> = view.owners.iter().map(|owner| self.owner(owner)).collect();
+        let owners: Vec<OwnerName> = view.owners.iter().map(|owner| self.owner_name(owner)).collect();
         let watch_state = &mut self.watches[watch as usize];
         watch_state.objects += 1;
-        let namespace = match watch_state.namespaces.get(totals as usize) {
+        let namespace = match watch_state.namespaces.get(totals_index as usize) {
             Some(totals) if *totals.namespace == *view.key.namespace => totals.namespace.clone(),
             _ => view.key.namespace.as_str().into(),
         };
         let blind = watch_state.blind.is_some();
-        if let Some(totals) = watch_state.namespaces.get_mut(totals as usize) {
+        if let Some(totals) = watch_state.namespaces.get_mut(totals_index as usize) {
             totals.count_to(now, blind);
             totals.states[ObjectState::Unknown as usize] += 1;
         }
@@ -92,17 +92,17 @@ impl Model {
             version: 0,
             generation: 0,
             observed: 0,
-            spec: 0,
-            settled: 0,
+            spec_hash: 0,
+            settled_hash: 0,
             since: now,
             owners: (!owners.is_empty()).then(|| owners.into()),
             hot: None,
             created,
-            took: 0,
-            totals,
+            last_convergence_secs: 0,
+            totals_index,
             epoch: watch_state.epoch,
             phase: Symbol::default(),
-            shape: Symbol::default(),
+            conditions: Symbol::default(),
             finalizers: Symbol::default(),
             watch,
             state: ObjectState::Unknown,
@@ -112,56 +112,59 @@ impl Model {
         }))
     }
 
-    fn owner(&mut self, owner: &crate::observation::OwnerReference) -> Owner {
-        Owner { kind: self.text(&owner.kind), name: owner.name.as_str().into() }
+    fn owner_name(&mut self, owner: &OwnerReference) -> OwnerName {
+        OwnerName { kind: self.intern_text(&owner.kind), name: owner.name.as_str().into() }
     }
 
-    /// Compares old and new, and lets every part of the model take what it needs.
-    fn take(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
-        let phase = self.text(conditions::phase(view));
-        let shape = self.shape(&conditions::shape(&view.conditions, CONDITIONS));
+    /// Compares a version with the one before and updates every part of the model.
+    fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
+        let phase = self.intern_text(conditions::phase(view));
+        let condition_set = self.intern_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
         let finalizers: Vec<Arc<str>> = view.finalizers.iter().map(|f| f.as_str().into()).collect();
-        let set = self.set(&finalizers);
+        let finalizer_set = self.intern_finalizers(&finalizers);
         let kind = self.store.get(slot).map_or(0, |record| self.watches[record.watch as usize].kind);
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
         let reading = reading::read(&group, &name, view);
-        let held = self.sets.get(self.store.get(slot).map_or_else(Symbol::default, |record| record.finalizers)).clone();
+        let old_set = self.store.get(slot).map_or_else(Symbol::default, |record| record.finalizers);
+        let old_finalizers = self.finalizer_sets.get(old_set).clone();
         let Some(mut context) = self.context(slot) else { return };
         context.count_status(view, new);
-        let seen = context.compare(view, &reading, new, live);
-        context.update(&seen, version, &reading, set);
-        if seen.spec_changed {
-            context.forget_history();
+        let update = context.compare(view, &reading, new, live);
+        context.update_record(&update, version, &reading, finalizer_set);
+        if update.spec_changed {
+            context.clear_history();
         }
-        let fits = [context.change_phase(&seen, phase), context.change_conditions(&seen, shape)];
-        context.update_obligation(&seen);
-        let removed: Vec<Arc<str>> = held.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
-        context.delete(&seen, &removed, &finalizers);
+        let phase_fits = context.update_phase(&update, phase);
+        let conditions_fit = context.update_conditions(&update, condition_set);
+        context.update_obligation(&update);
+        let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
+        context.update_deletion(&update, &removed, &finalizers);
         if new && !live {
-            context.record.since = began(view, context.now);
+            context.record.since = unchanged_since(view, context.now);
         }
-        let fits = [fits[0], fits[1], !context.refused];
-        for (fits, limit) in fits.into_iter().zip(["phases", "condition_types", "histories"]) {
+        let history_fits = !context.history_denied;
+        for (fits, limit) in [(phase_fits, "phases"), (conditions_fit, "condition_types"), (history_fits, "histories")]
+        {
             if !fits {
-                self.drop_one(limit);
+                self.count_dropped(limit);
             }
         }
     }
 
-    /// Judges an object at this instant and sets its timer. What has become of its kind follows.
-    pub(crate) fn review(&mut self, slot: Slot) {
+    /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind.
+    pub(crate) fn review_object(&mut self, slot: Slot) {
         let Some(mut context) = self.context(slot) else { return };
         context.advance_obligation();
-        context.mark_stuck();
+        context.update_stuck();
         let state = context.state();
         let since = context.state_since(state);
-        context.enter(state, since);
+        context.enter_state(state, since);
         let problems = context.problems();
         let due = context.due();
-        let fails = context.fails_without_cause();
+        let fails = context.fails_after_converging();
         let subject = self.subject(slot);
-        let before = self.store.get(slot).and_then(|r| r.hot.as_ref()).map_or(0, |hot| hot.findings);
-        let mut after = 0_u64;
+        let old_findings = self.store.get(slot).and_then(|r| r.hot.as_ref()).map_or(0, |hot| hot.findings);
+        let mut findings = 0_u64;
         for (code, since, evidence) in problems {
             let fits = self.open_findings.raise(
                 self.now,
@@ -172,40 +175,35 @@ impl Model {
                 self.settings.limits.findings,
             );
             if fits {
-                after |= 1 << code as u64;
+                findings |= 1 << code as u64;
             } else {
-                self.drop_one("findings");
+                self.count_dropped("findings");
             }
         }
-        for info in FINDINGS.iter().filter(|info| (before & !after) >> info.code as u64 & 1 == 1) {
+        for info in FINDINGS.iter().filter(|info| (old_findings & !findings) >> info.code as u64 & 1 == 1) {
             self.open_findings.clear(self.now, info.code, &subject);
         }
         let old_due = self.store.get(slot).and_then(|r| r.hot.as_ref()).and_then(|hot| hot.due);
         self.timers.set(Timer::Object(slot), old_due, due);
         if let Some(record) = self.store.get_mut(slot) {
-            record.set_findings_and_due(after, due);
+            record.set_findings_and_due(findings, due);
             let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
-            let had = std::mem::replace(&mut record.flags.history, has);
+            let had = std::mem::replace(&mut record.flags.has_history, has);
             self.histories = self.histories + usize::from(has) - usize::from(had);
         }
-        self.note_unhealthy(slot, after != 0);
-        self.review_kind_of(slot, fails);
+        self.update_unhealthy(slot, findings != 0);
+        self.update_kind(slot, fails);
     }
 
-    /// Takes an object out: it is gone.
-    pub(crate) fn forget(&mut self, slot: Slot) {
-        self.remove(slot, Outcome::Deleted);
-    }
-
-    /// Takes an object out, and what it still owed ends as `outcome`.
-    pub(crate) fn remove(&mut self, slot: Slot, outcome: Outcome) {
+    /// Removes an object and ends its obligation, if one is open, with `outcome`.
+    pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         let subject = self.subject(slot);
         let Some(mut context) = self.context(slot) else { return };
-        context.close_open(outcome);
+        context.close_obligation(outcome);
         context.clear_unconverged();
-        context.deleted();
-        context.leave_conditions();
-        context.leave_totals();
+        context.finish_deletion();
+        context.uncount_phase_and_conditions();
+        context.remove_from_totals();
         let Some(record) = self.store.remove(slot) else { return };
         if let Some(hot) = &record.hot {
             self.timers.set(Timer::Object(slot), hot.due, None);
@@ -214,14 +212,14 @@ impl Model {
             }
         }
         self.unhealthy.remove(&slot);
-        self.histories -= usize::from(record.flags.history);
+        self.histories -= usize::from(record.flags.has_history);
         let watch = &mut self.watches[record.watch as usize];
         watch.objects = watch.objects.saturating_sub(1);
         let kind = watch.kind;
         self.review_kind(kind);
     }
 
-    /// The object on the desk, with the totals it counts in.
+    /// Returns an object with everything that judging it may read or change.
     pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
@@ -229,18 +227,18 @@ impl Model {
             now: self.now,
             settings: &self.settings,
             blind: watch.blind.is_some(),
-            room: self.histories < self.settings.limits.histories,
-            refused: false,
+            may_add_history: self.histories < self.settings.limits.histories,
+            history_denied: false,
             slot,
             kind: self.kinds.get_mut(watch.kind as usize)?,
-            totals: watch.namespaces.get_mut(record.totals as usize)?,
+            totals: watch.namespaces.get_mut(record.totals_index as usize)?,
             record,
             texts: &self.texts,
-            shapes: &self.shapes,
+            condition_sets: &self.condition_sets,
         })
     }
 
-    /// The object as the subject of findings.
+    /// Returns the object as the subject of a finding.
     pub(crate) fn subject(&self, slot: Slot) -> Subject {
         let (group, kind, namespace, name) = self.store.get(slot).map_or_else(Default::default, |record| {
             let kind = self.kind_of(record.watch);
@@ -249,22 +247,23 @@ impl Model {
         Subject::Object { group, kind, namespace, name }
     }
 
-    fn note_unhealthy(&mut self, slot: Slot, wrong: bool) {
+    fn update_unhealthy(&mut self, slot: Slot, has_findings: bool) {
         let state = self.store.get(slot).map(|record| record.state);
-        if wrong || matches!(state, Some(ObjectState::Overdue | ObjectState::Failed)) {
+        if has_findings || matches!(state, Some(ObjectState::Overdue | ObjectState::Failed)) {
             self.unhealthy.insert(slot);
         } else {
             self.unhealthy.remove(&slot);
         }
     }
 
-    fn review_kind_of(&mut self, slot: Slot, fails: bool) {
+    /// Updates the sets of failing and malformed objects of the object's kind, and reviews the kind if that matters.
+    fn update_kind(&mut self, slot: Slot, fails: bool) {
         let Some(record) = self.store.get(slot) else { return };
-        let (kind, malformed) = (self.watches[record.watch as usize].kind, record.flags.malformed);
-        let state = &mut self.kinds[kind as usize];
-        let changed = if fails { state.failing.insert(slot) } else { state.failing.remove(&slot) };
-        let shape = if malformed { state.malformed.insert(slot) } else { state.malformed.remove(&slot) };
-        if changed || shape || !state.failing.is_empty() {
+        let (kind, malformed) = (self.watches[record.watch as usize].kind, record.flags.malformed_conditions);
+        let sets = &mut self.kinds[kind as usize];
+        let failing_changed = if fails { sets.failing.insert(slot) } else { sets.failing.remove(&slot) };
+        let malformed_changed = if malformed { sets.malformed.insert(slot) } else { sets.malformed.remove(&slot) };
+        if failing_changed || malformed_changed || !sets.failing.is_empty() {
             self.review_kind(kind);
         }
     }
@@ -273,16 +272,16 @@ impl Model {
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    fn compare<'v>(&self, view: &'v ObjectView, reading: &Reading, new: bool, live: bool) -> Seen<'v> {
+    fn compare<'v>(&self, view: &'v ObjectView, reading: &Reading, new: bool, live: bool) -> Update<'v> {
         let record = &*self.record;
-        let hashed = view.hashes.spec != 0 && record.spec != 0;
-        let differs = if hashed { view.hashes.spec != record.spec } else { view.generation != record.generation };
+        let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
+        let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
         let mut verdict = reading.verdict;
         let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
         if verdict == Verdict::Unknown && bare && self.kind.expects_status() {
-            verdict = Verdict::Progressing; // its siblings have a status, so it is still to come
+            verdict = Verdict::Progressing; // most objects of the kind have a status, so this one should get one
         }
-        Seen {
+        Update {
             view,
             verdict,
             acknowledged: reading.acknowledged,
@@ -290,31 +289,31 @@ impl ObjectContext<'_> {
             live,
             spec_changed: !new
                 && differs
-                && (view.generation > record.generation || view.generation == 0 || self.generation_means_nothing()),
-            status_changed: !new && view.hashes.settled != record.settled,
-            by_operator: obligations::spec_written_by_operator(view),
-            old_spec: record.spec,
-            lost: lost(view, verdict, reading.acknowledged),
+                && (view.generation > record.generation || view.generation == 0 || self.generation_is_unreliable()),
+            status_changed: !new && view.hashes.settled != record.settled_hash,
+            spec_written_by_operator: obligations::spec_written_by_operator(view),
+            old_spec_hash: record.spec_hash,
+            lost_at: lost_at(view, verdict, reading.acknowledged),
         }
     }
 
-    fn update(&mut self, seen: &Seen<'_>, version: u64, reading: &Reading, finalizers: Symbol) {
-        let (view, record) = (seen.view, &mut *self.record);
+    fn update_record(&mut self, update: &Update<'_>, version: u64, reading: &Reading, finalizers: Symbol) {
+        let (view, record) = (update.view, &mut *self.record);
         record.version = version;
         record.generation = view.generation;
         record.observed = view.observed_generation.unwrap_or(0);
-        record.spec = view.hashes.spec;
-        record.settled = view.hashes.settled;
-        record.verdict = seen.verdict;
+        record.spec_hash = view.hashes.spec;
+        record.settled_hash = view.hashes.settled;
+        record.verdict = update.verdict;
         record.reason = reading.reason;
         record.finalizers = finalizers;
-        record.flags.malformed = view.lints.iter().any(|lint| lint.starts_with("condition"));
-        if record.flags.malformed {
+        record.flags.malformed_conditions = view.lints.iter().any(|lint| lint.starts_with("condition"));
+        if record.flags.malformed_conditions {
             self.kind.lints.extend(view.lints.iter().filter(|lint| lint.starts_with("condition")).cloned());
         }
-        let rests =
-            matches!(seen.verdict, Verdict::Converged | Verdict::Finished | Verdict::Unknown | Verdict::Suspended);
-        if !rests || record.hot.is_some() {
+        let at_rest =
+            matches!(update.verdict, Verdict::Converged | Verdict::Finished | Verdict::Unknown | Verdict::Suspended);
+        if !at_rest || record.hot.is_some() {
             let message = deciding_message(view, &reading.signal);
             let hot = record.hot_mut();
             hot.signal.clone_from(&reading.signal);
@@ -333,7 +332,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    fn mark_stuck(&mut self) {
+    fn update_stuck(&mut self) {
         let stuck_at = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()).map(|d| self.stuck_at(d));
         let held = self.record.finalizers != Symbol::default();
         let now = self.now;
@@ -342,20 +341,20 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Since when the object is in the state it now enters.
+    /// Returns since when the object has been in the state that it now enters.
     fn state_since(&self, state: ObjectState) -> Timestamp {
         let hot = self.record.hot.as_ref();
         match state {
             ObjectState::Terminating => {
                 hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
             }
-            // Of an object that was never seen before, `take` knows better.
+            // `update_object` set it for objects that are new; for all others it is when they became unknown.
             _ if self.record.state == ObjectState::Unknown => self.record.since,
             _ => self.now,
         }
     }
 
-    fn leave_totals(&mut self) {
+    fn remove_from_totals(&mut self) {
         self.totals.count_to(self.now, self.blind);
         let count = &mut self.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
@@ -368,20 +367,22 @@ impl ObjectContext<'_> {
     }
 }
 
-/// When an object that is not at its goal lost it, as its conditions claim: only if it is about the current spec.
-fn lost(view: &ObjectView, verdict: Verdict, acknowledged: Acknowledged) -> Option<Timestamp> {
-    let wrong = matches!(verdict, Verdict::Progressing | Verdict::Failed) && acknowledged != Acknowledged::No;
-    let top_level = view.conditions.iter().filter(|c| c.at.is_empty() && conditions::is_false(c.status));
-    top_level.filter(|c| wrong && reading::decides(&c.r#type)).filter_map(|c| c.changed).min()
+/// Returns when an unconverged object stopped being converged, according to its conditions, if its status is about the
+/// current spec.
+fn lost_at(view: &ObjectView, verdict: Verdict, acknowledged: Acknowledged) -> Option<Timestamp> {
+    let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed) && acknowledged != Acknowledged::No;
+    let top_level = view.conditions.iter().filter(|c| c.at.is_empty() && c.status == ConditionStatus::False);
+    top_level.filter(|c| unconverged && reading::describes_health(&c.r#type)).filter_map(|c| c.changed).min()
 }
 
-/// Since when an object is as it is, when it is seen for the first time: the newest change that it tells of.
-fn began(view: &ObjectView, now: Timestamp) -> Timestamp {
+/// Returns since when an object that a list shows for the first time has been in its state: the newest transition of its
+/// conditions, else the last write of its spec.
+fn unchanged_since(view: &ObjectView, now: Timestamp) -> Timestamp {
     let changed = view.conditions.iter().filter_map(|c| c.changed).max();
     changed.or_else(|| obligations::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
-/// The message of the condition that the signal names first.
+/// Returns the message of the condition that the signal begins with.
 fn deciding_message(view: &ObjectView, signal: &str) -> String {
     let named = signal.split(['=', ' ']).next().unwrap_or_default();
     let condition = view.conditions.iter().find(|c| c.r#type == named);

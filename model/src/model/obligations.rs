@@ -1,9 +1,10 @@
-//! What the operator owes: each change of a spec opens an obligation, and each obligation ends in exactly one way.
+//! Obligations: each spec change opens one, and each ends with exactly one [`Outcome`].
 //!
-//! The bad event is counted when the deadline passes, not when convergence finally comes: what never finishes would
-//! never be counted otherwise. Only a change of the spec starts the clock; losing the goal later is a regression.
+//! An obligation counts as late when its SLO deadline passes, not when the object converges at last: otherwise, changes
+//! that never converge would never count. Only a spec change opens an obligation; an object that stops being converged
+//! without one has regressed.
 
-use super::context::{ObjectContext, Seen};
+use super::context::{ObjectContext, Update};
 use super::reading::{Acknowledged, Verdict};
 use super::store::{Obligation, Unconverged};
 use crate::observation::{Manager, ObjectView, StatusShape};
@@ -13,75 +14,75 @@ use crate::time::{Span, Timestamp};
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Takes a new version of the object.
-    pub(crate) fn update_obligation(&mut self, seen: &Seen<'_>) {
-        if seen.view.deleted.is_some() {
-            self.close_open(Outcome::Deleted);
+    /// Updates the obligation and the regression of an object from a new version.
+    pub(crate) fn update_obligation(&mut self, update: &Update<'_>) {
+        if update.view.deleted.is_some() {
+            self.close_obligation(Outcome::Deleted);
             return self.clear_unconverged();
         }
-        if seen.verdict == Verdict::Suspended {
-            self.close_open(Outcome::Suspended);
+        if update.verdict == Verdict::Suspended {
+            self.close_obligation(Outcome::Suspended);
             return self.clear_unconverged();
         }
-        if seen.live && (seen.spec_changed || seen.new) {
-            self.open(seen, self.now, false);
-        } else if seen.spec_changed {
-            // Changed while nobody told us; when, stands in its timestamps.
-            let written = spec_written(seen.view).unwrap_or(self.now).min(self.now);
-            self.open(seen, written, true);
-        } else if !self.record.flags.settled && self.record.obligation().is_none() {
-            // From a list, or a status that appears on an object that had none to be judged by.
-            self.open_from_timestamps(seen);
+        if update.live && (update.spec_changed || update.new) {
+            self.open_obligation(update, self.now, false);
+        } else if update.spec_changed {
+            // The spec changed while the watch was interrupted; the object's timestamps say when.
+            let written = spec_written(update.view).unwrap_or(self.now).min(self.now);
+            self.open_obligation(update, written, true);
+        } else if !self.record.flags.spec_converged && self.record.obligation().is_none() {
+            // The object is new from a list, or its first status has appeared.
+            self.open_from_timestamps(update);
         } else if self.record.obligation().is_none() {
-            self.watch_for_regression(seen);
+            self.update_regression(update);
         }
-        self.note_progress(seen);
+        self.update_progress(update);
     }
 
-    /// Brings the obligation up to now: the part that time alone decides.
+    /// Ends the obligation if enough time has passed.
     pub(crate) fn advance_obligation(&mut self) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings) = (self.now, self.settings);
-        if let Some(reached) = obligation.reached {
-            if now >= reached.after(settings.settle) {
-                self.converge(&obligation, reached);
+        if let Some(converged) = obligation.converged_since {
+            if now >= converged.after(settings.settle) {
+                self.end_converged(&obligation, converged);
             }
-        } else if let Some(answered) = obligation.answered {
-            if now >= answered.after(settings.reject_after) {
-                self.count(Outcome::Rejected);
+        } else if let Some(failed) = obligation.failed_since {
+            if now >= failed.after(settings.reject_after) {
+                self.count_outcome(Outcome::Rejected);
             }
-        } else if obligation.stale {
+        } else if obligation.unconfirmed {
             if now >= obligation.opened.after(settings.unsaid_after) {
-                self.count(Outcome::Unknown);
-                self.record.flags.settled = true;
+                self.count_outcome(Outcome::Unknown);
+                self.record.flags.spec_converged = true;
                 self.clear_unconverged();
             }
-        } else if now >= obligation.late_at {
-            self.deadline_passed();
+        } else if now >= obligation.slo_deadline {
+            self.slo_deadline_passed();
         }
     }
 
-    /// The deadline has passed. An object that never had a status is judged by its siblings: when most of them have
-    /// one, it was owed; when not, there never was a promise.
-    fn deadline_passed(&mut self) {
+    /// Handles an SLO deadline that passed. An object that never had a status is late only if most objects of its kind
+    /// have one; otherwise nothing is expected of it.
+    fn slo_deadline_passed(&mut self) {
         if self.record.verdict == Verdict::Unknown && !self.record.flags.has_status && self.kind.expects_status() {
             self.record.verdict = Verdict::Progressing;
         }
         match (self.blind, self.record.verdict) {
-            (true, _) => self.count(Outcome::Unknown),
+            (true, _) => self.count_outcome(Outcome::Unknown),
             (false, Verdict::Unknown) => self.clear_unconverged(),
-            (false, _) => self.count(Outcome::Late),
+            (false, _) => self.count_outcome(Outcome::Late),
         }
     }
 
-    /// Ends an obligation that is still open, for a reason that is not the operator's.
-    pub(crate) fn close_open(&mut self, outcome: Outcome) {
-        let Some(opened) = self.record.obligation().filter(|o| o.counted.is_none()).map(|o| o.opened) else { return };
-        self.kind.learned.cut_off(self.now.since(opened));
-        self.count(outcome);
+    /// Ends the obligation, if it is open, for a reason that is not the operator's.
+    pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
+        let Some(opened) = self.record.obligation().filter(|o| o.outcome.is_none()).map(|o| o.opened) else { return };
+        self.kind.learned.add_censored(self.now.since(opened));
+        self.count_outcome(outcome);
     }
 
-    /// Nothing is owed any more.
+    /// Marks the object as not unconverged: it has converged, or nothing is expected of it any more.
     pub(crate) fn clear_unconverged(&mut self) {
         if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take()) {
             self.kind.unconverged.remove(&(unconverged.since, self.slot));
@@ -89,100 +90,110 @@ impl ObjectContext<'_> {
         self.kind.failing.remove(&self.slot);
     }
 
-    fn open(&mut self, seen: &Seen<'_>, opened: Timestamp, backfilled: bool) {
-        if seen.by_operator && self.record.obligation().is_some_and(|o| o.counted.is_none()) {
-            return; // the operator completes the spec that it works on: still the same promise
+    /// Opens an obligation; `backfilled` means that `opened` comes from the object's timestamps.
+    fn open_obligation(&mut self, update: &Update<'_>, opened: Timestamp, backfilled: bool) {
+        if update.spec_written_by_operator && self.record.obligation().is_some_and(|o| o.outcome.is_none()) {
+            return; // the operator fills in defaults of the spec that it is working on: the obligation is the same
         }
-        let good = if self.record.flags.settled {
-            Some((seen.old_spec, Span::secs(i64::from(self.record.took))))
+        let last_converged = if self.record.flags.spec_converged {
+            Some((update.old_spec_hash, Span::secs(i64::from(self.record.last_convergence_secs))))
         } else {
-            self.record.unconverged().and_then(|unconverged| unconverged.good)
+            self.record.unconverged().and_then(|unconverged| unconverged.last_converged)
         };
-        self.close_open(Outcome::Superseded);
+        self.close_obligation(Outcome::Superseded);
         let since = self.record.unconverged().map_or(opened, |unconverged| unconverged.since.min(opened));
-        let regressed = None;
-        let (status_written, status_writer) = status_write(seen, opened);
+        let (status_written, status_writer) = status_write(update, opened);
         self.clear_unconverged();
-        let obligation = self.obligation(opened, backfilled);
-        self.record.flags.settled = false;
-        self.record.hot_mut().unconverged =
-            Some(Unconverged { since, obligation: Some(obligation), regressed, good, status_written, status_writer });
-        self.kind.unconverged.insert((since, self.slot));
-    }
-
-    fn obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
-        let (deadline, deadline_source) = self.kind.deadline(self.settings);
-        let late_at = opened.after(self.kind.slo_deadline(self.settings));
-        // What was late before we came was counted by whoever watched then, or by nobody; never twice.
-        let counted = (backfilled && late_at <= self.now).then_some(Outcome::Late);
-        Obligation {
-            opened,
-            deadline: opened.after(deadline),
-            deadline_source,
-            late_at,
-            backfilled,
-            acknowledged: None,
-            reached: None,
-            answered: None,
-            stale: false,
-            counted,
-        }
-    }
-
-    /// An object that we see for the first time, in a list: when its spec was written stands in its timestamps.
-    fn open_from_timestamps(&mut self, seen: &Seen<'_>) {
-        match seen.verdict {
-            Verdict::Converged | Verdict::Finished => self.record.flags.settled = true,
-            Verdict::Progressing | Verdict::Failed => {
-                let written = spec_written(seen.view).unwrap_or(self.now).min(self.now);
-                match seen.lost.filter(|lost| *lost > written.after(self.kind.deadline(self.settings).0)) {
-                    Some(lost) => {
-                        self.record.flags.settled = true; // it had time enough to converge before it was lost
-                        self.regress(seen, lost);
-                    }
-                    None => self.open(seen, written, true),
-                }
-            }
-            Verdict::Suspended | Verdict::Unknown => {}
-        }
-    }
-
-    fn watch_for_regression(&mut self, seen: &Seen<'_>) {
-        match seen.verdict {
-            Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
-                self.regress(seen, self.now)
-            }
-            Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
-            _ => {}
-        }
-    }
-
-    fn regress(&mut self, seen: &Seen<'_>, since: Timestamp) {
-        let (status_written, status_writer) = status_write(seen, since);
+        let obligation = self.new_obligation(opened, backfilled);
+        self.record.flags.spec_converged = false;
         self.record.hot_mut().unconverged = Some(Unconverged {
             since,
-            obligation: None,
-            regressed: Some(since),
-            good: None,
+            obligation: Some(obligation),
+            regressed_since: None,
+            last_converged,
             status_written,
             status_writer,
         });
         self.kind.unconverged.insert((since, self.slot));
     }
 
-    fn note_progress(&mut self, seen: &Seen<'_>) {
+    fn new_obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
+        let (deadline, deadline_source) = self.kind.deadline(self.settings);
+        let slo_deadline = opened.after(self.kind.slo_deadline(self.settings));
+        // This process did not see a deadline pass that passed before it read the object. An earlier process may have
+        // counted the obligation as late; counting it again could count it twice.
+        let outcome = (backfilled && slo_deadline <= self.now).then_some(Outcome::Late);
+        Obligation {
+            opened,
+            deadline: opened.after(deadline),
+            deadline_source,
+            slo_deadline,
+            backfilled,
+            acknowledged: None,
+            converged_since: None,
+            failed_since: None,
+            unconfirmed: false,
+            outcome,
+        }
+    }
+
+    /// Judges an object that has neither an obligation nor converged yet, by its timestamps: it has converged, regressed,
+    /// or opens a backfilled obligation.
+    fn open_from_timestamps(&mut self, update: &Update<'_>) {
+        match update.verdict {
+            Verdict::Converged | Verdict::Finished => self.record.flags.spec_converged = true,
+            Verdict::Progressing | Verdict::Failed => {
+                let written = spec_written(update.view).unwrap_or(self.now).min(self.now);
+                match update.lost_at.filter(|lost| *lost > written.after(self.kind.deadline(self.settings).0)) {
+                    Some(lost) => {
+                        self.record.flags.spec_converged = true; // a loss after the deadline means that it had converged before
+                        self.open_regression(update, lost);
+                    }
+                    None => self.open_obligation(update, written, true),
+                }
+            }
+            Verdict::Suspended | Verdict::Unknown => {}
+        }
+    }
+
+    /// Opens or closes a regression of an object without an obligation.
+    fn update_regression(&mut self, update: &Update<'_>) {
+        match update.verdict {
+            Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
+                self.open_regression(update, self.now)
+            }
+            Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
+            _ => {}
+        }
+    }
+
+    fn open_regression(&mut self, update: &Update<'_>, since: Timestamp) {
+        let (status_written, status_writer) = status_write(update, since);
+        self.record.hot_mut().unconverged = Some(Unconverged {
+            since,
+            obligation: None,
+            regressed_since: Some(since),
+            last_converged: None,
+            status_written,
+            status_writer,
+        });
+        self.kind.unconverged.insert((since, self.slot));
+    }
+
+    /// Notes status writes, acknowledgement, convergence and failure of an object that is unconverged.
+    fn update_progress(&mut self, update: &Update<'_>) {
         let now = self.now;
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
-        if seen.status_changed && !seen.spec_changed && !seen.new {
+        if update.status_changed && !update.spec_changed && !update.new {
             unconverged.status_written = Some(now);
-            unconverged.status_writer = status_writer(seen.view).map_or_else(String::new, |m| m.name.clone());
+            unconverged.status_writer = status_writer(update.view).map_or_else(String::new, |m| m.name.clone());
         }
         let written = unconverged.status_written.is_some();
         let Some(obligation) = unconverged.obligation.as_mut() else { return };
-        let current = match seen.acknowledged {
+        let current = match update.acknowledged {
             Acknowledged::Yes => true,
             Acknowledged::No => false,
-            Acknowledged::Unsaid => written,
+            Acknowledged::Unreported => written,
         };
         if current && obligation.acknowledged.is_none() {
             obligation.acknowledged = Some(now);
@@ -190,35 +201,37 @@ impl ObjectContext<'_> {
                 self.kind.acknowledge.observe(now.since(obligation.opened));
             }
         }
-        let says_done = matches!(seen.verdict, Verdict::Converged | Verdict::Finished);
-        obligation.stale = says_done && !current && seen.acknowledged == Acknowledged::Unsaid;
-        obligation.reached = (says_done && current).then(|| obligation.reached.unwrap_or(now));
-        let answers = seen.verdict == Verdict::Failed && current;
-        let again = seen.status_changed;
-        obligation.answered = answers.then(|| obligation.answered.filter(|_| !again).unwrap_or(now));
+        let says_converged = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
+        obligation.unconfirmed = says_converged && !current && update.acknowledged == Acknowledged::Unreported;
+        obligation.converged_since = (says_converged && current).then(|| obligation.converged_since.unwrap_or(now));
+        let says_failed = update.verdict == Verdict::Failed && current;
+        let unchanged_since = obligation.failed_since.filter(|_| !update.status_changed);
+        obligation.failed_since = says_failed.then(|| unchanged_since.unwrap_or(now));
     }
 
-    fn converge(&mut self, obligation: &Obligation, reached: Timestamp) {
-        let took = reached.since(obligation.opened);
-        self.count(Outcome::Converged);
+    fn end_converged(&mut self, obligation: &Obligation, converged: Timestamp) {
+        let took = converged.since(obligation.opened);
+        self.count_outcome(Outcome::Converged);
         if !obligation.backfilled {
             self.kind.convergence.observe(took);
-            self.kind.learned.ended(took);
+            self.kind.learned.add_converged(took);
         }
-        self.record.took = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
-        self.record.flags.settled = true;
+        self.record.last_convergence_secs = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
+        self.record.flags.spec_converged = true;
         self.clear_unconverged();
     }
 
-    fn count(&mut self, outcome: Outcome) {
+    /// Counts the outcome of the obligation, unless it has one.
+    fn count_outcome(&mut self, outcome: Outcome) {
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
-        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.counted.is_none()) else { return };
-        obligation.counted = Some(outcome);
+        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none()) else { return };
+        obligation.outcome = Some(outcome);
         self.totals.obligations[outcome as usize] += 1;
     }
 }
 
-/// When the spec was last written: by the newest entry that owns spec fields, else the creation.
+/// Returns when the spec was last written: the time of the newest managed fields entry that owns spec fields, or the
+/// creation time. An object of the first generation still has the spec of its creation.
 pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
     let by_managers =
         view.managers.iter().filter(|m| m.owns.spec && m.subresource.is_empty()).filter_map(|m| m.time).max();
@@ -228,7 +241,7 @@ pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
     }
 }
 
-/// Whether the newest write of the spec came from whoever writes the status.
+/// Returns whether the field manager that writes the status also wrote the spec last.
 pub(crate) fn spec_written_by_operator(view: &ObjectView) -> bool {
     let newest = view.managers.iter().filter(|m| m.owns.spec && m.subresource.is_empty()).max_by_key(|m| m.time);
     let (Some(spec), Some(status)) = (newest, status_writer(view)) else { return false };
@@ -239,19 +252,20 @@ fn status_writer(view: &ObjectView) -> Option<&Manager> {
     view.managers.iter().filter(|m| m.owns.status).max_by_key(|m| m.time)
 }
 
-/// The last write of the status since `opened`, as far as the object shows, and who writes it.
-fn status_write(seen: &Seen<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
-    let writer = status_writer(seen.view);
+/// Returns the time of the last status write since `opened`, if the object shows one, and the field manager that writes
+/// the status.
+fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
+    let writer = status_writer(update.view);
     let name = writer.map_or_else(String::new, |m| m.name.clone());
     let time = writer.and_then(|m| m.time);
-    if seen.new && seen.acknowledged != Acknowledged::No {
-        // Of an object that was never seen before, the status is about the current spec unless its times say otherwise
-        // (dumps come without managers).
-        let older = time.zip(spec_written(seen.view)).is_some_and(|(status, spec)| status < spec);
-        let current = seen.view.status == StatusShape::Filled && !older;
+    if update.new && update.acknowledged != Acknowledged::No {
+        // The status of a new object is about the current spec unless its times say otherwise. Dumps have no managed
+        // fields.
+        let outdated = time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
+        let current = update.view.status == StatusShape::Filled && !outdated;
         return (current.then(|| time.unwrap_or(opened).max(opened)), name);
     }
-    // Server times have whole seconds: a write within the same second may have been before or after.
+    // Managed fields have whole seconds, so a write within the same second may have been before `opened`.
     let second_after = opened.after(Span::secs(1));
-    (time.filter(|time| !seen.spec_changed && *time >= second_after), name)
+    (time.filter(|time| !update.spec_changed && *time >= second_after), name)
 }

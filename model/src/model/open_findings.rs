@@ -1,27 +1,27 @@
-//! The findings that are open.
+//! Open findings, and the events of findings that opened or closed.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Subject};
 use crate::time::Timestamp;
 
-/// Open findings by id, bounded.
+/// Open findings by ID.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFindings {
     open: BTreeMap<FindingId, Finding>,
-    /// Since when findings of an earlier run held, until they are found again.
+    /// When findings of an earlier run began; an entry is used when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
-    /// What was opened and closed since somebody last asked; the oldest go first when nobody does.
+    /// Events since the last call of `take_events`.
     events: VecDeque<FindingEvent>,
 }
 
-/// FindingEvent kept until somebody asks.
-const EVENTS: usize = 10_000;
+/// The maximum number of events that are kept; more displace the oldest.
+const MAX_EVENTS: usize = 10_000;
 
 // === impl OpenFindings ===
 
 impl OpenFindings {
-    /// Opens a finding or renews the evidence of an open one. `false` when there is no room for it.
+    /// Opens a finding, or updates the evidence of an open one. Returns `false` if `limit` findings are open already.
     pub(crate) fn raise(
         &mut self,
         now: Timestamp,
@@ -29,7 +29,7 @@ impl OpenFindings {
         code: FindingCode,
         subject: Subject,
         evidence: Evidence,
-        bound: usize,
+        limit: usize,
     ) -> bool {
         let id = FindingId::of(code, &subject);
         if let Some(finding) = self.open.get_mut(&id) {
@@ -37,38 +37,38 @@ impl OpenFindings {
             finding.evidence = evidence;
             return true;
         }
-        if self.open.len() >= bound {
+        if self.open.len() >= limit {
             return false;
         }
         let since = self.restored.remove(&id).map_or(since, |earlier| earlier.min(since));
         let confidence = Confidence::Confirmed;
         let finding = Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None };
-        self.tell(now, Change::Opened, finding.clone());
+        self.push_event(now, Change::Opened, finding.clone());
         self.open.insert(id, finding);
         true
     }
 
-    /// Closes a finding; nothing happens when it is not open.
+    /// Closes a finding, if it is open.
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         if let Some(finding) = self.open.remove(&FindingId::of(code, subject)) {
-            self.tell(now, Change::Closed, finding);
+            self.push_event(now, Change::Closed, finding);
         }
     }
 
-    /// Closes all findings of `code` that `stays` does not keep.
-    pub(crate) fn retain(&mut self, now: Timestamp, code: FindingCode, mut stays: impl FnMut(&Subject) -> bool) {
-        let gone = self.open.values().filter(|finding| finding.code == code && !stays(&finding.subject));
-        let gone: Vec<Subject> = gone.map(|finding| finding.subject.clone()).collect();
-        gone.iter().for_each(|subject| self.clear(now, code, subject));
+    /// Closes all findings of `code` except those about a subject for which `keep` returns true.
+    pub(crate) fn retain(&mut self, now: Timestamp, code: FindingCode, mut keep: impl FnMut(&Subject) -> bool) {
+        let closed = self.open.values().filter(|finding| finding.code == code && !keep(&finding.subject));
+        let closed: Vec<Subject> = closed.map(|finding| finding.subject.clone()).collect();
+        closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// What was opened and closed since the last call.
-    pub(crate) fn finding_events(&mut self) -> Vec<FindingEvent> {
+    /// Removes and returns the events since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<FindingEvent> {
         std::mem::take(&mut self.events).into()
     }
 
-    fn tell(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
-        if self.events.len() >= EVENTS {
+    fn push_event(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
+        if self.events.len() >= MAX_EVENTS {
             self.events.pop_front();
         }
         finding.evidence = finding.evidence.at(at);
@@ -79,7 +79,8 @@ impl OpenFindings {
         self.open.values()
     }
 
-    pub(crate) fn is_open(&self, code: FindingCode, subject: &Subject) -> Option<FindingId> {
+    /// Returns the ID of a finding, if it is open.
+    pub(crate) fn open_id(&self, code: FindingCode, subject: &Subject) -> Option<FindingId> {
         let id = FindingId::of(code, subject);
         self.open.contains_key(&id).then_some(id)
     }
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_opens_and_what_closes_is_told_once_each() {
+    fn opening_and_closing_a_finding_makes_one_event_each() {
         let mut open_findings = OpenFindings::default();
         let subject = || Subject::Source { name: "config".to_owned() };
         let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
@@ -103,7 +104,7 @@ mod tests {
         }
         open_findings.clear(Timestamp(3), code, &subject());
         open_findings.clear(Timestamp(4), code, &subject());
-        let told: Vec<_> = open_findings.finding_events().into_iter().map(|event| (event.at, event.change)).collect();
-        assert_eq!(told, [(Timestamp(1), Change::Opened), (Timestamp(3), Change::Closed)]);
+        let events: Vec<_> = open_findings.take_events().into_iter().map(|event| (event.at, event.change)).collect();
+        assert_eq!(events, [(Timestamp(1), Change::Opened), (Timestamp(3), Change::Closed)]);
     }
 }

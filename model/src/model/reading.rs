@@ -1,80 +1,78 @@
-//! Reads what any operator's status says about the current generation, by general rules.
+//! Reads what an object's status says about its current generation. The rules are general; they look at words, not at
+//! the operator.
 //!
 //! ```text
-//!  switch? ─▶ acknowledged? ─▶ conditions ─┐
-//!                              phases ─────┼─▶ the worst that is said ─▶ verdict
-//!                              flags, counts, errors (when the others are silent)
+//!  paused? ─▶ acknowledged? ─▶ conditions ─┐
+//!                              phases ─────┼─▶ worst signal ─▶ verdict
+//!                              flags, counts, errors (mostly if the others say nothing)
 //! ```
 
+mod senses; // the meaning of single words
+mod words; // the meaning of compounds: condition types, reasons, phases
+mod polarity; // the meaning of a condition type
+mod signals; // what one part of a status says
 mod conditions;
-mod facts;
-mod polarity;
-mod profiles;
-mod senses;
-mod signals;
-mod words;
+mod profiles; // exceptions for well-known kinds
+mod facts; // phases, flags, counts, error texts
 
 use crate::observation::{ObjectView, StatusShape};
 
-use self::signals::{Says, Signal, worst};
+use self::signals::{Signal, worst};
 
-/// What a status says.
+/// What a status says about the current generation, and why loopwatch reads it so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The verdict.
     pub verdict: Verdict,
     /// Whether the operator has seen the current generation.
     pub acknowledged: Acknowledged,
-    /// The rule that decided.
+    /// The rule that decided the verdict.
     pub reason: Reason,
-    /// The words it decided on, for people: `Ready=False (InvalidSpec)`, `status.phase=Failed`.
+    /// The part of the status that decided, for people: `Ready=False (InvalidSpec)`, `status.phase=Failed`.
     pub signal: String,
 }
 
 /// What a status says about the current generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// The world is as the spec asks.
+    /// The spec is in effect.
     Converged,
-    /// Work is under way, or has not begun.
+    /// Work is in progress, or has not started.
     Progressing,
-    /// The operator answered: it cannot, or something is broken.
+    /// The operator cannot bring the spec into effect, or something is broken.
     Failed,
-    /// A person paused it.
+    /// The object is paused on purpose.
     Suspended,
-    /// It ran to its end and owes nothing more.
+    /// The object ran to completion.
     Finished,
-    /// Nothing that can be judged.
+    /// The status says nothing that loopwatch can interpret.
     #[default]
     Unknown,
 }
 
-/// Whether the operator says it has seen the current generation.
+/// Whether the status says that the operator has seen the current generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Acknowledged {
     /// `observedGeneration` has caught up.
     Yes,
-    /// It lags behind.
+    /// `observedGeneration` is behind.
     No,
-    /// This object says nothing about it.
+    /// The status has no `observedGeneration`.
     #[default]
-    Unsaid,
+    Unreported,
 }
 
-/// Declares the enum and its words from one list.
+/// Declares [`Reason`] and its label values from one list.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// The rule that decided, as a closed list fit for a label.
+        /// The rule that decided a verdict: a closed list of label values.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[$doc])* $name),+
         }
 
         impl Reason {
-            /// All of them, in order.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            /// As a label value.
+            /// Returns the label value.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -89,83 +87,83 @@ reasons! {
     /// No rule applied.
     #[default]
     NothingToJudge,
-    /// A switch pauses the object.
+    /// A field, label or annotation pauses the object.
     Paused,
-    /// `observedGeneration` lags behind.
+    /// `observedGeneration` is behind.
     NotAcknowledged,
-    /// Nothing is said but that the generation was seen.
+    /// `observedGeneration` is current, and nothing else can be interpreted.
     Acknowledged,
-    /// A condition that sums up is true.
+    /// A summary condition, such as `Ready`, is true.
     ReadyTrue,
-    /// A condition that sums up is false, for a reason that is no waiting.
+    /// A summary condition is false, and its reason is a failure.
     ReadyFalse,
-    /// A condition that sums up is false, and the reason is waiting or work.
+    /// A summary condition is false, and its reason is waiting or work in progress.
     ReadyPending,
-    /// A condition that sums up is unknown.
+    /// A summary condition is unknown.
     ReadyUnknown,
-    /// A step on the way is done, and nothing says that all are.
+    /// An intermediate step is done, and nothing says that all steps are.
     StepTrue,
-    /// The conditions of parts are true.
+    /// The conditions of all parts are true.
     ConditionsTrue,
     /// The condition of a part is unknown.
     ConditionUnknown,
-    /// A condition of a final failure is true.
+    /// A condition that means a permanent failure, such as `Stalled`, is true.
     StalledTrue,
-    /// A condition that names a fault is true.
+    /// A condition that means a fault is true.
     FaultTrue,
-    /// Conditions that name faults are false, and there are no others.
+    /// Conditions that mean faults are false, and there are no other conditions.
     NoFault,
-    /// A condition says by its severity that it is an error.
+    /// The severity of a condition is `Error`.
     SeverityError,
-    /// A condition that names work is true.
+    /// A condition that means work in progress is true.
     InMotion,
-    /// A condition says that the object is suspended.
+    /// A condition that means suspended is true.
     SuspendedTrue,
-    /// It ran to its end.
+    /// The object ran to completion.
     Complete,
-    /// It ran to its end and failed.
+    /// The object ran to completion and failed.
     EndedBadly,
-    /// The phase is a good one.
+    /// The phase means that all is well.
     PhaseGood,
-    /// The phase is the last one of a run.
+    /// The phase means that the run is complete.
     PhaseDone,
-    /// The phase is one on the way.
+    /// The phase means work in progress.
     PhaseInMotion,
-    /// The phase names a failure.
+    /// The phase means a failure.
     PhaseFailed,
-    /// The phase is one of rest.
+    /// The phase means suspended.
     PhaseSuspended,
-    /// A verdict flag is true.
+    /// A flag, such as `status.ready`, is true.
     FlagTrue,
-    /// A verdict flag is false.
+    /// A flag, such as `status.ready`, is false.
     FlagFalse,
-    /// There is an error text.
+    /// The status contains an error text.
     ErrorText,
-    /// A schedule has fired.
+    /// A schedule has run at least once.
     Scheduled,
-    /// Replicas are held back on purpose, as `partition` asks.
+    /// Replicas are held back on purpose, by `partition`.
     HeldBack,
-    /// Nothing is wanted.
+    /// No replicas are wanted.
     ScaledToZero,
-    /// As many replicas as wanted.
+    /// All wanted replicas are ready.
     CountsMet,
-    /// Fewer replicas than wanted.
+    /// Fewer replicas than wanted are ready.
     CountsShort,
 }
 
-/// Whether a condition says how the object is, rather than how busy it is: only those can flap or be lost.
-pub(crate) fn decides(condition: &str) -> bool {
-    use polarity::Polarity::{Fault, Lack, Part, Root, Terminal};
-    matches!(polarity::kind(condition), Root(_) | Part | Fault | Terminal | Lack)
+/// Returns whether a condition type describes health rather than activity. Only such conditions flap or are lost.
+pub(crate) fn describes_health(condition_type: &str) -> bool {
+    use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
+    matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
 }
 
-/// Whether an object may stay in a phase for ever, going by the word alone.
-pub(crate) fn may_last(phase: &str) -> bool {
-    use senses::Sense::{Done, Good, Rest};
-    matches!(words::Words::of(phase).sense(), Some(Good | Done | Rest))
+/// Returns whether an object may stay in this phase without limit, such as `Running` or `Suspended`.
+pub(crate) fn is_resting_phase(phase: &str) -> bool {
+    use senses::Sense::{Done, Good, Paused};
+    matches!(words::Words::of(phase).sense(), Some(Good | Done | Paused))
 }
 
-/// Reads the status of one object.
+/// Reads the status of one object of the given kind.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);
@@ -175,72 +173,76 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
     if acknowledged == Acknowledged::No {
         let seen = object.observed_generation.or_else(|| conditions::newest_generation(object)).unwrap_or_default();
-        let words = format!("observedGeneration={seen}, generation={}", object.generation);
-        return reading(Verdict::Progressing, Reason::NotAcknowledged, words);
+        let text = format!("observedGeneration={seen}, generation={}", object.generation);
+        return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
     let profile = profiles::of(group, kind);
-    match judge(object, &profile) {
-        Some(Signal { says, reason, words }) => reading(says.into(), reason, words),
+    match worst_signal(object, &profile) {
+        Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
     }
 }
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {
-    // Many operators say it only in their conditions.
+    // Many operators set `observedGeneration` in their conditions only.
     match object.observed_generation.or_else(|| conditions::newest_generation(object)) {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
         Some(_) => Acknowledged::No,
-        None => Acknowledged::Unsaid,
+        None => Acknowledged::Unreported,
     }
 }
 
-fn judge(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
+fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
-    let said = conditions::says(object);
-    let whole = said.as_ref().is_some_and(|said| said.whole);
-    let minimal = said.as_ref().is_some_and(|said| said.minimal);
-    let phases = facts::phases(object, profile, whole);
-    // A step on the way says less than any phase.
-    let said = said.filter(|said| said.signal.reason != Reason::StepTrue || phases.is_none());
-    let conditions = said.map(|said| lacks(object, profile, said.signal));
-    // What is stopped on purpose is not ready.
-    if let Some(phase) = phases.as_ref().filter(|phase| phase.says == Says::Rest)
-        && conditions.as_ref().is_some_and(|said| matches!(said.reason, Reason::ReadyFalse | Reason::ReadyPending))
+    let conditions = conditions::read(object);
+    let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
+    let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
+    let phases = facts::phases(object, profile, summarized);
+    // A completed step says less than any phase.
+    let conditions = conditions.map(|conditions| conditions.signal);
+    let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
+    let conditions = conditions.map(|signal| with_required_condition(object, profile, signal));
+    // An object that is paused on purpose is not ready, but it has not failed.
+    if let Some(phase) = phases.as_ref().filter(|phase| phase.verdict == Verdict::Suspended)
+        && conditions.as_ref().is_some_and(Signal::is_summary_false)
     {
         return Some(phase.clone());
     }
-    let said = worst([conditions, phases]);
-    if let Some(said) = said.as_ref().filter(|said| whole && said.says > Says::Done)
-        && matches!(said.reason, Reason::ReadyFalse | Reason::ReadyPending)
+    let signal = worst([conditions, phases]);
+    if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
+        && signal.is_summary_false()
         && facts::scaled_to_zero(object, conditions::rolled_out(object))
     {
-        return Some(Signal::new(Says::Good, Reason::ScaledToZero, "status.replicas=0"));
+        return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
-    let said = if whole || said.is_some() { said } else { facts::flags(object) };
-    let said = if whole { said } else { worst([said, facts::listed_flags(object)]) };
-    let counts = if whole && !minimal { None } else { facts::counts(object, said.is_some()) };
-    match worst([said, counts]).or_else(|| facts::schedule(object)) {
-        // An error text may be left over from before.
-        Some(said) if said.says <= Says::Done => Some(ended(object, profile, said)),
-        said => worst([said, facts::errors(object)]),
+    let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
+    let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
+    let counts = if summarized && !minimal { None } else { facts::counts(object, signal.is_some()) };
+    match worst([signal, counts]).or_else(|| facts::schedule(object)) {
+        // Beside a good signal, an error text may be left over from an earlier attempt.
+        Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, signal)),
+        signal => worst([signal, facts::errors(object)]),
     }
 }
 
-/// Where a condition must be there before all is well, its absence is work in progress.
-fn lacks(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Signal {
-    let there = object.conditions.iter().any(|condition| condition.r#type == profile.needs);
-    if profile.needs.is_empty() || there || said.says > Says::Done {
-        return said;
+/// Turns a good signal into work in progress if the condition that the profile requires is missing.
+fn with_required_condition(object: &ObjectView, profile: &profiles::Profile, signal: Signal) -> Signal {
+    let required = profile.required_condition;
+    let present = object.conditions.iter().any(|condition| condition.r#type == required);
+    if required.is_empty() || present || !signal.is_good() {
+        return signal;
     }
-    Signal::new(Says::Motion, Reason::ReadyPending, format!("no condition {}", profile.needs))
+    Signal::new(Verdict::Progressing, Reason::ReadyPending, format!("no condition {required}"))
 }
 
-/// Tells what ran to its end from what stays as it is: `Succeeded` is said of both.
-fn ended(object: &ObjectView, profile: &profiles::Profile, said: Signal) -> Signal {
-    let done = said.says == Says::Done || said.words.to_ascii_lowercase().contains("succe");
-    let ran = facts::ended(object) || profile.finishes || (said.reason == Reason::Complete && said.says == Says::Done);
-    Signal { says: if done && ran { Says::Done } else { Says::Good }, ..said }
+/// Decides whether a good signal means converged or finished. `Succeeded` alone does not: objects that ran to completion
+/// use it, and objects that keep running use it too.
+fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, signal: Signal) -> Signal {
+    let done = signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
+    let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
+    let ran = facts::ended(object) || profile.runs_to_completion || complete;
+    Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
 }

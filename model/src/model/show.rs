@@ -83,8 +83,8 @@ impl Model {
     /// The first open finding of those that account for `finding`.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
         finding.info().explained_by.iter().find_map(|explainer| match explainer {
-            Explainer::Subject(code) => self.open_findings.is_open(*code, &finding.subject),
-            Explainer::Kind(code) => self.open_findings.is_open(*code, &finding.subject.whole_kind()?),
+            Explainer::Subject(code) => self.open_findings.open_id(*code, &finding.subject),
+            Explainer::Kind(code) => self.open_findings.open_id(*code, &finding.subject.whole_kind()?),
         })
     }
 
@@ -151,7 +151,7 @@ impl Model {
         oldest_first.find(|(_, slot)| self.store.get(*slot).is_some_and(|r| waits(r.state))).map(|(since, _)| *since)
     }
 
-    fn finalizer(&self, waits: &super::kinds::Waits) -> FinalizerSummary {
+    fn finalizer(&self, waits: &super::kinds::FinalizerTotals) -> FinalizerSummary {
         let mut summary = FinalizerSummary {
             waiting: Default::default(),
             oldest: waits.waiting.first().map(|(since, _)| *since),
@@ -210,8 +210,8 @@ impl Model {
             created: record.created(),
             terminating_since: deleted(record),
             phase: self.texts.get(record.phase),
-            conditions: self.shapes.get(record.shape),
-            finalizers: self.sets.get(record.finalizers).len(),
+            conditions: self.condition_sets.get(record.conditions),
+            finalizers: self.finalizer_sets.get(record.finalizers).len(),
         }
     }
 
@@ -235,10 +235,15 @@ impl Model {
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),
             terminating_since: deleted(record),
-            finalizers: self.sets.get(record.finalizers).iter().map(ToString::to_string).collect(),
+            finalizers: self.finalizer_sets.get(record.finalizers).iter().map(ToString::to_string).collect(),
             owners: owners.map(|owner| format!("{}/{}", self.texts.get(owner.kind), owner.name)).collect(),
             phase: self.texts.get(record.phase).to_string(),
-            conditions: self.shapes.get(record.shape).iter().map(|(name, s)| (name.to_string(), *s)).collect(),
+            conditions: self
+                .condition_sets
+                .get(record.conditions)
+                .iter()
+                .map(|(name, s)| (name.to_string(), *s))
+                .collect(),
         }
     }
 

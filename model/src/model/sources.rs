@@ -1,6 +1,8 @@
-//! How the sources are: a broken one is a fact about the world, and what it would have shown is unknown.
+//! The state of sources, permissions and limits: everything that restricts what loopwatch can see.
+//!
+//! A failing source is data. Its objects are `unknown` until it recovers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
 use super::open_findings::OpenFindings;
@@ -10,10 +12,10 @@ use crate::observation::{Cause, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
-/// How long a limit counts as reached after something was dropped.
-const LIMIT_FOR: Span = Span::mins(10);
+/// How long the finding about a limit stays open after the last drop.
+const LIMIT_REACHED_FOR: Span = Span::mins(10);
 
-/// All sources that were ever heard of, by number.
+/// All sources since the start, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     list: Vec<Source>,
@@ -23,23 +25,28 @@ pub(crate) struct Sources {
 #[derive(Debug)]
 struct Source {
     id: SourceId,
-    known: bool,
+    /// Whether the source is still in use.
+    active: bool,
     up: bool,
+    /// When the source last went up or failed.
     since: Timestamp,
     last_success: Option<Timestamp>,
     failures: BTreeMap<&'static str, u64>,
+    /// The cause and the error message of the latest failure.
     latest: Option<(&'static str, String)>,
+    /// When the failure becomes a finding.
     due: Option<Timestamp>,
 }
 
 // === impl Sources ===
 
 impl Sources {
-    fn number(&mut self, id: &SourceId, now: Timestamp) -> u16 {
+    /// Returns the number of a source, which it adds if necessary.
+    fn number_of(&mut self, id: &SourceId, now: Timestamp) -> u16 {
         let position = self.list.iter().position(|source| source.id == *id).unwrap_or_else(|| {
             self.list.push(Source {
                 id: id.clone(),
-                known: true,
+                active: true,
                 up: true,
                 since: now,
                 last_success: None,
@@ -49,18 +56,18 @@ impl Sources {
             });
             self.list.len() - 1
         });
-        self.list[position].known = true;
+        self.list[position].active = true;
         u16::try_from(position).unwrap_or(u16::MAX)
     }
 
-    /// Something came from it.
-    pub(crate) fn heard(&mut self, id: &SourceId, now: Timestamp) {
-        let number = self.number(id, now);
+    /// Notes that an observation came from the source.
+    pub(crate) fn note_success(&mut self, id: &SourceId, now: Timestamp) {
+        let number = self.number_of(id, now);
         self.list[number as usize].last_success = Some(now);
     }
 
-    /// The source is no longer wanted.
-    pub(crate) fn forget(
+    /// Takes a source out of use: it is no longer reported, and its finding is closed.
+    pub(crate) fn deactivate(
         &mut self,
         now: Timestamp,
         id: &SourceId,
@@ -69,15 +76,15 @@ impl Sources {
     ) {
         let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
         let source = &mut self.list[position];
-        source.known = false;
+        source.active = false;
         source.up = true;
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
-        open_findings.clear(now, code_of(id), &subject_of(id));
+        open_findings.clear(now, source_finding_code(id), &source_subject(id));
     }
 
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
-        let mut summaries: Vec<_> = self.list.iter().filter(|source| source.known).map(Source::summary).collect();
+        let mut summaries: Vec<_> = self.list.iter().filter(|source| source.active).map(Source::summary).collect();
         summaries.sort_by(|a, b| a.source.cmp(&b.source));
         summaries
     }
@@ -103,7 +110,7 @@ impl Source {
 impl Model {
     pub(crate) fn source_failed(&mut self, id: &SourceId, cause: Cause, detail: &str) {
         let now = self.now;
-        let number = self.sources.number(id, now);
+        let number = self.sources.number_of(id, now);
         let source = &mut self.sources.list[number as usize];
         *source.failures.entry(cause.as_str()).or_default() += 1;
         source.latest = Some((cause.as_str(), detail.to_owned()));
@@ -116,7 +123,7 @@ impl Model {
 
     pub(crate) fn source_recovered(&mut self, id: &SourceId) {
         let now = self.now;
-        let number = self.sources.number(id, now);
+        let number = self.sources.number_of(id, now);
         let source = &mut self.sources.list[number as usize];
         source.last_success = Some(now);
         if !source.up {
@@ -125,18 +132,18 @@ impl Model {
         }
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
-        self.open_findings.clear(self.now, code_of(id), &subject_of(id));
-        self.see_again(id);
+        self.open_findings.clear(self.now, source_finding_code(id), &source_subject(id));
+        self.clear_blind(id);
     }
 
-    /// Looks whether a failing source has failed for long enough to be a finding.
+    /// Opens a finding if a failing source has failed for long enough; otherwise sets its timer.
     pub(crate) fn source_due(&mut self, number: u16) {
         let (now, after) = (self.now, self.settings.source_failing_after);
         let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.up) else { return };
-        // A configuration does not mend itself: there is nothing to wait for.
+        // An invalid configuration does not recover by itself, so waiting is pointless.
         let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
-        let ripe = source.since.after(wait);
-        let due = (ripe > now).then_some(ripe);
+        let finding_due = source.since.after(wait);
+        let due = (finding_due > now).then_some(finding_due);
         let old = std::mem::replace(&mut source.due, due);
         self.timers.set(Timer::Source(number), old, due);
         if due.is_some() {
@@ -144,7 +151,7 @@ impl Model {
         }
         let (cause, detail) = source.latest.clone().unwrap_or(("other", String::new()));
         let (since, id, last_success) = (source.since, source.id.clone(), source.last_success);
-        let evidence = match (code_of(&id), last_success) {
+        let evidence = match (source_finding_code(&id), last_success) {
             (FindingCode::ConfigInvalid, _) => Evidence::new().text("problem", detail),
             (_, Some(last)) => {
                 Evidence::new().text("cause", cause).text("detail", detail).with("last_success", Value::Time(last))
@@ -152,13 +159,13 @@ impl Model {
             (_, None) => Evidence::new().text("cause", cause).text("detail", detail),
         };
         let evidence = evidence.with("failing_for", Value::Age(since));
-        self.raise(since, code_of(&id), subject_of(&id), evidence);
-        self.go_blind(&id, since);
+        self.raise(since, source_finding_code(&id), source_subject(&id), evidence);
+        self.mark_blind(&id, since);
     }
 
-    fn go_blind(&mut self, id: &SourceId, since: Timestamp) {
+    fn mark_blind(&mut self, id: &SourceId, since: Timestamp) {
         let SourceId::Watch(watch) = id else { return };
-        let Some(number) = self.watch(watch) else { return };
+        let Some(number) = self.find_watch(watch) else { return };
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.is_none() {
@@ -167,9 +174,9 @@ impl Model {
         }
     }
 
-    fn see_again(&mut self, id: &SourceId) {
+    fn clear_blind(&mut self, id: &SourceId) {
         let SourceId::Watch(watch) = id else { return };
-        let Some(number) = self.watch(watch) else { return };
+        let Some(number) = self.find_watch(watch) else { return };
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.take().is_some() {
@@ -177,15 +184,15 @@ impl Model {
         }
     }
 
-    /// Takes a review of what the account may do.
+    /// Handles a review of the account's permissions in one scope.
     pub(crate) fn permissions_reviewed(&mut self, view: PermissionsView) {
         self.permissions.insert(view.namespace.clone(), view);
         self.review_permissions();
     }
 
-    /// Rights that are missing, per namespace.
+    /// Returns the missing permissions with their namespaces (empty for the whole cluster).
     pub(crate) fn permissions_missing(&self) -> Vec<(String, Permission)> {
-        let mut missing = std::collections::BTreeSet::new();
+        let mut missing = BTreeSet::new();
         for view in self.permissions.values() {
             missing.extend(view.missing.iter().map(|permission| (view.namespace.clone(), permission.clone())));
         }
@@ -201,6 +208,7 @@ impl Model {
         missing.into_iter().collect()
     }
 
+    /// Opens and closes the findings about missing and excessive permissions.
     pub(crate) fn review_permissions(&mut self) {
         let missing = self.permissions_missing();
         let subjects: Vec<Subject> = missing
@@ -236,14 +244,14 @@ impl Model {
         }
     }
 
-    /// Something did not fit.
-    pub(crate) fn drop_one(&mut self, limit: &'static str) {
+    /// Counts something that exceeded a limit, and opens the finding about it.
+    pub(crate) fn count_dropped(&mut self, limit: &'static str) {
         let (now, settings) = (self.now, &self.settings.limits);
         let entry = self.dropped.entry(limit).or_default();
         entry.0 += 1;
         entry.1 = now;
         let count = i64::try_from(entry.0).unwrap_or(i64::MAX);
-        let bound = match limit {
+        let configured = match limit {
             "objects" => settings.objects,
             "histories" => settings.histories,
             "findings" => settings.findings,
@@ -255,33 +263,33 @@ impl Model {
         };
         let evidence = Evidence::new()
             .with("dropped", Value::Count(count))
-            .with("bound", Value::Count(i64::try_from(bound).unwrap_or(i64::MAX)));
-        // Not through `raise`: that a finding did not fit must not come back here.
+            .with("bound", Value::Count(i64::try_from(configured).unwrap_or(i64::MAX)));
+        // `Model::raise` calls this function if the limit of findings is reached; calling it here could recurse forever.
         let subject = Subject::Limit { name: limit.to_owned() };
         self.open_findings.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
-        let due = Some(now.after(LIMIT_FOR));
+        let due = Some(now.after(LIMIT_REACHED_FOR));
         let old = std::mem::replace(&mut self.limits_due, due);
         self.timers.set(Timer::Limits, old, due);
     }
 
-    /// Closes the findings of limits that have not been reached for a while.
+    /// Closes the findings about limits that have not been reached recently.
     pub(crate) fn limits_due(&mut self) {
         self.limits_due = None;
         let (now, dropped) = (self.now, &self.dropped);
         self.open_findings.retain(self.now, FindingCode::LimitReached, |subject| {
-            dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_FOR) > now)
+            dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_REACHED_FOR) > now)
         });
-        let next = dropped.values().map(|(_, last)| last.after(LIMIT_FOR)).filter(|at| *at > now).max();
+        let next = dropped.values().map(|(_, last)| last.after(LIMIT_REACHED_FOR)).filter(|at| *at > now).max();
         self.limits_due = next;
         self.timers.set(Timer::Limits, None, next);
     }
 }
 
-fn code_of(id: &SourceId) -> FindingCode {
+fn source_finding_code(id: &SourceId) -> FindingCode {
     if *id == SourceId::Config { FindingCode::ConfigInvalid } else { FindingCode::SourceFailing }
 }
 
-fn subject_of(id: &SourceId) -> Subject {
+pub(crate) fn source_subject(id: &SourceId) -> Subject {
     Subject::Source { name: id.to_string() }
 }
 

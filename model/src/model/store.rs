@@ -1,5 +1,7 @@
-//! The objects: a cold record each, small enough for a hundred thousand of them, and a hot part for the few that are
-//! changing, waiting or being deleted.
+//! The store of all objects: a small cold record for each, plus a hot part for the few that are unconverged, being
+//! deleted or have a history.
+//!
+//! Most objects of a large cluster are idle, so memory is dominated by the cold records.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -12,36 +14,38 @@ use super::reading::{Reason, Verdict};
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};
 use crate::time::{Span, Timestamp};
 
-/// Where an object is in the store.
+/// The position of an object in the store.
 pub(crate) type Slot = u32;
 
-/// What is kept of every object.
+/// The cold part, kept for every object.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) uid: u128,
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Box<str>,
-    /// See [`order`].
+    /// See [`version_number`].
     pub(crate) version: u64,
     pub(crate) generation: i64,
-    /// 0 stands for none.
+    /// `status.observedGeneration`; 0 if there is none.
     pub(crate) observed: i64,
-    pub(crate) spec: u64,
-    pub(crate) settled: u64,
-    /// When the state began.
+    /// Fingerprint of the spec.
+    pub(crate) spec_hash: u64,
+    /// Fingerprint of the status without timestamps and heartbeats.
+    pub(crate) settled_hash: u64,
+    /// When the object entered its state.
     pub(crate) since: Timestamp,
-    pub(crate) owners: Option<Box<[Owner]>>,
-    pub(crate) hot: Option<Box<Hot>>,
-    /// Seconds since 1970; 0 stands for none.
+    pub(crate) owners: Option<Box<[OwnerName]>>,
+    pub(crate) hot: Option<Box<HotRecord>>,
+    /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
-    /// How long the last convergence took, in seconds.
-    pub(crate) took: u32,
-    /// Position in the watch's namespaces.
-    pub(crate) totals: u32,
-    /// The list in which it was last seen.
+    /// The duration of the last convergence.
+    pub(crate) last_convergence_secs: u32,
+    /// Index of its namespace in the watch's `namespaces`.
+    pub(crate) totals_index: u32,
+    /// The watch's epoch when the object was last seen. An object with an older epoch was not in the last list.
     pub(crate) epoch: u32,
     pub(crate) phase: Symbol,
-    pub(crate) shape: Symbol,
+    pub(crate) conditions: Symbol,
     pub(crate) finalizers: Symbol,
     pub(crate) watch: u16,
     pub(crate) state: ObjectState,
@@ -50,114 +54,114 @@ pub(crate) struct Record {
     pub(crate) flags: Flags,
 }
 
-/// The budget of the design: 160 bytes a record, so that 100,000 idle objects take 16 MB and their index.
+// The memory budget: with 160 bytes per record, 100,000 idle objects take 16 MB plus the index.
 const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown past its budget");
 
-/// Yes-or-no facts about an object.
+/// Boolean properties of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// The current spec has converged at some time.
-    pub(crate) settled: bool,
-    /// It has a status.
+    /// The object has converged with its current spec at least once, or may have (outcome `unknown`).
+    pub(crate) spec_converged: bool,
+    /// The object has a status, and its kind counts it as such.
     pub(crate) has_status: bool,
-    /// It is counted among those with a history.
-    pub(crate) history: bool,
-    /// Its conditions are malformed.
-    pub(crate) malformed: bool,
+    /// The model counts the object towards `limits.histories`.
+    pub(crate) has_history: bool,
+    pub(crate) malformed_conditions: bool,
 }
 
-/// One owner.
+/// The kind and name of an owner.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerName {
     pub(crate) kind: Symbol,
     pub(crate) name: Box<str>,
 }
 
-/// What is kept of an object that is changing, waiting or being deleted.
+/// The hot part, kept while an object is unconverged, being deleted, or has a history or findings.
 #[derive(Debug, Default)]
-pub(crate) struct Hot {
-    /// When it is next looked at without an event.
+pub(crate) struct HotRecord {
+    /// When the object's timer is due.
     pub(crate) due: Option<Timestamp>,
-    /// The words its status was judged on.
+    /// The part of the status that decided the verdict.
     pub(crate) signal: String,
-    /// What the deciding condition says.
+    /// The message of the deciding condition.
     pub(crate) message: String,
     pub(crate) unconverged: Option<Unconverged>,
     pub(crate) deletion: Option<Deletion>,
     pub(crate) history: Option<Box<History>>,
-    /// Which findings are open on it, by their codes.
+    /// The open findings about the object: a bit set by `FindingCode`.
     pub(crate) findings: u64,
 }
 
-/// An object that is not as its spec asks.
+/// The state of an object that is expected to converge and has not.
 #[derive(Debug)]
 pub(crate) struct Unconverged {
-    /// Since when; a newer spec does not reset it.
+    /// When the object became unconverged; a newer spec does not reset this.
     pub(crate) since: Timestamp,
-    /// What the current spec asks for.
+    /// The obligation that the current spec opened; `None` after a regression.
     pub(crate) obligation: Option<Obligation>,
-    /// Since when the goal is lost although the spec did not change.
-    pub(crate) regressed: Option<Timestamp>,
-    /// An earlier spec that converged, and how long that took.
-    pub(crate) good: Option<(u64, Span)>,
-    /// The last status write since the spec changed.
+    /// When the object stopped being converged without a spec change.
+    pub(crate) regressed_since: Option<Timestamp>,
+    /// The fingerprint of the last spec that converged, and how long that took.
+    pub(crate) last_converged: Option<(u64, Span)>,
+    /// The last status write since the spec change.
     pub(crate) status_written: Option<Timestamp>,
-    /// Who wrote the status last, whenever that was.
+    /// The field manager that wrote the status last, even if that was before the spec change.
     pub(crate) status_writer: String,
 }
 
-/// One spec that the operator owes an answer to.
+/// The operator's obligation to acknowledge one spec change and to converge.
 #[derive(Clone, Debug)]
 pub(crate) struct Obligation {
     pub(crate) opened: Timestamp,
-    /// When the finding comes.
+    /// When a finding opens.
     pub(crate) deadline: Timestamp,
     pub(crate) deadline_source: DeadlineSource,
-    /// When it counts as late: never a learned deadline.
-    pub(crate) late_at: Timestamp,
-    /// Its beginning was read from timestamps with a resolution of one second: kept out of histograms.
+    /// When the obligation counts as late. A learned deadline never moves this.
+    pub(crate) slo_deadline: Timestamp,
+    /// `opened` comes from timestamps of the object, with a resolution of one second: histograms leave it out.
     pub(crate) backfilled: bool,
     pub(crate) acknowledged: Option<Timestamp>,
-    /// Since when the status says converged.
-    pub(crate) reached: Option<Timestamp>,
-    /// Since when the status says failed.
-    pub(crate) answered: Option<Timestamp>,
-    /// The status says converged, but nobody has written it since the spec changed and it names no generation.
-    pub(crate) stale: bool,
-    /// How it was counted.
-    pub(crate) counted: Option<Outcome>,
+    /// Since when the status has said converged.
+    pub(crate) converged_since: Option<Timestamp>,
+    /// Since when the status has said failed.
+    pub(crate) failed_since: Option<Timestamp>,
+    /// The status says converged but may describe the old spec: it reports no generation and nobody has written it since
+    /// the spec change.
+    pub(crate) unconfirmed: bool,
+    /// The outcome, once it is counted.
+    pub(crate) outcome: Option<Outcome>,
 }
 
-/// An object that is being deleted.
+/// The deletion of an object.
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) since: Timestamp,
     pub(crate) last_progress: Timestamp,
-    /// Who should remove each finalizer, in their order.
+    /// Each finalizer with the actor that should remove it, in the object's order.
     pub(crate) actors: Vec<(Arc<str>, String)>,
     pub(crate) stuck: bool,
 }
 
-/// What an object did lately without a change of its spec.
+/// Recent changes of an object's phase and conditions without a spec change.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) phases: VecDeque<(Timestamp, Symbol)>,
     pub(crate) transitions: Vec<Transitions>,
 }
 
-/// The latest transitions of one condition.
+/// The recent transitions of one condition.
 #[derive(Debug)]
 pub(crate) struct Transitions {
     pub(crate) condition: Arc<str>,
     pub(crate) times: VecDeque<Timestamp>,
-    /// The reasons given, at most two.
+    /// The reasons of the transitions, at most two.
     pub(crate) reasons: Vec<String>,
 }
 
-/// All objects, found by slot or by watch and name.
+/// All objects, by slot and by watch, namespace and name.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// Chunks rather than one vector: doubling a vector of records would double the peak.
+    /// Chunks rather than one vector: a vector that grows needs the old and the new allocation at the same time.
     chunks: Vec<Vec<Option<Record>>>,
     free: Vec<Slot>,
     index: HashTable<Slot>,
@@ -177,7 +181,7 @@ impl Store {
         self.index.len()
     }
 
-    /// One past the last slot in use.
+    /// Returns the end of the range of slots, some of which may be free.
     pub(crate) fn end(&self) -> Slot {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         u32::try_from(full + self.chunks.last().map_or(0, Vec::len)).unwrap_or(u32::MAX)
@@ -211,7 +215,7 @@ impl Store {
         let Self { chunks, index, hasher, .. } = self;
         index.insert_unique(hash, slot, |slot| match &chunks[*slot as usize / CHUNK][*slot as usize % CHUNK] {
             Some(r) => hasher.hash_one((r.watch, &*r.namespace, &*r.name)),
-            None => 0, // never: the index holds used slots only
+            None => 0, // unreachable: the index contains only slots that are in use
         });
         slot
     }
@@ -225,7 +229,7 @@ impl Store {
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].take()
     }
 
-    pub(crate) fn slots(&self) -> impl Iterator<Item = (Slot, &Record)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Record)> {
         (0..self.end()).filter_map(|slot| self.get(slot).map(|record| (slot, record)))
     }
 
@@ -248,18 +252,18 @@ impl Store {
 // === impl Record ===
 
 impl Record {
-    /// The hot part, made when it is not there yet.
-    pub(crate) fn hot_mut(&mut self) -> &mut Hot {
+    /// Returns the hot part, which it creates if necessary.
+    pub(crate) fn hot_mut(&mut self) -> &mut HotRecord {
         self.hot.get_or_insert_with(Box::default)
     }
 
-    /// Notes what is open on the object and when it is next looked at; frees the hot part when nothing in it matters.
+    /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more.
     pub(crate) fn set_findings_and_due(&mut self, findings: u64, due: Option<Timestamp>) {
         let Some(hot) = self.hot.as_mut() else { return };
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
-            hot.history = None; // every entry has left its window
+            hot.history = None; // without a timer, every entry has left its window
         }
         if due.is_none() && findings == 0 && hot.unconverged.is_none() && hot.deletion.is_none() {
             self.hot = None;
@@ -279,13 +283,13 @@ impl Record {
     }
 }
 
-/// A resource version as a number that can be compared (KEP-5504 allows that among one resource); 0 when it is none.
-pub(crate) fn order(version: &str) -> u64 {
+/// Returns a resource version as a number, or 0 if it is not one. Versions of one resource can be compared (KEP-5504).
+pub(crate) fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
 
-/// A UID as a number: its 128 bits, or for anything that is not a UUID a fingerprint of the text.
-pub(crate) fn uid(text: &str) -> u128 {
+/// Returns a UID as a number: the 128 bits of a UUID, or a fingerprint of any other text.
+pub(crate) fn uid_number(text: &str) -> u128 {
     let mut value = 0_u128;
     let mut digits = 0;
     for byte in text.bytes().filter(|byte| *byte != b'-') {
@@ -296,13 +300,13 @@ pub(crate) fn uid(text: &str) -> u128 {
     if digits == 32 && text.len() == 36 { value } else { fingerprint(text) }
 }
 
-/// A UID as text again.
+/// Formats the number of a UID as a UUID.
 pub(crate) fn uid_text(uid: u128) -> String {
     let hex = format!("{uid:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// FNV-1a with 128 bits.
+/// Returns the 128-bit FNV-1a hash (draft-eastlake-fnv).
 fn fingerprint(text: &str) -> u128 {
     text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)

@@ -1,25 +1,26 @@
-//! What will be due when: the only way in which time passing changes anything.
+//! Timers. Time changes the model only through them.
 
 use std::collections::BTreeSet;
 
 use crate::time::Timestamp;
 
-/// What a timer is for. At equal times they fire in this order, then by number, so that replays agree.
+/// The purpose of a timer. Timers that are due at the same instant fire in the order of the variants, then by number, so
+/// that replays are deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// An object, by its slot in the store.
+    /// The next review of an object, by its slot in the store.
     Object(u32),
-    /// A kind, by its number.
+    /// The next review of a kind, by its number.
     Kind(u16),
-    /// A source that fails, by its number.
+    /// The time at which a failing source becomes a finding, by the source's number.
     Source(u16),
-    /// The next audit of a watch, by its number.
+    /// The next audit of a watch, by the watch's number.
     Audit(u16),
-    /// Whether limits are still reached.
+    /// The next check whether limits are still reached.
     Limits,
 }
 
-/// Timers in the order in which they fire.
+/// A queue of timers in the order in which they fire.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BTreeSet<(Timestamp, Timer)>,
@@ -28,7 +29,7 @@ pub(crate) struct Timers {
 // === impl Timers ===
 
 impl Timers {
-    /// Moves a timer from `old` to `new`; `None` stands for not set.
+    /// Moves a timer from `old` to `new`; `None` means that the timer is not set.
     pub(crate) fn set(&mut self, timer: Timer, old: Option<Timestamp>, new: Option<Timestamp>) {
         if old == new {
             return;
@@ -41,14 +42,14 @@ impl Timers {
         }
     }
 
-    /// Takes the first timer that is due at or before `now`.
+    /// Removes and returns the first timer that is due at or before `now`.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
         let first = *self.queue.first().filter(|(due, _)| *due <= now)?;
         self.queue.remove(&first);
         Some(first)
     }
 
-    pub(crate) fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.queue.first().map(|(due, _)| *due)
     }
 }

@@ -1,9 +1,10 @@
-//! What is watched: kinds come and go, lists begin and end, and the state is compared with the server's.
+//! Watches: kinds that are discovered or disappear, lists, audits, and findings about whole kinds.
 
 use std::collections::BTreeSet;
 
 use super::Model;
-use super::kinds::{Counted, Kind, Watch};
+use super::kinds::{Kind, PendingCount, Watch};
+use super::sources::source_subject;
 use super::store::{self, Slot};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
@@ -11,18 +12,18 @@ use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
-/// How many objects a finding about a kind names.
-const EXAMPLES: usize = 3;
+/// The maximum number of objects that a finding about a kind names.
+const MAX_EXAMPLES: usize = 3;
 
 // === impl Model ===
 
 impl Model {
-    /// Replaces what is watched.
-    pub(crate) fn discovered(&mut self, list: &[WatchedKind]) {
-        let mut named = BTreeSet::new();
+    /// Replaces the set of watches.
+    pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
+        let mut discovered = BTreeSet::new();
         for watched in list {
-            let Some(number) = self.watch_number(watched) else { continue };
-            named.insert(number);
+            let Some(number) = self.find_or_add_watch(watched) else { continue };
+            discovered.insert(number);
             let watch = &mut self.watches[number as usize];
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
@@ -32,36 +33,37 @@ impl Model {
             kind.status = watched.status;
             kind.why = watched.why;
             if !watched.missing.is_empty() {
-                self.lose_sight(number);
+                self.reset_watch(number);
             }
         }
         for number in 0..self.watches.len() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            if !named.contains(&number) && self.watches[number as usize].active {
+            if !discovered.contains(&number) && self.watches[number as usize].active {
                 self.watches[number as usize].active = false;
-                self.lose_sight(number);
+                self.reset_watch(number);
                 let id = self.watches[number as usize].id.clone();
-                self.sources.forget(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
+                self.sources.deactivate(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
             }
         }
         self.review_permissions();
     }
 
-    /// The number of a watch by its name, when it is known.
-    pub(crate) fn watch(&self, id: &WatchId) -> Option<u16> {
-        self.watch_of.get(id).copied()
+    /// Returns the number of a watch.
+    pub(crate) fn find_watch(&self, id: &WatchId) -> Option<u16> {
+        self.watch_numbers.get(id).copied()
     }
 
     pub(crate) fn kind_of(&self, watch: u16) -> &Kind {
         &self.kinds[self.watches[watch as usize].kind as usize]
     }
 
-    fn watch_number(&mut self, watched: &WatchedKind) -> Option<u16> {
-        if let Some(number) = self.watch_of.get(&watched.watch) {
+    /// Returns the number of a watch, which it adds if necessary. Returns `None` if `limits.watches` is reached.
+    fn find_or_add_watch(&mut self, watched: &WatchedKind) -> Option<u16> {
+        if let Some(number) = self.watch_numbers.get(&watched.watch) {
             return Some(*number);
         }
         if self.watches.len() >= self.settings.limits.watches {
-            self.drop_one("watches");
+            self.count_dropped("watches");
             return None;
         }
         let kind = match self.kinds.iter().position(|k| *k.group == watched.group && *k.kind == watched.kind) {
@@ -73,7 +75,7 @@ impl Model {
         };
         let number = u16::try_from(self.watches.len()).ok()?;
         self.watches.push(Watch::new(watched, u16::try_from(kind).ok()?));
-        self.watch_of.insert(watched.watch.clone(), number);
+        self.watch_numbers.insert(watched.watch.clone(), number);
         Some(number)
     }
 
@@ -85,10 +87,10 @@ impl Model {
         kind
     }
 
-    /// The watch sees nothing any more: its objects are forgotten, and what they owed is unknown.
-    fn lose_sight(&mut self, number: u16) {
+    /// Resets a watch that can see nothing any more: removes its objects and ends their obligations as unknown.
+    fn reset_watch(&mut self, number: u16) {
         for slot in self.slots_of(number, |_| true) {
-            self.remove(slot, Outcome::Unknown);
+            self.remove_object(slot, Outcome::Unknown);
         }
         let watch = &mut self.watches[number as usize];
         watch.synced = false;
@@ -100,38 +102,38 @@ impl Model {
         self.open_findings.clear(
             self.now,
             FindingCode::StateInconsistent,
-            &source_of(&self.watches[number as usize].id),
+            &source_subject(&SourceId::Watch(self.watches[number as usize].id.clone())),
         );
     }
 
     fn slots_of(&self, watch: u16, wanted: impl Fn(u32) -> bool) -> Vec<Slot> {
-        self.store.slots().filter(|(_, r)| r.watch == watch && wanted(r.epoch)).map(|(slot, _)| slot).collect()
+        self.store.iter().filter(|(_, r)| r.watch == watch && wanted(r.epoch)).map(|(slot, _)| slot).collect()
     }
 
     pub(crate) fn list_began(&mut self, number: u16, epoch: u64) {
         let watch = &mut self.watches[number as usize];
         watch.listing = Some(epoch);
-        watch.epoch = watch.epoch.wrapping_add(1); // ours, so that it fits into a record
+        watch.epoch = watch.epoch.wrapping_add(1); // not the source's epoch, which does not fit into a record
         watch.audit.pending = None;
     }
 
     pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
         let watch = &mut self.watches[number as usize];
         if watch.listing.take() != Some(epoch) {
-            return; // an abandoned list says nothing about what is gone
+            return; // an abandoned list is incomplete, so it does not show which objects are gone
         }
         let current = watch.epoch;
         watch.synced = true;
-        watch.newest = watch.newest.max(store::order(version));
+        watch.newest = watch.newest.max(store::version_number(version));
         for slot in self.slots_of(number, |seen| seen != current) {
-            self.forget(slot);
+            self.remove_object(slot, Outcome::Deleted);
         }
         let due = self.now.after(self.settings.audit_every);
         let old = self.watches[number as usize].audit.due.replace(due);
         self.timers.set(Timer::Audit(number), old, Some(due));
     }
 
-    /// Time for the next audit.
+    /// Asks for the next audit of a watch, unless one is pending.
     pub(crate) fn audit_due(&mut self, number: u16) {
         let due = self.now.after(self.settings.audit_every);
         let watch = &mut self.watches[number as usize];
@@ -142,45 +144,49 @@ impl Model {
         }
     }
 
-    pub(crate) fn answered(&mut self, probe: &Probe, answer: &Answer) {
+    /// Handles the API server's object count: compares it with the model's once both are at the same version.
+    pub(crate) fn probe_answered(&mut self, probe: &Probe, answer: &Answer) {
         let Probe::Count(id) = probe;
-        let (Some(number), Answer::Counted { objects, version }) = (self.watch(id), answer) else { return };
-        let counted = Counted { at: self.now, objects: *objects, version: store::order(version), late_event: None };
+        let (Some(number), Answer::Counted { objects, version }) = (self.find_watch(id), answer) else { return };
+        let counted =
+            PendingCount { at: self.now, objects: *objects, version: store::version_number(version), late_event: None };
         let watch = &mut self.watches[number as usize];
         if counted.version == 0 || watch.listing.is_some() || !watch.synced {
             return;
         }
         if watch.newest_object > counted.version {
-            watch.audit.lag.observe(Span::ZERO); // already past it, so that counts are of different instants
+            watch.audit.lag.observe(Span::ZERO); // the watch is ahead of the count, so the two cannot be compared
         } else if watch.newest >= counted.version {
-            self.compare(number, counted);
+            self.compare_counts(number, counted);
         } else {
             watch.audit.pending = Some(counted);
         }
     }
 
-    /// The watch is about to deliver `version`, of an object when `event`: now the state is as of the version before.
-    pub(crate) fn reach(&mut self, number: u16, version: &str, event: bool) {
-        let version = store::order(version);
+    /// Notes that a watch is about to deliver `version`, as an event or as a bookmark. Until the event is applied, the
+    /// model is at the version before, so this is the moment to compare a count of that version.
+    pub(crate) fn version_reached(&mut self, number: u16, version: &str, is_event: bool) {
+        let version = store::version_number(version);
         let watch = &mut self.watches[number as usize];
         if let Some(counted) = watch.audit.pending.as_mut() {
-            if event && version <= counted.version {
+            if is_event && version <= counted.version {
                 counted.late_event = Some(self.now);
             } else if version >= counted.version {
                 let counted = *counted;
                 watch.audit.pending = None;
-                self.compare(number, counted);
+                self.compare_counts(number, counted);
             }
         }
         let watch = &mut self.watches[number as usize];
         watch.newest = watch.newest.max(version);
-        if event {
+        if is_event {
             watch.newest_object = watch.newest_object.max(version);
         }
     }
 
-    /// Here and there at the same version: the counts must be the same.
-    fn compare(&mut self, number: u16, counted: Counted) {
+    /// Compares the object counts of the model and the API server at one version. Two audits in a row with the same
+    /// difference open a finding.
+    fn compare_counts(&mut self, number: u16, counted: PendingCount) {
         let watch = &mut self.watches[number as usize];
         let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
         watch.audit.lag.observe(lag);
@@ -190,7 +196,7 @@ impl Model {
         let same = watch.audit.difference == Some(difference);
         watch.audit.agreeing = if same { watch.audit.agreeing.saturating_add(1) } else { 1 };
         watch.audit.difference = Some(difference);
-        let subject = source_of(&watch.id);
+        let subject = source_subject(&SourceId::Watch(watch.id.clone()));
         if difference == 0 {
             self.open_findings.clear(self.now, FindingCode::StateInconsistent, &subject);
         } else if watch.audit.agreeing >= 2 {
@@ -202,14 +208,14 @@ impl Model {
         }
     }
 
-    /// What holds for a kind as a whole.
+    /// Opens and closes the findings about a kind as a whole, and sets its timer.
     pub(crate) fn review_kind(&mut self, number: u16) {
         let (now, settings) = (self.now, &self.settings);
         let kind = &mut self.kinds[number as usize];
         let failing = kind.failing.len() as u64;
-        let many = failing >= u64::from(settings.failing_objects).max(1)
+        let many_fail = failing >= u64::from(settings.failing_objects).max(1)
             && failing * 100 >= kind.objects.saturating_mul(u64::from(settings.failing_percent));
-        let since = if many { Some(kind.failing_since.unwrap_or(now)) } else { None };
+        let since = if many_fail { Some(kind.failing_since.unwrap_or(now)) } else { None };
         kind.failing_since = since;
         let holds_at = since.map(|since| since.after(settings.settle));
         let due = holds_at.filter(|at| *at > now);
@@ -231,7 +237,7 @@ impl Model {
             .with("failed", Value::Count(kind.failing.len() as i64))
             .with("objects", Value::Count(i64::try_from(kind.objects).unwrap_or(i64::MAX)))
             .text("reason", signal)
-            .with("examples", Value::Names(self.names(kind.failing.iter())));
+            .with("examples", Value::Names(self.example_names(kind.failing.iter())));
         self.raise(since, FindingCode::Failing, subject, evidence);
     }
 
@@ -245,18 +251,14 @@ impl Model {
         let evidence = Evidence::new()
             .with("lints", Value::Names(kind.lints.iter().cloned().collect()))
             .with("objects", Value::Count(kind.malformed.len() as i64))
-            .with("examples", Value::Names(self.names(kind.malformed.iter())));
+            .with("examples", Value::Names(self.example_names(kind.malformed.iter())));
         self.raise(self.now, FindingCode::ConditionMalformed, subject, evidence);
     }
 
-    fn names<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<String> {
-        let records = slots.filter_map(|slot| self.store.get(*slot)).take(EXAMPLES);
+    fn example_names<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<String> {
+        let records = slots.filter_map(|slot| self.store.get(*slot)).take(MAX_EXAMPLES);
         records
             .map(|r| if r.namespace.is_empty() { r.name.to_string() } else { format!("{}/{}", r.namespace, r.name) })
             .collect()
     }
-}
-
-pub(crate) fn source_of(watch: &WatchId) -> Subject {
-    Subject::Source { name: SourceId::Watch(watch.clone()).to_string() }
 }

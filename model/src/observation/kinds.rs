@@ -1,4 +1,4 @@
-//! What is watched, why, and with which rights.
+//! Watched kinds, their definitions, the account's permissions, and leases.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::object::Condition;
 use crate::time::{Span, Timestamp};
 
-/// Names one watch: a kind in one scope. Written `widgets.example.io` for the whole cluster and
+/// The name of a watch, which is one kind in one scope: `widgets.example.io` for the whole cluster,
 /// `widgets.example.io/team-a` for one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WatchId(pub std::sync::Arc<str>);
 
-/// One kind in one scope that loopwatch watches or would like to.
+/// One kind in one scope that loopwatch watches, or would watch if it had the permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedKind {
     /// The name of this watch.
@@ -21,7 +21,7 @@ pub struct WatchedKind {
     /// API group; empty for the core group.
     #[serde(default)]
     pub group: String,
-    /// The version that is read.
+    /// The API version that loopwatch reads.
     pub version: String,
     /// Kind, for example `Widget`.
     pub kind: String,
@@ -29,19 +29,19 @@ pub struct WatchedKind {
     pub resource: String,
     /// The scope of the watch.
     pub scope: Scope,
-    /// Why the kind matters.
+    /// The kind's role.
     pub role: Role,
-    /// How the kind reports status, as its definition says.
+    /// How the kind reports status, according to its definition.
     #[serde(default)]
     pub status: StatusSchema,
-    /// Why it is watched.
+    /// Why loopwatch watches the kind.
     pub why: Why,
-    /// Verbs that were asked for and refused: not empty means that this scope cannot be seen.
+    /// Verbs that the API server denies. If there are any, loopwatch cannot watch this scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// Where a watch looks.
+/// The scope of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -53,13 +53,13 @@ pub enum Scope {
     Namespace(String),
 }
 
-/// Why a kind matters.
+/// The role of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The operator owes its objects something: it writes their status.
+    /// A primary kind: the operator writes the status of its objects.
     Primary,
-    /// The operator creates such objects for its primaries.
+    /// A child kind: the operator creates its objects for its primaries.
     Child,
 }
 
@@ -69,20 +69,20 @@ pub enum Role {
 pub enum StatusSchema {
     /// Through the status subresource.
     Subresource,
-    /// In the schema, but without a subresource: status writes raise the generation.
+    /// In the schema, but without the subresource: each status write increments `metadata.generation`.
     InBody,
-    /// Not at all.
+    /// The kind has no status.
     None,
-    /// Not known: no definition could be read.
+    /// Unknown: loopwatch could not read a definition.
     #[default]
     Unknown,
 }
 
-/// Why a kind is watched.
+/// Why loopwatch watches a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// Named by flag or file.
+    /// The user named it by flag or file.
     Configured,
     /// The account may write its status.
     #[serde(rename = "status_right")]
@@ -93,14 +93,14 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// A custom resource with a status (`check` looks at all of them).
+    /// It is a custom resource with a status; `check` includes all of these.
     HasStatus,
-    /// It stands in the dump that is judged.
+    /// The dump contains objects of it.
     #[serde(rename = "in_snapshot")]
     InDump,
 }
 
-/// What loopwatch reads of a custom resource definition.
+/// The part of a custom resource definition that loopwatch reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DefinitionView {
@@ -110,33 +110,33 @@ pub struct DefinitionView {
     pub group: String,
     /// Kind.
     pub kind: String,
-    /// Versions the API server serves.
+    /// Versions that the API server serves.
     pub served: Vec<String>,
-    /// The version in which objects are stored.
+    /// The storage version.
     pub storage: String,
-    /// Versions in which objects may still be stored.
+    /// `status.storedVersions`: versions in which objects may still be stored.
     pub stored: Vec<String>,
     /// How the storage version reports status.
     pub status: StatusSchema,
     /// `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When its deletion was asked for.
+    /// `metadata.deletionTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
 }
 
-/// What the account may and may not do, in one scope.
+/// The permissions of the account in one scope, compared with what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PermissionsView {
     /// Empty for the whole cluster.
     pub namespace: String,
-    /// The API server could not list all rules: what is not listed may still be allowed.
+    /// The API server could not list all rules, so verbs that it did not list may be allowed nevertheless.
     pub incomplete: bool,
-    /// Rights that a source needs and does not have.
+    /// Permissions that a source needs and the account does not have.
     pub missing: Vec<Permission>,
-    /// Rights that nobody should need: wildcards, or what `--expect-denied` names.
+    /// Permissions that no operator should need: wildcards, and those that `--expect-denied` names.
     pub excess: Vec<Permission>,
 }
 
@@ -148,7 +148,7 @@ pub struct Permission {
     pub verb: String,
     /// API group; empty for the core group, `*` for all.
     pub group: String,
-    /// Plural resource, with `/subresource`.
+    /// Plural resource name, with `/subresource` if there is one.
     pub resource: String,
 }
 
@@ -160,22 +160,22 @@ pub struct LeaseView {
     pub namespace: String,
     /// Name of the lease.
     pub name: String,
-    /// Who holds it; empty when nobody does.
+    /// The holder's identity; empty if nobody holds the lease.
     pub holder: String,
-    /// When it was last renewed.
+    /// `spec.renewTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed: Option<Timestamp>,
-    /// For how long a renewal counts.
+    /// `spec.leaseDurationSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// How often the holder changed.
+    /// `spec.leaseTransitions`: how often the holder changed.
     pub transitions: i64,
 }
 
 // === impl WatchId ===
 
 impl WatchId {
-    /// Names the watch of `resource` in `scope`.
+    /// Returns the name of the watch of `resource` in `scope`.
     #[must_use]
     pub fn new(group: &str, resource: &str, scope: &Scope) -> Self {
         let dot = if group.is_empty() { "" } else { "." };
@@ -196,7 +196,7 @@ impl fmt::Display for WatchId {
 // === impl Scope ===
 
 impl Scope {
-    /// The namespace of a namespaced scope.
+    /// Returns the namespace, if the scope is one namespace.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         match self {

@@ -1,4 +1,4 @@
-//! The slim view of one object: what the model may know of it, never its body.
+//! The view of one object: the fields that the model reads, never the whole body.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,60 +14,61 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// One object, decoded in one pass over its JSON. Any shape decodes: a field of the wrong type is absent and adds a
-/// word to `lints`.
+/// The fields of one object that the model reads.
+///
+/// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectView {
-    /// Which object.
+    /// Namespace and name.
     #[serde(flatten)]
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.resourceVersion`, opaque; compared only where both sides are numbers.
+    /// `metadata.resourceVersion`. The model orders versions that are numbers and treats all others as opaque.
     pub version: String,
-    /// `metadata.generation`; 0 when the kind has none.
+    /// `metadata.generation`; 0 if the kind has none.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// `metadata.creationTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
-    /// `metadata.deletionTimestamp`: the instant from which the object should be gone.
+    /// `metadata.deletionTimestamp`: when the object should be gone, which includes the grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
     /// `metadata.deletionGracePeriodSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Span>,
-    /// `metadata.finalizers`, in their order.
+    /// `metadata.finalizers`, in document order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// `metadata.ownerReferences`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
-    /// `metadata.managedFields`, one entry per manager, the field tree reduced to what it owns.
+    /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<Manager>,
-    /// The switch by which a person paused this object, when there is one.
+    /// The switch that pauses the object, if one is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
-    /// What kind of thing `.status` is.
+    /// The shape of `.status`.
     pub status: StatusShape,
-    /// `.status.observedGeneration`, also from a numeric string; absent when never set (absent, 0 or below).
+    /// `.status.observedGeneration`, as a number or numeric string; absent if it is not positive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions wherever they stand in the status, in document order, top level first.
+    /// Conditions from anywhere in the status, in document order, those of `.status.conditions` first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Other scalar leaves of spec and status that say how far the object is: phases, states, replica counts, verdict
-    /// flags, error texts. Chosen by their names, bounded.
+    /// Other scalars of spec and status that show the object's progress: phases, states, replica counts, flags such as
+    /// `ready`, error texts. The decoder selects them by name and limits their number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
-    /// Fingerprints by which two versions are told apart.
+    /// Fingerprints that show whether two versions differ.
     pub hashes: Hashes,
     /// Size of the JSON document, in bytes.
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub bytes: u32,
-    /// What was malformed, as words from a closed list, sorted.
+    /// Malformed fields, as words from a closed list, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<String>,
 }
@@ -96,9 +97,9 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manager {
-    /// Name of the field manager; by default the first part of the user agent, so equal names are not equal actors.
+    /// Name of the field manager. It defaults to the first part of the user agent, so different clients may share a name.
     pub name: String,
-    /// Apply or Update.
+    /// `Apply` or `Update`.
     pub operation: ManagerOperation,
     /// `status`, `scale` or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -106,9 +107,9 @@ pub struct Manager {
     /// When the entry last changed, with a resolution of one second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
-    /// Which parts of the object it owns.
+    /// The parts of the object in which it owns fields.
     pub owns: Owned,
-    /// The single finalizers that it wrote.
+    /// The finalizers that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
@@ -123,7 +124,7 @@ pub enum ManagerOperation {
     Update,
 }
 
-/// Which parts of an object a manager owns fields in.
+/// The parts of an object in which a manager owns fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Owned {
@@ -138,33 +139,33 @@ pub struct Owned {
     pub finalizers: bool,
 }
 
-/// By which switch an object is paused.
+/// The switch that pauses an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Where the switch is: `spec.suspend`, `annotation example.io/paused`, `label …`.
+    /// The location of the switch: `spec.suspend`, `annotation example.io/paused`, `label …`.
     pub by: String,
 }
 
-/// What kind of thing `.status` is.
+/// The shape of `.status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatusShape {
-    /// No `.status` at all, or null.
+    /// No `.status`, or null.
     #[default]
     Absent,
     /// An empty object.
     Empty,
-    /// An object with something in it.
+    /// An object with fields.
     Filled,
     /// Not an object.
     Malformed,
 }
 
-/// One condition, in whatever form the operator writes them.
+/// One condition. The decoder also reads forms that differ from the API conventions, such as a map keyed by type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// Where it stands when not in `.status.conditions`: `parents[0]`, `listeners[2]`, `conditionStatus`.
+    /// The location below `.status` if it is not `conditions`: `parents[0]`, `listeners[2]`, `conditionStatus`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub at: String,
     /// The condition's type.
@@ -174,16 +175,16 @@ pub struct Condition {
     /// Its reason, cut to 128 bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Its message, cut to 256 bytes: evidence for people, judged only for well-known words.
+    /// Its message, cut to 256 bytes: evidence for people. The model interprets only well-known words in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// `severity`, where the operator writes one.
+    /// Its `severity`, if the operator writes one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub severity: String,
-    /// The generation the condition is about.
+    /// Its `observedGeneration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When it last changed, as the operator claims.
+    /// Its `lastTransitionTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Timestamp>,
 }
@@ -197,21 +198,21 @@ pub enum ConditionStatus {
     False,
     /// `"Unknown"`.
     Unknown,
-    /// No status, or one that is none of the three (which is a lint).
+    /// No status, or any other value, which is a lint.
     #[default]
     Absent,
 }
 
-/// One scalar leaf of spec or status.
+/// One scalar of spec or status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Path with dots, list positions in brackets: `status.health.status`, `spec.replicas`.
+    /// Path with dots, and list positions in brackets: `status.health.status`, `status.instances[0].replicas`.
     pub path: String,
-    /// What stands there.
+    /// The value at the path.
     pub value: FactValue,
 }
 
-/// A scalar.
+/// A scalar value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FactValue {
@@ -223,17 +224,18 @@ pub enum FactValue {
     Text(String),
 }
 
-/// 64-bit fingerprints, keyed per recording, so that nobody can guess values from them. Written as hexadecimal.
+/// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that readers of a recording
+/// cannot test guesses of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hashes {
-    /// Of everything outside metadata and status.
+    /// Fingerprint of everything outside metadata and status.
     #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
     pub spec: u64,
-    /// Of the status as it is.
+    /// Fingerprint of the status.
     #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
     pub status: u64,
-    /// Of the status without timestamps and heartbeats, so that only a change of meaning changes it.
+    /// Fingerprint of the status without timestamps and heartbeats: it changes only if the status's meaning changes.
     #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
     pub settled: u64,
 }
@@ -241,7 +243,7 @@ pub struct Hashes {
 // === impl ConditionStatus ===
 
 impl ConditionStatus {
-    /// As a label value: `true`, `false`, `unknown`, `absent`.
+    /// Returns the label value: `true`, `false`, `unknown` or `absent`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -256,7 +258,7 @@ impl ConditionStatus {
 // === impl ObjectView ===
 
 impl ObjectView {
-    /// The first fact at `path`.
+    /// Returns the value of the first fact at `path`.
     #[must_use]
     pub fn fact(&self, path: &str) -> Option<&FactValue> {
         self.facts.iter().find(|fact| fact.path == path).map(|fact| &fact.value)

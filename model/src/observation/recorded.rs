@@ -1,4 +1,4 @@
-//! The recorded form: one JSON document per line, the header first.
+//! The recorded form: JSON lines, a [`Header`] followed by one [`Line`] per observation.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,36 +6,27 @@ use super::Observation;
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
-/// The version of the recorded form that this program writes.
+/// The version of the recorded form that loopwatch writes.
 pub const RECORDING_VERSION: u32 = 1;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Always [`RECORDING_VERSION`] when written; a reader refuses a larger one.
+    /// The version of the recorded form. Writers set [`RECORDING_VERSION`]; readers refuse a larger version.
     pub loopwatch_recording: u32,
-    /// Program and version that wrote it.
+    /// The program and version that wrote the recording.
     #[serde(default)]
     pub recorded_by: String,
-    /// The settings in force, so that a replay judges as the recorder did.
+    /// The settings of the recording process, so that a replay reaches the same conclusions.
     #[serde(default)]
     pub settings: Settings,
 }
 
-/// Every further line: one observation and when it was learnt.
+/// Every further line of a recording: one observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// When it was learnt, by the recorder's clock.
+    /// The instant of the observation, by the recording process's clock.
     pub at: Timestamp,
-    /// What was learnt.
+    /// The observation.
     pub saw: Observation,
-}
-
-/// One line of a recording.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Recorded {
-    /// The header.
-    Header(Box<Header>),
-    /// An observation.
-    Line(Box<Line>),
 }

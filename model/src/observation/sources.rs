@@ -1,4 +1,4 @@
-//! Where observations come from, how that fails, and what the model may ask.
+//! Sources of observations, the causes of their failures, and the probes that the model may send to them.
 
 use std::fmt;
 
@@ -10,60 +10,58 @@ use super::kinds::WatchId;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceId {
-    /// Flags, environment and file.
+    /// The configuration: flags, environment and file.
     Config,
-    /// API discovery, access reviews, custom resource definitions.
+    /// API discovery, access reviews and custom resource definitions.
     Discovery,
     /// The watch of one kind in one scope.
     Watch(WatchId),
-    /// Reads that the model asked for.
+    /// Counts of objects that the model asked for.
     Audit,
     /// The operator's leader election lease.
     Lease,
-    /// A recording that is replayed.
-    Recording,
-    /// A dump that is judged.
+    /// A dump: files from `kubectl get -o yaml|json`.
     #[serde(rename = "snapshot")]
     Dump,
 }
 
-/// Why a source failed.
+/// The cause of a source's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// 403: the account may not.
+    /// 403: the account lacks a permission.
     Forbidden,
-    /// 401: the API server does not know us.
+    /// 401: the API server does not accept the credentials.
     Unauthorized,
-    /// 404: the kind or object is not there.
+    /// 404: the kind or object does not exist.
     NotFound,
-    /// 410: what we know is too old; a new list follows.
+    /// 410: the resource version is too old; a new list follows.
     Gone,
-    /// 429: the API server asks for patience.
+    /// 429: the API server limits the request rate.
     Throttled,
-    /// 5xx.
+    /// 5xx: the API server failed.
     ServerError,
-    /// Nobody answered in time.
+    /// No answer in time.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection could not be made, or broke.
     Connection,
-    /// The other side's certificate, or ours.
+    /// A TLS handshake failed, or a certificate is invalid.
     Tls,
-    /// What came could not be read.
+    /// The answer could not be decoded.
     Undecodable,
-    /// What came was larger than the limit.
+    /// The answer was larger than the limit.
     TooLarge,
-    /// What the user gave cannot be used.
+    /// The user's input is invalid.
     Invalid,
-    /// None of these.
+    /// Any other cause.
     Other,
 }
 
-/// A question that the model wants answered.
+/// A question of the model to the sources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
-    /// How many objects does the server have in the scope of this watch, and at which version?
+    /// How many objects does the API server have in the scope of this watch, and at which resource version?
     Count(WatchId),
 }
 
@@ -71,23 +69,21 @@ pub enum Probe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// So many objects at this version.
+    /// The number of objects at one resource version.
     Counted {
         /// Number of objects.
         objects: u64,
         /// The list's resource version.
         version: String,
     },
-    /// No answer could be had.
+    /// The sources could not find the answer.
     Failed(Cause),
-    /// A replay has no answer to this question.
-    NotRecorded,
 }
 
 // === impl SourceId ===
 
 impl fmt::Display for SourceId {
-    /// As the `source` label: `watch/widgets.example.io`.
+    /// Writes the value of the `source` label, for example `watch/widgets.example.io`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config => f.write_str("config"),
@@ -95,7 +91,6 @@ impl fmt::Display for SourceId {
             Self::Watch(watch) => write!(f, "watch/{watch}"),
             Self::Audit => f.write_str("audit"),
             Self::Lease => f.write_str("lease"),
-            Self::Recording => f.write_str("recording"),
             Self::Dump => f.write_str("snapshot"),
         }
     }
@@ -104,7 +99,7 @@ impl fmt::Display for SourceId {
 // === impl Cause ===
 
 impl Cause {
-    /// As the `cause` label.
+    /// Returns the value of the `cause` label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

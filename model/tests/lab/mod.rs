@@ -1,10 +1,10 @@
-//! A small laboratory: one kind, objects that change, and time that passes when told to.
+//! A small test bed: a model with one kind, objects that change, and a clock that the test advances.
 
 #![allow(
     dead_code,
     unreachable_pub,
     clippy::panic,
-    reason = "each test file uses its own part, and a wrong test should stop"
+    reason = "each test file uses a part of this module, and a broken test should stop"
 )]
 
 use loopwatch_model::model::Model;
@@ -46,7 +46,7 @@ pub fn watch() -> WatchId {
 }
 
 impl Lab {
-    /// A lab whose first list was empty.
+    /// A model whose first list was empty.
     pub fn new() -> Self {
         Self::with(Settings { learn_after: 0, ..Settings::default() })
     }
@@ -59,50 +59,50 @@ impl Lab {
 
     pub fn unsynced(settings: Settings) -> Self {
         let mut lab = Self { model: Model::new(settings), now: START, version: 1000, epoch: 0 };
-        lab.tell(Observation::KindsDiscovered(vec![kind()]));
+        lab.observe(Observation::KindsDiscovered(vec![kind()]));
         lab
     }
 
-    pub fn tell(&mut self, observation: Observation) {
+    pub fn observe(&mut self, observation: Observation) {
         self.model.apply(self.now, observation);
     }
 
-    pub fn pass(&mut self, span: Span) {
+    pub fn advance(&mut self, span: Span) {
         self.now = self.now.after(span);
-        self.tell(Observation::Tick);
+        self.observe(Observation::Tick);
     }
 
     pub fn list(&mut self, objects: &[Widget]) {
         self.epoch += 1;
         let epoch = self.epoch;
-        self.tell(Observation::ListBegan { watch: watch(), epoch });
+        self.observe(Observation::ListBegan { watch: watch(), epoch });
         for object in objects {
             self.version += 1;
             let object = Box::new(object.view(self.version));
-            self.tell(Observation::Listed { watch: watch(), object });
+            self.observe(Observation::Listed { watch: watch(), object });
         }
         self.version += 1;
-        self.tell(Observation::ListEnded { watch: watch(), epoch, version: self.version.to_string() });
+        self.observe(Observation::ListEnded { watch: watch(), epoch, version: self.version.to_string() });
     }
 
     pub fn apply(&mut self, widget: &Widget) {
         self.version += 1;
         let object = Box::new(widget.view(self.version));
-        self.tell(Observation::Applied { watch: watch(), object });
+        self.observe(Observation::Applied { watch: watch(), object });
     }
 
     pub fn delete(&mut self, widget: &Widget) {
         self.version += 1;
-        self.tell(Observation::Deleted { watch: watch(), key: widget.key(), version: self.version.to_string() });
+        self.observe(Observation::Deleted { watch: watch(), key: widget.key(), version: self.version.to_string() });
     }
 
-    /// A widget that was created and has converged.
-    pub fn settled(&mut self, name: &str) -> Widget {
+    /// Creates a widget and lets it converge.
+    pub fn converged(&mut self, name: &str) -> Widget {
         let mut widget = Widget::new(name, self.now);
         self.apply(&widget);
-        self.pass(Span::secs(1));
+        self.advance(Span::secs(1));
         self.apply(widget.ready());
-        self.pass(Span::mins(1));
+        self.advance(Span::mins(1));
         widget
     }
 
@@ -122,7 +122,7 @@ impl Lab {
         self.snapshot().findings.iter().map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
     }
 
-    /// The evidence of the only finding, as people read it.
+    /// The summary of the only open finding.
     pub fn evidence(&self) -> String {
         let findings = self.snapshot().findings;
         assert_eq!(findings.len(), 1, "{:?}", self.findings());
@@ -138,12 +138,12 @@ impl Lab {
         self.snapshot().kinds[0].namespaces.values().map(|n| n.obligations[outcome as usize]).sum()
     }
 
-    pub fn quiet(&self) {
-        assert!(self.findings().is_empty(), "a false alarm: {:#?}", self.snapshot().findings);
+    pub fn assert_no_findings(&self) {
+        assert!(self.findings().is_empty(), "false alarm: {:#?}", self.snapshot().findings);
     }
 }
 
-/// An object as its operator and its users leave it.
+/// An object that its user and its operator write.
 #[derive(Clone)]
 pub struct Widget {
     pub name: String,
@@ -160,7 +160,7 @@ pub struct Widget {
     pub finalizers: Vec<String>,
     pub paused: bool,
     pub changed: Option<Timestamp>,
-    beat: u64,
+    status_writes: u64,
 }
 
 impl Widget {
@@ -180,7 +180,7 @@ impl Widget {
             finalizers: Vec::new(),
             paused: false,
             changed: None,
-            beat: 0,
+            status_writes: 0,
         }
     }
 
@@ -188,7 +188,7 @@ impl Widget {
         ObjectKey { namespace: "team-a".into(), name: self.name.clone() }
     }
 
-    /// The user changes the spec to one that is named by a number.
+    /// The user changes the spec; a number stands for its content.
     pub fn spec(&mut self, spec: u64, now: Timestamp) -> &mut Self {
         self.generation += 1;
         self.spec = spec;
@@ -196,17 +196,17 @@ impl Widget {
         self
     }
 
-    /// The operator has seen the spec and says that all is well.
+    /// The operator has seen the spec and reports it as ready.
     pub fn ready(&mut self) -> &mut Self {
         self.observe().condition("Ready", ConditionStatus::True, "AsExpected")
     }
 
-    /// The operator has seen the spec and says that it is not there yet.
+    /// The operator has seen the spec and is working on it.
     pub fn waiting(&mut self) -> &mut Self {
         self.observe().condition("Ready", ConditionStatus::False, "Progressing")
     }
 
-    /// The operator has seen the spec and says that it cannot.
+    /// The operator has seen the spec and reports a permanent failure.
     pub fn failed(&mut self, reason: &str) -> &mut Self {
         self.observe().condition("Ready", ConditionStatus::False, reason);
         self.condition("Stalled", ConditionStatus::True, reason)
@@ -214,12 +214,12 @@ impl Widget {
 
     pub fn observe(&mut self) -> &mut Self {
         self.observed = Some(self.generation);
-        self.beat += 1;
+        self.status_writes += 1;
         self
     }
 
     pub fn condition(&mut self, name: &str, status: ConditionStatus, reason: &str) -> &mut Self {
-        self.beat += 1;
+        self.status_writes += 1;
         if name == "Ready" {
             self.conditions.retain(|(other, ..)| other != "Stalled");
         }
@@ -231,14 +231,14 @@ impl Widget {
     }
 
     pub fn phase(&mut self, phase: &str) -> &mut Self {
-        self.beat += 1;
+        self.status_writes += 1;
         self.phase = phase.into();
         self
     }
 
-    /// The operator writes something into the status that means nothing to us.
-    pub fn scribble(&mut self) -> &mut Self {
-        self.beat += 1;
+    /// The operator writes a part of the status that the model does not read.
+    pub fn touch_status(&mut self) -> &mut Self {
+        self.status_writes += 1;
         self
     }
 
@@ -252,8 +252,8 @@ impl Widget {
         });
         let phase = (!self.phase.is_empty())
             .then(|| Fact { path: "status.phase".into(), value: FactValue::Text(self.phase.clone()) });
-        let filled = self.beat > 0;
-        let settled = if filled { self.beat.wrapping_mul(0x9e37_79b9) ^ 0x55 } else { 0 };
+        let filled = self.status_writes > 0;
+        let settled = if filled { self.status_writes.wrapping_mul(0x9e37_79b9) ^ 0x55 } else { 0 };
         let user = Manager {
             name: "kubectl".into(),
             time: Some(self.spec_written),

@@ -1,15 +1,15 @@
-//! What conditions say.
+//! What the conditions of an object say.
 
-use super::polarity::{GOALS, Polarity, ROOTS, kind};
+use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
 use super::senses::Sense;
-use super::signals::{Says, Signal};
+use super::signals::{Signal, worst};
 use super::words::Words;
 use super::{Reason, Verdict};
 use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
-/// Words of the places in which conditions are about the object itself, not about its pods or children.
-const OWN: &[&str] = &[
+/// Last words of the status keys whose conditions are about the object itself, not about its Pods or children.
+const OWN_KEYS: &[&str] = &[
     "parents",
     "listeners",
     "ancestors",
@@ -23,312 +23,333 @@ const OWN: &[&str] = &[
     "overall",
 ];
 
-/// Lists in which every entry is a verdict of its own on the object, and all count.
-const PARTS: &[&str] = &["parents", "listeners", "ancestors"];
+/// Lists of the Gateway API in which every entry has conditions about the object. All entries count, even beside
+/// `.status.conditions`.
+const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors"];
 
-/// What conditions say.
+/// What the conditions of an object say together.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct ConditionsReading {
     pub(super) signal: Signal,
-    /// Whether they sum the object up.
-    pub(super) whole: bool,
-    /// Whether they do so by the least that is needed: `Available` with one replica of three.
+    /// Whether the conditions sum the whole object up.
+    pub(super) summarized: bool,
+    /// Whether the summary guarantees the minimum only: `Available` is true with one replica of three.
     pub(super) minimal: bool,
 }
 
-/// What all conditions of an object say together, and whether they sum it up.
-pub(super) fn says(object: &ObjectView) -> Option<Said> {
-    let top = object.conditions.iter().any(|condition| condition.at.is_empty());
+/// Reads all conditions of an object.
+pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
+    let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
         let at = condition.at.as_str();
         let first = at.split(['.', '[']).next().unwrap_or_default();
-        let counts = at.is_empty() || PARTS.contains(&first) || (!top && own(first));
+        let counts = at.is_empty() || PART_LISTS.contains(&first) || (!has_top_level && is_own_key(first));
         if counts && !places.contains(&at) {
             places.push(at);
         }
     }
-    places.into_iter().filter_map(|at| group(object, at)).reduce(|a, b| Said {
+    places.into_iter().filter_map(|at| read_place(object, at)).reduce(|a, b| ConditionsReading {
         signal: a.signal.worse(b.signal),
-        whole: a.whole && b.whole,
+        summarized: a.summarized && b.summarized,
         minimal: a.minimal || b.minimal,
     })
 }
 
-/// Whether conditions under this key of the status are the object's own.
-fn own(key: &str) -> bool {
+/// Returns whether conditions under this key of the status are about the object itself.
+fn is_own_key(key: &str) -> bool {
     let words = Words::of(key);
     let version = words.len() == 1
         && words.get(0).starts_with('v')
         && words.get(0).as_bytes().get(1).is_some_and(u8::is_ascii_digit);
-    version || (OWN.contains(&words.last()) && !words.has("pod") && !words.has("node"))
+    version || (OWN_KEYS.contains(&words.last()) && !words.has("pod") && !words.has("node"))
 }
 
-/// What the conditions at one place say.
-fn group(object: &ObjectView, at: &str) -> Option<Said> {
-    let mut sum = Sum::default();
+/// Reads the conditions at one place of the status.
+fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
+    let mut place = ConditionsByRole::default();
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
-        let stale = condition.observed_generation.is_some_and(|seen| seen < object.generation);
-        sum.add(condition, stale, object.observed_generation.is_some());
+        let outdated = condition.observed_generation.is_some_and(|seen| seen < object.generation);
+        place.add(condition, outdated, object.observed_generation.is_some());
     }
-    sum.verdict()
+    place.reading()
 }
 
-/// The conditions of one place, sorted by what they are.
+/// The signals of the conditions at one place, by what the condition types mean. Each field keeps the worst signal of its
+/// types.
 #[derive(Default)]
-struct Sum {
-    /// The condition that is closest to the whole, and what it says.
-    root: Option<(u8, Signal)>,
-    /// The worst of the other roots that say something bad or under way.
-    roots: Option<Signal>,
+struct ConditionsByRole {
+    /// The summary condition that comes first in [`SUMMARY_TYPES`], with its position there.
+    summary: Option<(u8, Signal)>,
+    /// All other summary conditions.
+    other_summaries: Option<Signal>,
     part: Option<Signal>,
-    end: Option<Signal>,
+    completion: Option<Signal>,
     fault: Option<Signal>,
     terminal: Option<Signal>,
-    motion: Option<Signal>,
-    /// Work that is said to be over.
-    over: Option<Signal>,
-    /// Work that may mean nothing.
-    restless: Option<Signal>,
-    rest: Option<Signal>,
-    /// A step on the way.
+    in_progress: Option<Signal>,
+    /// Types that mean work in progress, with a reason that says the work is done.
+    work_done: Option<Signal>,
+    /// `Progressing=True` without a reason, which a healthy Deployment has too.
+    bare_progressing: Option<Signal>,
+    paused: Option<Signal>,
     step: Option<Signal>,
-    /// Whether it is in use: a verdict only where there is no other.
+    /// `Active`: decides only where no other condition does.
     active: Option<Signal>,
-    /// Bad or moving types that say no.
-    cleared: Option<Signal>,
+    /// Types that mean a fault and are false.
+    no_fault: Option<Signal>,
 }
 
-/// Whether reason or message say why something is not as it should be.
-fn says_something(condition: &Condition) -> bool {
-    let wrong = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::Motion | Sense::Lacking));
-    wrong(&condition.reason) || wrong(&condition.message)
+/// Returns whether reason or message explain why something is not as it should be.
+fn explains_a_problem(condition: &Condition) -> bool {
+    let problem = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
+    problem(&condition.reason) || problem(&condition.message)
 }
 
-/// Whether the reason of a type that names work says that it is over.
-fn is_over(condition: &Condition) -> bool {
-    Words::of(&condition.reason).iter().any(|word| GOALS.contains(&word))
+/// Returns whether the reason of a type that means work in progress says that the work is done.
+fn is_work_done(condition: &Condition) -> bool {
+    Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
 }
 
 fn sense(text: &str) -> Option<Sense> {
     Words::of(text).sense()
 }
 
-/// Whether the type says that the object is in use.
 fn is_active(condition: &Condition) -> bool {
     condition.r#type.eq_ignore_ascii_case("active")
 }
 
-fn put(slot: &mut Option<Signal>, signal: Signal) {
-    *slot = Some(match slot.take() {
+fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
+    *kept = Some(match kept.take() {
         Some(kept) => kept.worse(signal),
         None => signal,
     });
 }
 
-// === impl Sum ===
+// === impl ConditionsByRole ===
 
-impl Sum {
-    /// Takes a condition in; `stale` when it is about an earlier generation, `dated` when the status as a whole says
-    /// which generation it is about, so that a root may lag on purpose.
-    fn add(&mut self, condition: &Condition, stale: bool, dated: bool) {
-        match kind(&condition.r#type) {
-            Polarity::Root(place) if stale && !dated => {
-                self.add_root(place, Signal::new(Says::Motion, Reason::ReadyPending, show(condition)));
+impl ConditionsByRole {
+    /// Adds a condition. `outdated` means that it is about an earlier generation; `dated`, that the status as a whole has
+    /// an `observedGeneration`, so that the operator may leave that of its summary conditions behind on purpose.
+    fn add(&mut self, condition: &Condition, outdated: bool, dated: bool) {
+        match Polarity::of(&condition.r#type) {
+            Polarity::Summary(position) if outdated && !dated => {
+                let signal = Signal::new(Verdict::Progressing, Reason::ReadyPending, show(condition));
+                self.keep_summary(position, signal);
             }
-            Polarity::Root(place) => self.root(place, condition),
-            Polarity::End => self.end(condition),
-            _ if stale => {}
-            Polarity::Part => self.part(condition),
-            Polarity::Weak | Polarity::Step => self.minor(condition),
-            kind @ (Polarity::Fault | Polarity::Terminal | Polarity::Lack) => self.fault(kind, condition),
-            Polarity::Motion => self.motion(condition),
-            Polarity::Rest | Polarity::Neutral => self.rest(condition),
+            Polarity::Summary(position) => self.add_summary(position, condition),
+            Polarity::Completion => self.add_completion(condition),
+            _ if outdated => {}
+            Polarity::Part => self.add_part(condition),
+            Polarity::Weak | Polarity::Step => self.add_weak_or_step(condition),
+            polarity @ (Polarity::Fault | Polarity::Terminal | Polarity::Lacking) => {
+                self.add_fault(polarity, condition);
+            }
+            Polarity::InProgress => self.add_in_progress(condition),
+            Polarity::Paused | Polarity::Neutral => self.add_paused_or_neutral(condition),
         }
     }
 
-    fn root(&mut self, place: u8, condition: &Condition) {
-        match condition.status {
-            True => self.add_root(place, Signal::new(Says::Good, Reason::ReadyTrue, show(condition))),
-            False => self.add_root(place, denied(condition)),
-            Unknown => {
-                let says = if sense(&condition.reason) == Some(Sense::Bad) { Says::Bad } else { Says::Motion };
-                self.add_root(place, Signal::new(says, Reason::ReadyUnknown, show(condition)));
-            }
-            // Without one of the three statuses only the words count.
-            Absent if says_something(condition) => self.add_root(place, denied(condition)),
-            Absent => {}
-        }
-    }
-
-    fn part(&mut self, condition: &Condition) {
+    fn add_summary(&mut self, position: u8, condition: &Condition) {
         let signal = match condition.status {
-            True => Signal::new(Says::Good, Reason::ConditionsTrue, show(condition)),
-            False => denied(condition),
-            Unknown => Signal::new(Says::Motion, Reason::ConditionUnknown, show(condition)),
+            True => Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition)),
+            False => false_signal(condition),
+            Unknown => {
+                let failed = sense(&condition.reason) == Some(Sense::Bad);
+                let verdict = if failed { Verdict::Failed } else { Verdict::Progressing };
+                Signal::new(verdict, Reason::ReadyUnknown, show(condition))
+            }
+            // Without a valid status, only reason and message can tell.
+            Absent if explains_a_problem(condition) => false_signal(condition),
             Absent => return,
         };
-        put(&mut self.part, signal);
+        self.keep_summary(position, signal);
     }
 
-    fn end(&mut self, condition: &Condition) {
+    fn add_part(&mut self, condition: &Condition) {
+        let signal = match condition.status {
+            True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
+            False => false_signal(condition),
+            Unknown => Signal::new(Verdict::Progressing, Reason::ConditionUnknown, show(condition)),
+            Absent => return,
+        };
+        keep_worse(&mut self.part, signal);
+    }
+
+    fn add_completion(&mut self, condition: &Condition) {
         let signal = match condition.status {
             True if sense(&condition.reason) == Some(Sense::Bad) => {
-                Signal::new(Says::Bad, Reason::EndedBadly, show(condition))
+                Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition))
             }
-            True => Signal::new(Says::Done, Reason::Complete, show(condition)),
-            False | Unknown => denied(condition),
+            True => Signal::new(Verdict::Finished, Reason::Complete, show(condition)),
+            False | Unknown => false_signal(condition),
             Absent => return,
         };
-        put(&mut self.end, signal);
+        keep_worse(&mut self.completion, signal);
     }
 
-    /// Types that only sound good, or are true long before all is well.
-    fn minor(&mut self, condition: &Condition) {
-        let step = kind(&condition.r#type) == Polarity::Step;
+    fn add_weak_or_step(&mut self, condition: &Condition) {
+        let step = Polarity::of(&condition.r#type) == Polarity::Step;
+        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            True if step => put(&mut self.step, Signal::new(Says::Motion, Reason::StepTrue, show(condition))),
-            True => put(&mut self.part, Signal::new(Says::Good, Reason::ConditionsTrue, show(condition))),
-            False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Motion)) => {
-                put(&mut self.part, denied(condition));
+            True if step => keep_worse(&mut self.step, new(Verdict::Progressing, Reason::StepTrue)),
+            True => keep_worse(&mut self.part, new(Verdict::Converged, Reason::ConditionsTrue)),
+            False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::InProgress)) => {
+                keep_worse(&mut self.part, false_signal(condition));
             }
             False | Unknown | Absent => {}
         }
     }
 
-    fn fault(&mut self, kind: Polarity, condition: &Condition) {
-        let new = |says, reason| Signal::new(says, reason, show(condition));
-        match (kind, condition.status) {
-            (Polarity::Terminal, True) => put(&mut self.terminal, new(Says::Bad, Reason::StalledTrue)),
-            (Polarity::Lack, True) => put(&mut self.fault, new(denied(condition).says, Reason::FaultTrue)),
+    fn add_fault(&mut self, polarity: Polarity, condition: &Condition) {
+        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
+        match (polarity, condition.status) {
+            (Polarity::Terminal, True) => keep_worse(&mut self.terminal, new(Verdict::Failed, Reason::StalledTrue)),
+            (Polarity::Lacking, True) => {
+                keep_worse(&mut self.fault, new(false_signal(condition).verdict, Reason::FaultTrue));
+            }
             (Polarity::Fault, True | Absent) => {
-                // A good reason contradicts the type: then it says nothing.
+                // A good reason contradicts the type; then the condition says nothing.
                 let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
                 if !mild && !matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) {
-                    put(&mut self.fault, new(Says::Bad, Reason::FaultTrue));
+                    keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
                 }
             }
-            (_, False) => put(&mut self.cleared, new(Says::Good, Reason::NoFault)),
+            (_, False) => keep_worse(&mut self.no_fault, new(Verdict::Converged, Reason::NoFault)),
             _ => {}
         }
     }
 
-    fn motion(&mut self, condition: &Condition) {
-        let new = |says, reason| Signal::new(says, reason, show(condition));
+    fn add_in_progress(&mut self, condition: &Condition) {
+        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            True if is_over(condition) => put(&mut self.over, new(Says::Good, Reason::InMotion)),
-            // A deployment is `Progressing` for ever, also at its goal; only a reason says more.
-            True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
-                put(&mut self.restless, new(Says::Motion, Reason::InMotion));
+            True if is_work_done(condition) => {
+                keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            True | Unknown => put(&mut self.motion, new(Says::Motion, Reason::InMotion)),
+            // A Deployment stays `Progressing` when its rollout is complete; only a reason tells the two apart.
+            True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
+                keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
+            }
+            True | Unknown => keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion)),
             False if sense(&condition.reason) == Some(Sense::Bad) => {
-                put(&mut self.fault, new(Says::Bad, Reason::FaultTrue));
+                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
             }
             False | Absent => {}
         }
     }
 
-    fn rest(&mut self, condition: &Condition) {
-        let rests = kind(&condition.r#type) == Polarity::Rest;
+    fn add_paused_or_neutral(&mut self, condition: &Condition) {
+        let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
+        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            True if rests => put(&mut self.rest, Signal::new(Says::Rest, Reason::SuspendedTrue, show(condition))),
-            False if !rests && condition.severity == "Error" => {
-                put(&mut self.fault, Signal::new(Says::Bad, Reason::SeverityError, show(condition)));
+            True if paused => keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue)),
+            False if !paused && condition.severity == "Error" => {
+                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));
             }
             True if is_active(condition) => {
-                put(&mut self.active, Signal::new(Says::Good, Reason::ConditionsTrue, show(condition)));
+                keep_worse(&mut self.active, new(Verdict::Converged, Reason::ConditionsTrue));
             }
-            False if is_active(condition) => put(&mut self.active, denied(condition)),
+            False if is_active(condition) => keep_worse(&mut self.active, false_signal(condition)),
             True | False | Unknown | Absent => {}
         }
     }
 
-    fn add_root(&mut self, place: u8, signal: Signal) {
-        let (place, signal) = match self.root.take() {
-            Some((kept, other)) if kept <= place => {
-                put(&mut self.roots, signal);
-                (kept, other)
+    fn keep_summary(&mut self, position: u8, signal: Signal) {
+        self.summary = Some(match self.summary.take() {
+            Some((kept_position, kept)) if kept_position <= position => {
+                keep_worse(&mut self.other_summaries, signal);
+                (kept_position, kept)
             }
-            Some((_, other)) => {
-                put(&mut self.roots, other);
-                (place, signal)
+            Some((_, kept)) => {
+                keep_worse(&mut self.other_summaries, kept);
+                (position, signal)
             }
-            None => (place, signal),
-        };
-        self.root = Some((place, signal));
+            None => (position, signal),
+        });
     }
 
-    fn verdict(self) -> Option<Said> {
-        let Self { root, roots, part, end, fault, terminal, motion, over, restless, rest, step, active, cleared } =
-            self;
-        if let Some(signal) = rest.or(terminal) {
-            return Some(Said { signal, whole: true, minimal: false });
+    fn reading(self) -> Option<ConditionsReading> {
+        if let Some(signal) = self.paused.or(self.terminal) {
+            return Some(ConditionsReading { signal, summarized: true, minimal: false });
         }
-        // What also says how it is now has not ended: a rollout is complete, and healthy.
-        let end = match end {
-            Some(signal) if signal.says == Says::Done && root.is_some() => Some(Signal { says: Says::Good, ..signal }),
-            end => end,
+        // An object that also has a summary condition keeps running: only its rollout is complete.
+        let completion = match self.completion {
+            Some(signal) if signal.verdict == Verdict::Finished && self.summary.is_some() => {
+                Some(Signal { verdict: Verdict::Converged, ..signal })
+            }
+            completion => completion,
         };
-        let place = root.as_ref().map_or(usize::MAX, |(place, _)| usize::from(*place));
-        let whole = place < ROOTS.len() || end.is_some();
-        let minimal = ROOTS.get(place) == Some(&"available");
-        let root = root.map(|(_, signal)| signal);
-        let well = |signal: &Option<Signal>| signal.as_ref().is_some_and(|signal| signal.says <= Says::Done);
-        // What sums up is explained by its parts, not overruled by them.
-        let settled = (whole && well(&root)) || well(&end);
-        let part = part.filter(|_| !settled);
-        let restless = restless.filter(|_| !settled);
-        let all = [root, roots, end, fault, motion, restless, part, over];
-        let signal = super::signals::worst(all).or(step).or(cleared).or(active)?;
-        Some(Said { signal, whole, minimal })
+        let position = self.summary.as_ref().map_or(usize::MAX, |(position, _)| usize::from(*position));
+        let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
+        let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
+        let summary = self.summary.map(|(_, signal)| signal);
+        let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
+        // Parts explain a bad summary; they do not overrule a good one.
+        let settled = (summarized && good(&summary)) || good(&completion);
+        let part = self.part.filter(|_| !settled);
+        let bare_progressing = self.bare_progressing.filter(|_| !settled);
+        let in_order = [
+            summary,
+            self.other_summaries,
+            completion,
+            self.fault,
+            self.in_progress,
+            bare_progressing,
+            part,
+            self.work_done,
+        ];
+        let signal = worst(in_order).or(self.step).or(self.no_fault).or(self.active)?;
+        Some(ConditionsReading { signal, summarized, minimal })
     }
 }
 
-/// The newest generation that a condition of the object itself is about.
+/// Returns the newest generation that a top-level condition reports.
 pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
-    let own = object.conditions.iter().filter(|condition| condition.at.is_empty());
-    own.filter_map(|condition| condition.observed_generation).max()
+    let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    top_level.filter_map(|condition| condition.observed_generation).max()
 }
 
-/// Whether a rollout is said to be over.
+/// Returns whether `Progressing` says that the rollout is complete.
 pub(super) fn rolled_out(object: &ObjectView) -> bool {
     object.conditions.iter().any(|condition| {
-        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && is_over(condition)
+        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && is_work_done(condition)
     })
 }
 
-/// What a good type says when it is false: the reason tells waiting from failure.
-fn denied(condition: &Condition) -> Signal {
-    let words = show(condition);
+/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message tell waiting from
+/// failure.
+fn false_signal(condition: &Condition) -> Signal {
+    let text = show(condition);
     let by_severity = match condition.severity.as_str() {
-        "Error" => Some((Says::Bad, Reason::SeverityError)),
-        "Info" => Some((Says::Motion, Reason::ReadyPending)),
+        "Error" => Some((Verdict::Failed, Reason::SeverityError)),
+        "Info" => Some((Verdict::Progressing, Reason::ReadyPending)),
         _ => None,
     };
-    if let Some((says, reason)) = by_severity {
-        return Signal::new(says, reason, words);
+    if let Some((verdict, reason)) = by_severity {
+        return Signal::new(verdict, reason, text);
     }
     let given = Words::of(&condition.reason);
-    // That it is not ready because it is not ready is no reason.
+    // The reason `NotReady` of the type `Ready` explains nothing.
     let reason = given.sense().filter(|_| {
         !(given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last())
     });
     let message = Words::of(&condition.message).sense();
-    let (says, reason) = match (reason, message) {
-        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),
-        (Some(Sense::Rest), _) => (Says::Rest, Reason::SuspendedTrue),
-        (Some(Sense::Motion | Sense::Lacking), _) => (Says::Motion, Reason::ReadyPending),
-        (_, Some(Sense::Bad)) => (Says::Bad, Reason::ReadyFalse),
-        (_, Some(Sense::Motion)) => (Says::Motion, Reason::ReadyPending),
-        _ if given.has("running") => (Says::Motion, Reason::ReadyPending),
-        _ if condition.reason.is_empty() && condition.message.is_empty() => (Says::Motion, Reason::ReadyPending),
-        _ => (Says::Bad, Reason::ReadyFalse),
+    let (verdict, reason) = match (reason, message) {
+        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
+        (Some(Sense::Paused), _) => (Verdict::Suspended, Reason::SuspendedTrue),
+        (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
+        (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
+        (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
+        _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
+        _ if condition.reason.is_empty() && condition.message.is_empty() => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        _ => (Verdict::Failed, Reason::ReadyFalse),
     };
-    Signal::new(says, reason, words)
+    Signal::new(verdict, reason, text)
 }
 
-/// The condition as people write it: `Ready=False (InvalidSpec)`.
+/// Formats a condition as people write it: `Ready=False (InvalidSpec)`.
 fn show(condition: &Condition) -> String {
     let Condition { at, r#type, status, reason, .. } = condition;
     let dot = if at.is_empty() { "" } else { "." };
@@ -339,16 +360,4 @@ fn show(condition: &Condition) -> String {
         ConditionStatus::Absent => "",
     };
     if reason.is_empty() { format!("{at}{dot}{type}{status}") } else { format!("{at}{dot}{type}{status} ({reason})") }
-}
-
-impl From<Says> for Verdict {
-    fn from(says: Says) -> Self {
-        match says {
-            Says::Good => Self::Converged,
-            Says::Done => Self::Finished,
-            Says::Motion => Self::Progressing,
-            Says::Rest => Self::Suspended,
-            Says::Bad => Self::Failed,
-        }
-    }
 }

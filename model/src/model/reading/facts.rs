@@ -1,29 +1,30 @@
-//! What phases, counts, flags and error texts say.
+//! What phases, flags, counts and error texts say.
 
-use super::Reason;
 use super::profiles::Profile;
 use super::senses::Sense;
-use super::signals::{Says, Signal, worst};
+use super::signals::{Signal, worst};
 use super::words::Words;
+use super::{Reason, Verdict};
 use crate::observation::{Fact, FactValue, ObjectView};
 
-/// A fact of the status, with its path taken apart.
-struct Leaf<'a> {
+/// A fact of the status, with its path split.
+struct StatusFact<'a> {
     path: &'a str,
-    /// Keys below `status`.
+    /// The number of keys below `status`.
     depth: usize,
-    /// Whether it stands in a list.
+    /// Whether it is inside a list.
     listed: bool,
+    /// The words of the last key.
     key: Words,
     value: &'a FactValue,
 }
 
-/// Keys that name what was, or what is wanted.
-const OTHER_TIMES: &[&str] =
+/// First words of keys that hold an earlier or a desired state.
+const NOT_CURRENT: &[&str] =
     &["desired", "target", "previous", "expected", "old", "requested", "next", "prior", "last"];
 
-/// Keys that hold a phase.
-const PHASES: &[&str] = &[
+/// Last words of keys that hold a phase.
+const PHASE_KEYS: &[&str] = &[
     "phase",
     "state",
     "status",
@@ -40,8 +41,8 @@ const PHASES: &[&str] = &[
     "condition",
 ];
 
-/// Keys that hold a verdict as a flag.
-const FLAGS: &[&str] = &[
+/// Last words of keys that hold a health flag.
+const FLAG_KEYS: &[&str] = &[
     "ready",
     "healthy",
     "applied",
@@ -63,114 +64,115 @@ const FLAGS: &[&str] = &[
     "complete",
 ];
 
-/// What the phases say.
+/// Reads the phases of an object.
 ///
-/// Conditions that sum the object up leave only its own phase, and its health, to say more.
-pub(super) fn phases(object: &ObjectView, profile: &Profile, whole: bool) -> Option<Signal> {
-    let leaves: Vec<Leaf<'_>> = leaves(object).filter(|leaf| leaf.is(PHASES) && leaf.is_now()).collect();
-    let runs = runs(object) && !whole;
-    let phase = |leaf: &Leaf<'_>| match phase(leaf, profile) {
-        // For what runs to its end, running is on the way.
-        Some(signal) if runs && signal.says == Says::Good && leaf.says("running") => {
-            Some(Signal { says: Says::Motion, reason: Reason::PhaseInMotion, ..signal })
+/// If its conditions are `summarized`, only the object's own phase and health can add to them.
+pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -> Option<Signal> {
+    let phase_facts: Vec<StatusFact<'_>> =
+        status_facts(object).filter(|fact| fact.key_ends_with(PHASE_KEYS) && fact.is_current()).collect();
+    let running = has_started_run(object) && !summarized;
+    let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
+        // While an object runs to completion, `Running` means work in progress.
+        Some(signal) if running && signal.verdict == Verdict::Converged && fact.text_is("running") => {
+            Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
         signal => signal,
     };
-    if whole {
-        return worst(leaves.iter().filter(|leaf| leaf.is_close()).map(phase));
+    if summarized {
+        return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
     }
-    // The closer to the status itself, the more it is about the whole.
+    // A phase at a smaller depth describes more of the object, and one outside a list more than one inside.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
-            let here = leaves.iter().filter(move |leaf| leaf.depth == depth && leaf.listed == listed);
-            worst(here.map(phase))
+            let here = phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
+            worst(here.map(read))
         };
         at(false).or_else(|| at(true))
     })
 }
 
-fn phase(leaf: &Leaf<'_>, profile: &Profile) -> Option<Signal> {
-    let text = match leaf.value {
+fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
+    let text = match fact.value {
         FactValue::Text(text) => text.clone(),
         FactValue::Number(number) => number.to_string(),
         FactValue::Flag(_) => return None,
     };
     let special = profile.phases.iter().find(|(word, _)| word.eq_ignore_ascii_case(&text)).map(|(_, sense)| *sense);
     let words = Words::of(&text);
-    if leaf.depth > 1 && words.len() == 1 && words.get(0) == "unknown" {
-        return None; // that nobody knows about a part says nothing about the whole
+    if fact.depth > 1 && words.len() == 1 && words.get(0) == "unknown" {
+        return None; // an unknown part says nothing about the object
     }
-    let (says, reason) = match special.or_else(|| words.sense())? {
-        Sense::Good => (Says::Good, Reason::PhaseGood),
-        Sense::Done => (Says::Done, Reason::PhaseDone),
-        Sense::Motion => (Says::Motion, Reason::PhaseInMotion),
-        Sense::Lacking => lacking(&text),
-        Sense::Bad => (Says::Bad, Reason::PhaseFailed),
-        Sense::Rest => (Says::Rest, Reason::PhaseSuspended),
+    let (verdict, reason) = match special.or_else(|| words.sense())? {
+        Sense::Good => (Verdict::Converged, Reason::PhaseGood),
+        Sense::Done => (Verdict::Finished, Reason::PhaseDone),
+        Sense::InProgress => (Verdict::Progressing, Reason::PhaseInMotion),
+        Sense::Lacking => read_lacking(&text),
+        Sense::Bad => (Verdict::Failed, Reason::PhaseFailed),
+        Sense::Paused => (Verdict::Suspended, Reason::PhaseSuspended),
     };
-    Some(Signal::new(says, reason, format!("{}={text}", leaf.path)))
+    Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
 }
 
-/// A phase that is not as it should be: not yet, or no longer.
-fn lacking(text: &str) -> (Says, Reason) {
+/// Reads a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
+fn read_lacking(text: &str) -> (Verdict, Reason) {
     let words = Words::of(text);
     let broken = ["unavailable", "offline", "down", "missing", "disconnected"].iter().any(|word| words.has(word))
         || words.has("compliant");
-    if broken { (Says::Bad, Reason::PhaseFailed) } else { (Says::Motion, Reason::PhaseInMotion) }
+    if broken { (Verdict::Failed, Reason::PhaseFailed) } else { (Verdict::Progressing, Reason::PhaseInMotion) }
 }
 
-/// What verdict flags say: `status.ready: false`.
+/// Reads flags of the object: `status.ready: false`.
 pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
-    let message = object
+    let has_message = object
         .fact("status.message")
         .is_some_and(|message| matches!(message, FactValue::Text(text) if !text.is_empty()));
-    worst(leaves(object).filter(|leaf| leaf.is_flag()).map(|leaf| {
-        let words = |value: bool| format!("{}={value}", leaf.path);
-        match leaf.value {
-            FactValue::Flag(true) => Some(Signal::new(Says::Good, Reason::FlagTrue, words(true))),
-            FactValue::Flag(false) if message || leaf.key.last() == "healthy" => {
-                Some(Signal::new(Says::Bad, Reason::FlagFalse, words(false)))
+    worst(status_facts(object).filter(|fact| fact.is_flag()).map(|fact| {
+        let text = |value: bool| format!("{}={value}", fact.path);
+        match fact.value {
+            FactValue::Flag(true) => Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true))),
+            FactValue::Flag(false) if has_message || fact.key.last() == "healthy" => {
+                Some(Signal::new(Verdict::Failed, Reason::FlagFalse, text(false)))
             }
-            FactValue::Flag(false) => Some(Signal::new(Says::Motion, Reason::FlagFalse, words(false))),
+            FactValue::Flag(false) => Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text(false))),
             FactValue::Number(_) | FactValue::Text(_) => None,
         }
     }))
 }
 
-/// What flags of parts say: one that is not there yet keeps the whole from being there.
-pub(super) fn listed_flags(object: &ObjectView) -> Option<Signal> {
-    let lags = |leaf: &Leaf<'_>| {
-        let part = matches!(leaf.key.get(0), "ready" | "applied" | "healthy" | "synced") && leaf.key.len() == 1;
-        leaf.listed && leaf.depth == 2 && part && *leaf.value == FactValue::Flag(false)
+/// Reads flags of parts, in lists: while one is false, the object is not complete.
+pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
+    let is_false = |fact: &StatusFact<'_>| {
+        let part = matches!(fact.key.get(0), "ready" | "applied" | "healthy" | "synced") && fact.key.len() == 1;
+        fact.listed && fact.depth == 2 && part && *fact.value == FactValue::Flag(false)
     };
-    let leaf = leaves(object).find(lags)?;
-    Some(Signal::new(Says::Motion, Reason::FlagFalse, format!("{}=false", leaf.path)))
+    let fact = status_facts(object).find(is_false)?;
+    Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// What error texts say: one that is there is meant.
+/// Reads error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
-    let leaf = leaves(object).find(|leaf| {
-        let error = matches!(leaf.key.last(), "error" | "errors")
-            || (leaf.key.len() > 1
-                && matches!(leaf.key.get(0), "error" | "failure")
-                && matches!(leaf.key.last(), "message" | "reason"));
-        let error = error || leaf.path == "status.error.message";
-        leaf.depth <= 2
-            && !leaf.listed
+    let fact = status_facts(object).find(|fact| {
+        let error = matches!(fact.key.last(), "error" | "errors")
+            || (fact.key.len() > 1
+                && matches!(fact.key.get(0), "error" | "failure")
+                && matches!(fact.key.last(), "message" | "reason"));
+        let error = error || fact.path == "status.error.message";
+        fact.depth <= 2
+            && !fact.listed
             && error
-            && matches!(leaf.value, FactValue::Text(text) if !text.trim().is_empty())
+            && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
     })?;
-    Some(Signal::new(Says::Bad, Reason::ErrorText, leaf.path))
+    Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
 }
 
-/// What counts of replicas say.
+/// Reads counts of replicas.
 ///
-/// When something else is `said`, only counts that are there can contradict it.
-pub(super) fn counts(object: &ObjectView, said: bool) -> Option<Signal> {
-    ratio(object).or_else(|| replicas(object, said)).or_else(|| parts(object))
+/// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
+pub(super) fn counts(object: &ObjectView, other_signals: bool) -> Option<Signal> {
+    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| parts(object))
 }
 
-/// Where the wanted count stands, the first that is there.
+/// Paths of the wanted count; the first that is present applies.
 const WANTED: &[&str] = &[
     "spec.replicas",
     "spec.size",
@@ -185,7 +187,7 @@ const WANTED: &[&str] = &[
     "status.expectedPods",
 ];
 
-/// Where the count of those that are ready stands.
+/// Paths of the count of ready replicas.
 const PRESENT: &[&str] = &[
     "status.readyReplicas",
     "status.availableReplicas",
@@ -199,14 +201,14 @@ const PRESENT: &[&str] = &[
     "status.updatedReadyReplicas",
 ];
 
-/// Where the count of those that are as the spec asks stands.
+/// Paths of the count of replicas with the current spec.
 const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
 
-/// How many are held back on purpose.
+/// Paths of the count of replicas that are held back on purpose.
 const HELD: &[&str] =
     &["spec.updateStrategy.rollingUpdate.partition", "spec.updateStrategy.partition", "spec.partition"];
 
-fn replicas(object: &ObjectView, said: bool) -> Option<Signal> {
+fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     let find = |paths: &[&'static str]| {
         paths.iter().find_map(|path| match object.fact(path) {
             Some(FactValue::Number(number)) => Some((*number, *path)),
@@ -220,52 +222,60 @@ fn replicas(object: &ObjectView, said: bool) -> Option<Signal> {
     let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
     match (present, updated) {
         (Some(short), _) if short.0 < wanted => {
-            // Those that are there and not healthy are worse than those that are not there yet.
-            let says = if short.1.ends_with("Healthy") { Says::Bad } else { Says::Motion };
-            Some(Signal::new(says, Reason::CountsShort, of(short)))
+            // A replica that exists and is unhealthy is worse than one that does not exist yet.
+            let verdict = if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
+            Some(Signal::new(verdict, Reason::CountsShort, of(short)))
         }
         (_, Some(updated)) if held > 0 && updated.0 >= wanted.saturating_sub(held) => {
-            Some(Signal::new(Says::Rest, Reason::HeldBack, format!("{}, {held} held back", of(updated))))
+            Some(Signal::new(Verdict::Suspended, Reason::HeldBack, format!("{}, {held} held back", of(updated))))
         }
-        (Some(_), Some(updated)) => Some(Signal::new(Says::Motion, Reason::CountsShort, of(updated))),
-        (Some((present, path)), None) => Some(Signal::new(Says::Good, Reason::CountsMet, format!("{path}={present}"))),
-        (None, _) if wanted > 0 && !said => {
-            Some(Signal::new(Says::Motion, Reason::CountsShort, format!("{from}={wanted}, none is ready")))
+        (Some(_), Some(updated)) => Some(Signal::new(Verdict::Progressing, Reason::CountsShort, of(updated))),
+        (Some((present, path)), None) => {
+            Some(Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={present}")))
+        }
+        (None, _) if wanted > 0 && !other_signals => {
+            Some(Signal::new(Verdict::Progressing, Reason::CountsShort, format!("{from}={wanted}, none is ready")))
         }
         (None, _) => None,
     }
 }
 
-/// Counts of parts: `instances[0].replicas` and `instances[0].readyReplicas`.
+/// Reads counts of parts: `instances[0].replicas` and `instances[0].readyReplicas`.
 fn parts(object: &ObjectView) -> Option<Signal> {
-    worst(leaves(object).map(|leaf| {
-        let FactValue::Number(present) = leaf.value else { return None };
-        let prefix = leaf.path.strip_suffix(".readyReplicas")?;
+    worst(status_facts(object).map(|fact| {
+        let FactValue::Number(present) = fact.value else { return None };
+        let prefix = fact.path.strip_suffix(".readyReplicas")?;
         let wanted = match object.fact(&format!("{prefix}.replicas")) {
-            Some(FactValue::Number(wanted)) if leaf.depth == 2 => *wanted,
+            Some(FactValue::Number(wanted)) if fact.depth == 2 => *wanted,
             _ => return None,
         };
-        let (says, reason) =
-            if *present < wanted { (Says::Motion, Reason::CountsShort) } else { (Says::Good, Reason::CountsMet) };
-        Some(Signal::new(says, reason, format!("{}={present} of {wanted}", leaf.path)))
+        let (verdict, reason) = if *present < wanted {
+            (Verdict::Progressing, Reason::CountsShort)
+        } else {
+            (Verdict::Converged, Reason::CountsMet)
+        };
+        Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
     }))
 }
 
-/// A count written as a text: `statusReplicas: 1/3`.
+/// Reads a count that is written as text: `statusReplicas: 1/3`.
 fn ratio(object: &ObjectView) -> Option<Signal> {
-    worst(leaves(object).filter(|leaf| leaf.depth <= 2 && !leaf.listed).map(|leaf| {
-        let FactValue::Text(text) = leaf.value else { return None };
+    worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
+        let FactValue::Text(text) = fact.value else { return None };
         let (have, wanted) = text.split_once('/')?;
         let (have, wanted): (u32, u32) = (have.trim().parse().ok()?, wanted.trim().parse().ok()?);
-        let (says, reason) =
-            if have < wanted { (Says::Motion, Reason::CountsShort) } else { (Says::Good, Reason::CountsMet) };
-        Some(Signal::new(says, reason, format!("{}={text}", leaf.path)))
+        let (verdict, reason) = if have < wanted {
+            (Verdict::Progressing, Reason::CountsShort)
+        } else {
+            (Verdict::Converged, Reason::CountsMet)
+        };
+        Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
     }))
 }
 
-/// Whether the counts say that nothing is wanted.
+/// Returns whether the object is scaled to zero.
 ///
-/// A spec that asks for more contradicts them, unless the rollout is over.
+/// A positive `spec.replicas` contradicts `status.replicas: 0`, unless the rollout is complete.
 pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
     let number = |path| match object.fact(path) {
         Some(FactValue::Number(number)) => Some(*number),
@@ -275,71 +285,80 @@ pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
     !wanted && number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
 }
 
-/// Whether the status is that of something that runs to its end: it has begun, or counts its runs.
-pub(super) fn runs(object: &ObjectView) -> bool {
+/// Returns whether the object is one that runs to completion and has started: it has a start time, or counts its runs.
+fn has_started_run(object: &ObjectView) -> bool {
     let counts = |path: &&str| matches!(object.fact(path), Some(FactValue::Number(_)));
-    ["status.succeeded", "status.failed"].iter().all(counts) || marks(object, &["start", "started"])
+    ["status.succeeded", "status.failed"].iter().all(counts) || has_time_of(object, &["start", "started"])
 }
 
-/// Whether the status says when it ended.
+/// Returns whether the status has an end time.
 pub(super) fn ended(object: &ObjectView) -> bool {
-    marks(object, &["completion", "completed", "end", "ended", "finish", "finished", "stop", "stopped", "termination"])
+    has_time_of(
+        object,
+        &["completion", "completed", "end", "ended", "finish", "finished", "stop", "stopped", "termination"],
+    )
 }
 
-/// Whether the status holds the time of such a milestone.
-fn marks(object: &ObjectView, first: &[&str]) -> bool {
-    leaves(object).any(|leaf| {
-        let time = matches!(leaf.key.last(), "time" | "timestamp" | "at") && first.contains(&leaf.key.get(0));
-        leaf.depth == 1 && time && matches!(leaf.value, FactValue::Text(text) if !text.is_empty())
+/// Returns whether the status has a time whose key begins with one of `events`: `startTime`, `completedAt`.
+fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
+    status_facts(object).any(|fact| {
+        let time = matches!(fact.key.last(), "time" | "timestamp" | "at") && events.contains(&fact.key.get(0));
+        fact.depth == 1 && time && matches!(fact.value, FactValue::Text(text) if !text.is_empty())
     })
 }
 
-/// A schedule that has fired works.
+/// Reads schedules: one that has run at least once works.
 pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
-    let leaf = leaves(object).find(|leaf| {
-        let fired = leaf.key.get(0) == "last" && matches!(leaf.key.get(1), "schedule" | "scheduled" | "successful");
-        leaf.depth == 1 && fired && leaf.key.last() == "time"
+    let fact = status_facts(object).find(|fact| {
+        let fired = fact.key.get(0) == "last" && matches!(fact.key.get(1), "schedule" | "scheduled" | "successful");
+        fact.depth == 1 && fired && fact.key.last() == "time"
     })?;
-    Some(Signal::new(Says::Good, Reason::Scheduled, leaf.path))
+    Some(Signal::new(Verdict::Converged, Reason::Scheduled, fact.path))
 }
 
-fn leaves(object: &ObjectView) -> impl Iterator<Item = Leaf<'_>> {
+fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFact<'_>> {
     object.facts.iter().filter_map(|Fact { path, value }| {
         let below = path.strip_prefix("status.")?;
         let key = below.rsplit('.').next().unwrap_or(below);
-        Some(Leaf { path, depth: below.split('.').count(), listed: below.contains('['), key: Words::of(key), value })
+        Some(StatusFact {
+            path,
+            depth: below.split('.').count(),
+            listed: below.contains('['),
+            key: Words::of(key),
+            value,
+        })
     })
 }
 
-// === impl Leaf ===
+// === impl StatusFact ===
 
-impl Leaf<'_> {
-    fn is(&self, keys: &[&str]) -> bool {
+impl StatusFact<'_> {
+    fn key_ends_with(&self, keys: &[&str]) -> bool {
         keys.contains(&self.key.last())
     }
 
-    fn says(&self, word: &str) -> bool {
+    fn text_is(&self, word: &str) -> bool {
         matches!(self.value, FactValue::Text(text) if text.eq_ignore_ascii_case(word))
     }
 
-    /// Whether it is a phase of the object itself, or its health: `phase`, `health.status`, `ceph.health`.
-    fn is_close(&self) -> bool {
+    /// Returns whether this is the phase or the health of the object itself: `phase`, `health.status`, `ceph.health`.
+    fn is_own_phase(&self) -> bool {
         self.depth == 1
             || (self.depth == 2
                 && !self.listed
                 && (self.path.ends_with(".health") || self.path == "status.health.status"))
     }
 
-    /// Whether it is a verdict: `ready`, `isReady`, `readyToUse`.
+    /// Returns whether this is a health flag: `ready`, `isReady`, `readyToUse`.
     fn is_flag(&self) -> bool {
         let first = self.key.get(0);
-        let named = self.is(FLAGS) && (self.key.len() == 1 || first == "is");
+        let named = self.key_ends_with(FLAG_KEYS) && (self.key.len() == 1 || first == "is");
         self.depth <= 2 && !self.listed && (named || (first == "ready" && self.key.len() > 1))
     }
 
-    /// Whether it is about the present of the object.
-    fn is_now(&self) -> bool {
+    /// Returns whether this describes the present, unlike `desiredState` or `lastPhase`.
+    fn is_current(&self) -> bool {
         let first = self.key.get(0);
-        self.key.len() == 1 || !OTHER_TIMES.contains(&first) || self.key.has("operation")
+        self.key.len() == 1 || !NOT_CURRENT.contains(&first) || self.key.has("operation")
     }
 }

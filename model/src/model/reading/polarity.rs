@@ -1,40 +1,40 @@
-//! What the type of a condition says when it is true: good, bad, under way, or nothing.
+//! The meaning of a condition type: what it says about the object if the condition is true.
 
 use super::senses::Sense;
 use super::words::Words;
 
-/// What the type of a condition says when it is true.
+/// What a condition says about the object if it is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polarity {
-    /// Sums the object up: `Ready`, `Available`. A smaller number is closer to the whole.
-    Root(u8),
-    /// Good, but of a part: `ConfigurationsReady`.
+    /// The whole object is well: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`]; the smallest decides.
+    Summary(u8),
+    /// A part of the object is well: `ConfigurationsReady`.
     Part,
-    /// Ran to its end: `Complete`.
-    End,
-    /// Problem: `FetchFailed`.
+    /// The object ran to completion: `Complete`.
+    Completion,
+    /// Something is wrong: `FetchFailed`.
     Fault,
-    /// Final: `Stalled`.
+    /// Something is wrong and the operator will not retry: `Stalled`.
     Terminal,
-    /// Lacking: `NotReady`.
-    Lack,
-    /// Under way: `Reconciling`.
-    Motion,
-    /// At rest: `Suspended`.
-    Rest,
-    /// A step on the way to what sums up: `Launched`.
+    /// The object is not yet, or no longer, well: `NotReady`.
+    Lacking,
+    /// Work is in progress: `Reconciling`.
+    InProgress,
+    /// The object is paused on purpose: `Suspended`.
+    Paused,
+    /// An intermediate step is done: `Launched`.
     Step,
-    /// Good, going by its form only: `RecommendationProvided`.
+    /// Probably good, because it is a past participle: `RecommendationProvided`.
     Weak,
-    /// Says nothing about health.
+    /// Nothing about health.
     Neutral,
 }
 
-/// Types that sum an object up, closest to the whole first.
-pub(super) const ROOTS: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
+/// Types that sum the whole object up, the most comprehensive first.
+pub(super) const SUMMARY_TYPES: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
 
-/// Words in the reason of a type that names work by which the work is over.
-pub(super) const GOALS: &[&str] = &[
+/// Words in the reason of an [`Polarity::InProgress`] type which say that the work is done.
+pub(super) const FINISHED_WORDS: &[&str] = &[
     "available",
     "complete",
     "completed",
@@ -48,48 +48,52 @@ pub(super) const GOALS: &[&str] = &[
     "successfully",
 ];
 
-/// Types that are true long before all is well.
+/// Types of intermediate steps: they become true long before the object is well.
 const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
 
-/// Types that look like a verdict and are none: idle, upgradeable and drifted objects are well.
+/// Types that say nothing about health, although their words do: idle, upgradeable and drifted objects are well.
 const NEUTRAL: &[&str] =
     &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
 
-/// What the type of a condition says.
-pub(super) fn kind(r#type: &str) -> Polarity {
-    let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
-    let words = Words::of(name);
-    if words.len() == 1 {
-        if let Some(place) = ROOTS.iter().position(|root| *root == words.get(0)) {
-            return Polarity::Root(place as u8);
+// === impl Polarity ===
+
+impl Polarity {
+    /// Returns the meaning of a condition type.
+    pub(super) fn of(r#type: &str) -> Self {
+        let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+        let words = Words::of(name);
+        if words.len() == 1 {
+            if let Some(position) = SUMMARY_TYPES.iter().position(|summary| *summary == words.get(0)) {
+                return Self::Summary(position as u8);
+            }
+            if NEUTRAL.contains(&words.get(0)) {
+                return Self::Neutral;
+            }
+            if STEPS.contains(&words.get(0)) {
+                return Self::Step;
+            }
+            if words.get(0) == "running" {
+                return Self::InProgress; // an Ansible or import run, or a Pod of an object that should be idle
+            }
         }
-        if NEUTRAL.contains(&words.get(0)) {
-            return Polarity::Neutral;
+        if words.last().starts_with("warning") {
+            return Self::Neutral;
         }
-        if STEPS.contains(&words.get(0)) {
-            return Polarity::Step;
+        if matches!(words.last(), "stalled" | "terminal") {
+            return Self::Terminal;
         }
-        if words.get(0) == "running" {
-            return Polarity::Motion; // of an Ansible or import run, or of a pod of an object that means to be idle
+        match words.sense() {
+            Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
+            Some(Sense::Good) => Self::Part,
+            Some(Sense::Done) if words.len() == 1 => Self::Completion,
+            Some(Sense::Done) => Self::Part,
+            Some(Sense::Bad) => Self::Fault,
+            Some(Sense::Lacking) => Self::Lacking,
+            Some(Sense::InProgress) => Self::InProgress,
+            Some(Sense::Paused) if words.len() <= 2 => Self::Paused,
+            Some(Sense::Paused) => Self::Neutral,
+            None if words.last().len() > 4 && words.last().ends_with("ed") => Self::Weak,
+            None => Self::Neutral,
         }
-    }
-    if words.last().starts_with("warning") {
-        return Polarity::Neutral;
-    }
-    if matches!(words.last(), "stalled" | "terminal") {
-        return Polarity::Terminal;
-    }
-    match words.sense() {
-        Some(Sense::Good) if words.len() == 1 => Polarity::Root(ROOTS.len() as u8),
-        Some(Sense::Good) => Polarity::Part,
-        Some(Sense::Done) if words.len() == 1 => Polarity::End,
-        Some(Sense::Done) => Polarity::Part,
-        Some(Sense::Bad) => Polarity::Fault,
-        Some(Sense::Lacking) => Polarity::Lack,
-        Some(Sense::Motion) => Polarity::Motion,
-        Some(Sense::Rest) if words.len() <= 2 => Polarity::Rest,
-        Some(Sense::Rest) => Polarity::Neutral,
-        None if words.last().len() > 4 && words.last().ends_with("ed") => Polarity::Weak,
-        None => Polarity::Neutral,
     }
 }

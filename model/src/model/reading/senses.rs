@@ -1,25 +1,25 @@
-//! What single words mean: the one table that conditions, reasons and phases are read by.
+//! The meaning of single words: one table for condition types, reasons and phases.
 
-/// The sense of a word or a compound.
+/// The meaning of a word or a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sense {
-    /// As it should be.
+    /// All is well.
     Good,
-    /// Ran to its end.
+    /// Ran to completion.
     Done,
-    /// Under way, or waiting for something.
-    Motion,
-    /// Not as it should be, without saying that something is wrong: `NotReady`, `Unavailable`, `Missing`.
+    /// In progress, or waiting.
+    InProgress,
+    /// Not yet, or no longer, well, but not necessarily wrong: `NotReady`, `Unavailable`, `Missing`.
     Lacking,
-    /// Problem.
+    /// Something is wrong.
     Bad,
-    /// At rest because somebody wants it so.
-    Rest,
+    /// Paused or turned off on purpose.
+    Paused,
 }
 
-use Sense::{Bad, Done, Good, Lacking, Motion, Rest};
+use Sense::{Bad, Done, Good, InProgress, Lacking, Paused};
 
-/// Words with a sense, in order. A `*` at the end stands for any ending.
+/// Words and their senses, in alphabetical order. A trailing `*` stands for any ending.
 const WORDS: &[(&str, Sense)] = &[
     ("abort*", Bad),
     ("absent", Lacking),
@@ -31,22 +31,22 @@ const WORDS: &[(&str, Sense)] = &[
     ("allowed", Good),
     ("applied", Good),
     ("approved", Good),
-    ("asleep", Rest),
+    ("asleep", Paused),
     ("assigned", Good),
     ("attached", Good),
     ("authenticated", Good),
     ("authorized", Good),
     ("available", Good),
-    ("await*", Motion),
+    ("await*", InProgress),
     ("backoff", Bad),
     ("blocked", Bad),
-    ("bootstrap", Motion),
+    ("bootstrap", InProgress),
     ("bootstrapped", Good),
     ("bound", Good),
     ("broken", Bad),
     ("cancel*", Bad),
     ("cannot", Bad),
-    ("closed", Rest),
+    ("closed", Paused),
     ("complete", Done),
     ("completed", Done),
     ("compliant", Good),
@@ -60,19 +60,19 @@ const WORDS: &[(&str, Sense)] = &[
     ("crash*", Bad),
     ("created", Good),
     ("critical", Bad),
-    ("deactivated", Rest),
+    ("deactivated", Paused),
     ("deadlock*", Bad),
     ("degraded", Bad),
-    ("delayed", Motion),
-    ("deleted", Motion),
+    ("delayed", InProgress),
+    ("deleted", InProgress),
     ("denied", Bad),
     ("deployed", Good),
-    ("detached", Rest),
-    ("disabled", Rest),
+    ("detached", Paused),
+    ("disabled", Paused),
     ("disallowed", Bad),
     ("disconnected", Lacking),
     ("done", Done),
-    ("dormant", Rest),
+    ("dormant", Paused),
     ("down", Lacking),
     ("enabled", Good),
     ("ended", Done),
@@ -84,7 +84,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("exhausted", Bad),
     ("exist", Good),
     ("exists", Good),
-    ("expanding", Motion),
+    ("expanding", InProgress),
     ("expired", Bad),
     ("fail*", Bad),
     ("fallback", Bad),
@@ -96,14 +96,14 @@ const WORDS: &[(&str, Sense)] = &[
     ("found", Good),
     ("fulfilled", Good),
     ("green", Good),
-    ("halted", Rest),
+    ("halted", Paused),
     ("healthy", Good),
-    ("hibernated", Rest),
-    ("hibernation", Rest),
+    ("hibernated", Paused),
+    ("hibernation", Paused),
     ("idle", Good),
-    ("ignored", Rest),
+    ("ignored", Paused),
     ("illegal", Bad),
-    ("inactive", Rest),
+    ("inactive", Paused),
     ("incompatible", Bad),
     ("incomplete", Lacking),
     ("inconclusive", Bad),
@@ -127,11 +127,11 @@ const WORDS: &[(&str, Sense)] = &[
     ("mismatch*", Bad),
     ("missing", Lacking),
     ("mounted", Good),
-    ("new", Motion),
+    ("new", InProgress),
     ("normal", Good),
     ("offline", Lacking),
     ("ok", Good),
-    ("ongoing", Motion),
+    ("ongoing", InProgress),
     ("online", Good),
     ("oom*", Bad),
     ("open", Good),
@@ -144,17 +144,17 @@ const WORDS: &[(&str, Sense)] = &[
     ("partial", Bad),
     ("pass", Good),
     ("passed", Good),
-    ("paused", Rest),
-    ("pending", Motion),
+    ("paused", Paused),
+    ("pending", InProgress),
     ("permitted", Good),
-    ("planned", Motion),
+    ("planned", InProgress),
     ("pressure", Bad),
     ("programmed", Good),
-    ("progress*", Motion),
+    ("progress*", InProgress),
     ("protected", Good),
     ("provisioned", Good),
     ("published", Good),
-    ("queued", Motion),
+    ("queued", InProgress),
     ("reachable", Good),
     ("ready", Good),
     ("reconciled", Good),
@@ -162,55 +162,55 @@ const WORDS: &[(&str, Sense)] = &[
     ("refused", Bad),
     ("registered", Good),
     ("reject*", Bad),
-    ("removed", Motion),
-    ("requested", Motion),
-    ("require*", Motion),
+    ("removed", InProgress),
+    ("requested", InProgress),
+    ("require*", InProgress),
     ("resolved", Good),
     ("restored", Good),
-    ("retry", Motion),
+    ("retry", InProgress),
     ("revoked", Bad),
-    ("rollout", Motion),
+    ("rollout", InProgress),
     ("running", Good),
     ("satisfied", Good),
-    ("scaledtozero", Rest),
+    ("scaledtozero", Paused),
     ("schedulable", Good),
     ("scheduled", Good),
     ("serving", Good),
-    ("shutdown", Rest),
-    ("sleeping", Rest),
+    ("shutdown", Paused),
+    ("sleeping", Paused),
     ("stable", Good),
     ("stalled", Bad),
-    ("started", Motion),
-    ("stopped", Rest),
+    ("started", InProgress),
+    ("stopped", Paused),
     ("stuck", Bad),
-    ("submitted", Motion),
+    ("submitted", InProgress),
     ("succeeded", Done),
     ("success", Good),
     ("successful", Good),
     ("successfully", Good),
     ("sufficient", Good),
     ("supported", Good),
-    ("suspended", Rest),
+    ("suspended", Paused),
     ("synced", Good),
     ("synchronized", Good),
     ("terminal", Bad),
     ("terminated", Bad),
     ("timedout", Bad),
     ("timeout", Bad),
-    ("transitioning", Motion),
-    ("triggered", Motion),
+    ("transitioning", InProgress),
+    ("triggered", InProgress),
     ("unable", Bad),
     ("unauthorized", Bad),
     ("unavailable", Lacking),
     ("unbound", Lacking),
     ("uncertain", Lacking),
     ("undeployable", Bad),
-    ("undetermined", Motion),
+    ("undetermined", InProgress),
     ("unexpected*", Bad),
     ("unhealthy", Bad),
-    ("uninitialized", Motion),
+    ("uninitialized", InProgress),
     ("unknown", Lacking),
-    ("unmanaged", Rest),
+    ("unmanaged", Paused),
     ("unmet", Lacking),
     ("unprocessable", Bad),
     ("unprogrammed", Lacking),
@@ -224,7 +224,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("unsuccessful", Bad),
     ("unsupported", Bad),
     ("unsynced", Lacking),
-    ("unused", Rest),
+    ("unused", Paused),
     ("up", Good),
     ("updated", Good),
     ("upgraded", Good),
@@ -236,27 +236,27 @@ const WORDS: &[(&str, Sense)] = &[
     ("vetoed", Bad),
     ("violated", Bad),
     ("violation*", Bad),
-    ("wait", Motion),
+    ("wait", InProgress),
     ("warning*", Bad),
     ("working", Good),
-    ("yellow", Motion),
+    ("yellow", InProgress),
 ];
 
-/// Words that end in `ing` and are not under way.
-const STILL: &[&str] =
+/// Words in `-ing` that do not mean work in progress.
+const NOT_IN_PROGRESS: &[&str] =
     &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
 
-/// What a single word means.
+/// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {
     let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
-    // An exact entry, or a stem, is the last one that is not behind the word.
+    // A match, whether exact or by stem, is the last entry that does not sort after the word.
     let found = WORDS[..at].last().filter(|(entry, _)| match entry.strip_suffix('*') {
         Some(stem) => word.starts_with(stem),
         None => *entry == word,
     });
     match found {
         Some((_, sense)) => Some(*sense),
-        None if word.len() > 4 && word.ends_with("ing") && !STILL.contains(&word) => Some(Motion),
+        None if word.len() > 4 && word.ends_with("ing") && !NOT_IN_PROGRESS.contains(&word) => Some(InProgress),
         None => None,
     }
 }
@@ -266,11 +266,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order_and_no_stem_hides_behind_another_entry() {
+    fn table_is_sorted_and_no_stem_shadows_another_entry() {
         for pair in WORDS.windows(2) {
             let [(a, _), (b, _)] = pair else { continue };
             assert!(a.trim_end_matches('*') < b.trim_end_matches('*'), "{a} before {b}");
-            assert!(!a.ends_with('*') || !b.starts_with(a.trim_end_matches('*')), "{b} is hidden by {a}");
+            assert!(!a.ends_with('*') || !b.starts_with(a.trim_end_matches('*')), "{a} shadows {b}");
         }
     }
 }

@@ -1,44 +1,53 @@
-//! What the parts of a status say, and how they add up.
+//! What one part of a status says, and which of several parts decides.
 
-use super::Reason;
+use super::{Reason, Verdict};
 
-/// What one part of a status says, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Says {
-    /// As the spec asks.
-    Good,
-    /// Ran to its end.
-    Done,
-    /// Under way.
-    Motion,
-    /// At rest because somebody wants it so.
-    Rest,
-    /// The operator cannot, or something is broken.
-    Bad,
-}
-
-/// What one part of a status says, by which rule, on which words.
+/// What one part of a status says.
 #[derive(Clone, Debug)]
 pub(super) struct Signal {
-    pub(super) says: Says,
+    pub(super) verdict: Verdict,
+    /// The rule that read it.
     pub(super) reason: Reason,
-    pub(super) words: String,
+    /// The part itself, as people write it: `Ready=False (InvalidSpec)`.
+    pub(super) text: String,
 }
 
 // === impl Signal ===
 
 impl Signal {
-    pub(super) fn new(says: Says, reason: Reason, words: impl Into<String>) -> Self {
-        Self { says, reason, words: words.into() }
+    pub(super) fn new(verdict: Verdict, reason: Reason, text: impl Into<String>) -> Self {
+        Self { verdict, reason, text: text.into() }
     }
 
-    /// The worse of two; the first when they say the same.
+    /// Returns the worse of two signals, or `self` if both have the same verdict.
     pub(super) fn worse(self, other: Self) -> Self {
-        if other.says > self.says { other } else { self }
+        if rank(other.verdict) > rank(self.verdict) { other } else { self }
+    }
+
+    /// Returns whether the object is converged or has finished.
+    pub(super) fn is_good(&self) -> bool {
+        matches!(self.verdict, Verdict::Converged | Verdict::Finished)
+    }
+
+    /// Returns whether a summary condition is false, for whatever reason.
+    pub(super) fn is_summary_false(&self) -> bool {
+        matches!(self.reason, Reason::ReadyFalse | Reason::ReadyPending)
     }
 }
 
-/// The worse of what there is.
+/// Returns the worst of the signals that are present, the first of them if several are equally bad.
 pub(super) fn worst(signals: impl IntoIterator<Item = Option<Signal>>) -> Option<Signal> {
     signals.into_iter().flatten().reduce(Signal::worse)
+}
+
+/// Ranks verdicts: the part of a status with the highest rank decides.
+const fn rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Unknown => 0,
+        Verdict::Converged => 1,
+        Verdict::Finished => 2,
+        Verdict::Progressing => 3,
+        Verdict::Suspended => 4,
+        Verdict::Failed => 5,
+    }
 }

@@ -1,17 +1,17 @@
-//! What compounds mean, whoever writes them.
+//! The meaning of compounds.
 //!
-//! Condition types, reasons and phases are compounds of few English words: `FetchFailed`, `in_progress`,
-//! `Cluster in healthy state`. They are taken apart, each word is looked up in one table, and the compound means what
-//! its head means.
+//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`, `in_progress`,
+//! `Cluster in healthy state`. [`Words`] splits them, looks each word up in the table of `senses.rs`, and gives the
+//! compound the meaning of its head, which in English is usually the last word before a preposition.
 
-use super::senses::Sense::{Bad, Done, Good, Lacking, Motion, Rest};
+use super::senses::Sense::{Bad, Done, Good, InProgress, Lacking, Paused};
 use super::senses::{self, Sense};
 
-/// Words that turn the next one around.
+/// Words that negate the next one.
 const NEGATIONS: &[&str] = &["isnt", "doesnt", "never", "no", "non", "not", "without"];
 
-/// What is refused when it is not so.
-const REFUSABLE: &[&str] = &[
+/// Words whose negation means a refusal rather than a delay.
+const REFUSED_IF_NEGATED: &[&str] = &[
     "accepted",
     "allowed",
     "authenticated",
@@ -24,13 +24,15 @@ const REFUSABLE: &[&str] = &[
     "valid",
 ];
 
-/// Words that begin what only explains the head: `WaitingForQuota`, `FailedToPull`.
+/// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
     "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while",
     "with",
 ];
 
-/// The words of a text in lower case, without an allocation. Prose is cut: what matters stands at its beginning.
+/// The words of a text in lower case, without an allocation.
+///
+/// Only the first 128 bytes and 24 words count: longer texts are prose, which begins with what matters.
 pub(super) struct Words {
     bytes: [u8; SIZE],
     spans: [(u8, u8); COUNT],
@@ -43,7 +45,7 @@ const COUNT: usize = 24;
 // === impl Words ===
 
 impl Words {
-    /// Takes `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose apart.
+    /// Splits `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose into words.
     pub(super) fn of(text: &str) -> Self {
         let mut words = Self { bytes: [0; SIZE], spans: [(0, 0); COUNT], count: 0 };
         let source = text.as_bytes();
@@ -77,7 +79,7 @@ impl Words {
         if let Some(begin) = begin
             && self.count < COUNT
         {
-            // Both fit: SIZE is below 256.
+            // Both casts are lossless, because SIZE is less than 256.
             self.spans[self.count] = (begin as u8, end as u8);
             self.count += 1;
         }
@@ -87,7 +89,7 @@ impl Words {
         self.count
     }
 
-    /// The word at a position; empty beyond the last.
+    /// Returns the word at a position, or an empty text beyond the last.
     pub(super) fn get(&self, i: usize) -> &str {
         let (begin, end) = if i < self.count { self.spans[i] } else { (0, 0) };
         std::str::from_utf8(&self.bytes[usize::from(begin)..usize::from(end)]).unwrap_or_default()
@@ -105,18 +107,18 @@ impl Words {
         self.get(self.count.wrapping_sub(1))
     }
 
-    /// What the compound means.
+    /// Returns the meaning of the compound, if it has one.
     pub(super) fn sense(&self) -> Option<Sense> {
-        let split = (1..self.count).find(|i| self.divides(*i)).unwrap_or(self.count);
-        // Ready to begin is not yet begun.
+        let split = (1..self.count).find(|i| self.begins_modifier(*i)).unwrap_or(self.count);
+        // `ReadyToStart` has not started.
         if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
-            return Some(Motion);
+            return Some(InProgress);
         }
-        self.part(0, split).or_else(|| self.part(split, self.count))
+        self.sense_of(0, split).or_else(|| self.sense_of(split, self.count))
     }
 
-    /// Whether a word begins what only explains; `in sync`, `up to date` and `in progress` belong together.
-    fn divides(&self, i: usize) -> bool {
+    /// Returns whether a word begins a modifier. `in sync`, `up to date`, `in progress` and `out of` are fixed phrases.
+    fn begins_modifier(&self, i: usize) -> bool {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         PREPOSITIONS.contains(&self.get(i))
             && !matches!(
@@ -125,57 +127,60 @@ impl Words {
             )
     }
 
-    /// What is wrong decides wherever it stands; else the head does, which in English is the last word.
-    fn part(&self, begin: usize, end: usize) -> Option<Sense> {
-        // Velero's `FinalizingPartiallyFailed` is still finalizing.
+    /// Returns the meaning of a range of words: a bad word decides wherever it is, otherwise the last word decides.
+    fn sense_of(&self, begin: usize, end: usize) -> Option<Sense> {
+        // `FinalizingPartiallyFailed` (Velero) is still finalizing.
         if end > begin + 2 && self.get(end - 2) == "partially" && self.get(end - 1).starts_with("fail") {
-            return Some(Motion);
+            return Some(InProgress);
         }
         let mut negated = None;
-        let mut sum = None;
+        let mut result = None;
         for i in begin..end {
             if NEGATIONS.contains(&self.get(i)) {
                 negated = Some(i);
                 continue;
             }
-            let Some(sense) = self.word(i) else { continue };
+            let Some(sense) = self.sense_at(i) else { continue };
             let sense = match negated.take() {
                 None => Some(sense),
-                Some(at) => turned(self.get(i), sense, i - at == 1),
+                Some(at) => negated_sense(self.get(i), sense, i - at == 1),
             };
-            if sum != Some(Bad) {
-                sum = sense.or(sum);
+            if result != Some(Bad) {
+                result = sense.or(result);
             }
         }
-        sum
+        result
     }
 
-    fn word(&self, i: usize) -> Option<Sense> {
+    /// Returns the meaning of one word, as far as its neighbours change it.
+    fn sense_at(&self, i: usize) -> Option<Sense> {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         let before = if i > 0 { self.get(i - 1) } else { "" };
         match (self.get(i), next) {
-            ("failing", "over") | ("failover", _) | ("setting", "up") => Some(Motion),
+            ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
-            // Scaling down is not being down.
-            ("up" | "down", _) if before.ends_with("ing") => Some(Motion),
-            (_, _) if before == "being" => Some(Motion),
-            // New what?
+            // `ScalingDown` does not mean that the object is down.
+            ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
+            (_, _) if before == "being" => Some(InProgress),
+            // `New` has a meaning only by itself.
             ("new", _) if self.count > 1 => None,
             (word, _) => senses::of(word),
         }
     }
 }
 
-/// A sense after a negation: `NotReady` lacks something, `NotAllowed` is a refusal, `NoErrors` is well.
-fn turned(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
+/// Returns a sense after a negation: `NotReady` is lacking, `NotAllowed` is a refusal, `NoErrors` is good.
+///
+/// `adjacent` means that the negation directly precedes the word; `NoDataFailed` does not negate the failure.
+fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
-        Good | Done if REFUSABLE.contains(&word) => Some(Bad),
+        Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),
         Good | Done => Some(Lacking),
         Bad if adjacent => Some(Good),
         Bad => Some(Bad),
-        Motion | Lacking | Rest => None,
+        InProgress | Lacking | Paused => None,
     }
 }
 
@@ -184,34 +189,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compounds_mean_what_their_head_means() {
+    fn compounds_have_the_sense_of_their_head() {
         for (text, sense) in [
             ("FetchFailed", Some(Bad)),
             ("RUNNING", Some(Good)),
-            ("in_progress", Some(Motion)),
+            ("in_progress", Some(InProgress)),
             ("APIServerAvailable", Some(Good)),
             ("Cluster in healthy state", Some(Good)),
-            ("WaitingForFailedPods", Some(Motion)),
+            ("WaitingForFailedPods", Some(InProgress)),
             ("FailedToWait", Some(Bad)),
-            ("ReadyToStart", Some(Motion)),
+            ("ReadyToStart", Some(InProgress)),
             ("NotReady", Some(Lacking)),
             ("NotAllPodsReady", Some(Lacking)),
             ("NotAllowedByListeners", Some(Bad)),
             ("NoErrors", Some(Good)),
             ("NotProgressing", None),
             ("ContinuousArchivingSuccess", Some(Good)),
-            ("FinalizingPartiallyFailed", Some(Motion)),
+            ("FinalizingPartiallyFailed", Some(InProgress)),
             ("PartiallyFailed", Some(Bad)),
-            ("failing over", Some(Motion)),
-            ("ScalingDown", Some(Motion)),
+            ("failing over", Some(InProgress)),
+            ("ScalingDown", Some(InProgress)),
             ("down", Some(Lacking)),
             ("OutOfSync", Some(Lacking)),
             ("InSync", Some(Good)),
             ("up-to-date", Some(Good)),
             ("TimedOut", Some(Bad)),
-            ("New", Some(Motion)),
+            ("New", Some(InProgress)),
             ("NewReplicaSetAvailable", Some(Good)),
-            ("Resource is being created", Some(Motion)),
+            ("Resource is being created", Some(InProgress)),
             ("HEALTH_ERR", Some(Bad)),
             ("Überraschung", None),
             ("", None),
