@@ -283,7 +283,7 @@ fn a_finalizer_that_nobody_removes_is_stuck_and_names_who_should() {
     lab.delete(&widget);
     lab.quiet();
     let kind = &lab.snapshot().kinds[0];
-    assert_eq!(kind.finalizers["example.io/cleanup"].outcomes, [0, 1], "removed late");
+    assert_eq!(kind.finalizers["example.io/cleanup"].totals.outcomes, [0, 1], "removed late");
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn histories_are_bounded_and_those_of_objects_that_went_make_room() {
 fn a_change_that_only_a_list_shows_began_when_it_was_written_and_is_kept_out_of_histograms() {
     let mut lab = Lab::new();
     let mut widget = lab.settled("web");
-    let measured = lab.snapshot().kinds[0].convergence.count();
+    let measured = lab.snapshot().kinds[0].totals.convergence.count();
     let written = lab.now;
     widget.spec(2, written);
     lab.pass(Span::mins(4)); // the watch was cut
@@ -463,7 +463,7 @@ fn a_change_that_only_a_list_shows_began_when_it_was_written_and_is_kept_out_of_
     lab.apply(widget.ready());
     lab.pass(Span::mins(1));
     lab.quiet();
-    assert_eq!(lab.snapshot().kinds[0].convergence.count(), measured);
+    assert_eq!(lab.snapshot().kinds[0].totals.convergence.count(), measured);
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn after_a_restart_nothing_is_forgotten_or_counted_twice() {
     widgets.iter_mut().for_each(|widget| again.apply(widget.ready()));
     again.pass(Span::mins(1));
     again.quiet();
-    assert_eq!(again.snapshot().kinds[0].convergence.count(), 0, "whole seconds are no measurements");
+    assert_eq!(again.snapshot().kinds[0].totals.convergence.count(), 0, "whole seconds are no measurements");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::reading;
 use super::store::{History, Transitions};
 use crate::finding::FindingCode;
 use crate::observation::{ConditionStatus, FactValue, ObjectView};
+use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
 /// Entries kept per object: enough for the thresholds, which are far lower.
@@ -28,20 +29,20 @@ impl ObjectContext<'_> {
             return true;
         }
         if !seen.new {
-            leave(&mut self.kind.phases, self.texts.get(old));
+            leave(&mut self.kind.totals.phases, self.texts.get(old));
         }
         if !seen.new && !seen.spec_changed {
             self.note_phase(old, phase);
         }
         let name = self.texts.get(phase);
-        let known = self.kind.phases.contains_key(name);
+        let known = self.kind.totals.phases.contains_key(name);
         if name.is_empty() {
             return true;
         }
-        if !known && self.kind.phases.len() >= self.settings.limits.phases {
+        if !known && self.kind.totals.phases.len() >= self.settings.limits.phases {
             return false;
         }
-        *self.kind.phases.entry(name.clone()).or_default() += 1;
+        *self.kind.totals.phases.entry(name.clone()).or_default() += 1;
         true
     }
 
@@ -53,15 +54,15 @@ impl ObjectContext<'_> {
         }
         let (before, after) = (self.shapes.get(old).clone(), self.shapes.get(shape).clone());
         if !seen.new {
-            before.iter().for_each(|condition| leave(&mut self.kind.conditions, condition));
+            before.iter().for_each(|condition| leave(&mut self.kind.totals.conditions, condition));
             self.note_transitions(seen, &before, &after);
         }
         let mut fits = true;
         for condition in after.iter() {
-            if self.kind.conditions.contains_key(condition)
-                || self.kind.conditions.len() < self.settings.limits.condition_types * 4
+            if self.kind.totals.conditions.contains_key(condition)
+                || self.kind.totals.conditions.len() < self.settings.limits.condition_types * 4
             {
-                *self.kind.conditions.entry(condition.clone()).or_default() += 1;
+                *self.kind.totals.conditions.entry(condition.clone()).or_default() += 1;
             } else {
                 fits = false;
             }
@@ -71,9 +72,9 @@ impl ObjectContext<'_> {
 
     /// Takes the object out of the totals.
     pub(crate) fn leave_conditions(&mut self) {
-        leave(&mut self.kind.phases, self.texts.get(self.record.phase));
+        leave(&mut self.kind.totals.phases, self.texts.get(self.record.phase));
         for condition in self.shapes.get(self.record.shape).iter() {
-            leave(&mut self.kind.conditions, condition);
+            leave(&mut self.kind.totals.conditions, condition);
         }
     }
 
@@ -160,15 +161,15 @@ impl ObjectContext<'_> {
         if seen.spec_changed {
             return;
         }
-        for (condition, status) in after {
-            let earlier = before.iter().find(|(other, _)| other == condition).map(|(_, status)| *status);
-            if earlier.is_none_or(|earlier| earlier == *status) || !reading::decides(condition) {
+        for ConditionState { r#type: condition, status } in after {
+            let earlier = before.iter().find(|other| other.r#type == *condition);
+            if earlier.is_none_or(|earlier| earlier.status == *status) || !reading::decides(condition) {
                 continue;
             }
-            let known =
-                self.kind.flaps.len() < self.settings.limits.condition_types || self.kind.flaps.contains_key(condition);
+            let known = self.kind.totals.flaps.len() < self.settings.limits.condition_types
+                || self.kind.totals.flaps.contains_key(condition);
             if known {
-                *self.kind.flaps.entry(condition.clone()).or_default() += 1;
+                *self.kind.totals.flaps.entry(condition.clone()).or_default() += 1;
             }
             let reason = seen.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
             self.note_transition(condition, reason.unwrap_or_default());
@@ -205,11 +206,11 @@ impl ObjectContext<'_> {
 }
 
 /// The conditions of a status as they are counted: the top level, each type once.
-pub(crate) fn shape(conditions: &[crate::observation::Condition], bound: usize) -> Vec<(Arc<str>, &'static str)> {
-    let mut shape: Vec<(Arc<str>, &'static str)> = Vec::new();
+pub(crate) fn shape(conditions: &[crate::observation::Condition], bound: usize) -> Vec<ConditionState> {
+    let mut shape: Vec<ConditionState> = Vec::new();
     for condition in conditions.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty()) {
-        if shape.len() < bound && !shape.iter().any(|(known, _)| **known == *condition.r#type) {
-            shape.push((condition.r#type.as_str().into(), condition.status.as_str()));
+        if shape.len() < bound && !shape.iter().any(|known| *known.r#type == *condition.r#type) {
+            shape.push(ConditionState { r#type: condition.r#type.as_str().into(), status: condition.status.as_str() });
         }
     }
     shape

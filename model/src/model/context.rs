@@ -1,7 +1,7 @@
 //! One object on the desk: the record, the totals that it counts in, and what was just seen of it.
 
 use super::intern::{Interner, Shape};
-use super::kinds::{Kind, NamespaceTotals};
+use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
 use super::store::{Record, Slot};
 use crate::observation::ObjectView;
@@ -22,7 +22,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,
-    pub(crate) totals: &'a mut NamespaceTotals,
+    pub(crate) namespace: &'a mut WatchNamespace,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) shapes: &'a Interner<Shape>,
 }
@@ -55,10 +55,11 @@ impl ObjectContext<'_> {
         if self.record.state == state {
             return;
         }
-        self.totals.count_to(self.now, self.blind);
-        let from = &mut self.totals.states[self.record.state as usize];
+        self.namespace.count_to(self.now, self.blind);
+        let states = &mut self.namespace.totals.states;
+        let from = &mut states[self.record.state as usize];
         *from = from.saturating_sub(1);
-        self.totals.states[state as usize] += 1;
+        states[state as usize] += 1;
         self.record.state = state;
         self.record.since = since;
     }

@@ -69,17 +69,17 @@ impl ObjectContext<'_> {
     }
 
     fn wait_ended(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let Some(Waits { waiting, removal, outcomes }) = self.kind.finalizers.get_mut(finalizer) else { return };
+        let Some(Waits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
         if !waiting.remove(&(since, self.slot)) {
             return;
         }
         let took = self.now.since(since);
-        removal.observe(took);
+        totals.removal.observe(took);
         let outcome = match took >= self.settings.finalizer_stuck_after {
             true => FinalizerOutcome::RemovedLate,
             false => FinalizerOutcome::Removed,
         };
-        outcomes[outcome as usize] += 1;
+        totals.outcomes[outcome as usize] += 1;
     }
 }
 

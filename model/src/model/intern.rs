@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::snapshot::ConditionState;
+
 /// Stands for one value of an [`Interner`]. The default stands for the empty value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol(u32);
@@ -15,8 +17,8 @@ pub(crate) struct Interner<T: ?Sized> {
     bound: usize,
 }
 
-/// The conditions of an object: types and states, in document order.
-pub(crate) type Shape = [(Arc<str>, &'static str)];
+/// The conditions of an object, in document order.
+pub(crate) type Shape = [ConditionState];
 
 // === impl Interner ===
 

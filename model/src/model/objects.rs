@@ -65,22 +65,22 @@ impl Model {
             return None;
         }
         let now = self.now;
-        let (totals, fits) =
-            self.watches[watch as usize].totals(&view.key.namespace, self.settings.limits.namespaces, now);
+        let (position, fits) =
+            self.watches[watch as usize].namespace(&view.key.namespace, self.settings.limits.namespaces, now);
         if !fits {
             self.drop_one("namespaces");
         }
         let owners: Vec<Owner> = view.owners.iter().map(|owner| self.owner(owner)).collect();
         let watch_state = &mut self.watches[watch as usize];
-        watch_state.objects += 1;
-        let namespace = match watch_state.namespaces.get(totals as usize) {
-            Some(totals) if *totals.namespace == *view.key.namespace => totals.namespace.clone(),
+        watch_state.totals.objects += 1;
+        let namespace = match watch_state.namespaces.get(position as usize) {
+            Some(counted) if *counted.name == *view.key.namespace => counted.name.clone(),
             _ => view.key.namespace.as_str().into(),
         };
         let blind = watch_state.blind.is_some();
-        if let Some(totals) = watch_state.namespaces.get_mut(totals as usize) {
-            totals.count_to(now, blind);
-            totals.states[ObjectState::Unknown as usize] += 1;
+        if let Some(counted) = watch_state.namespaces.get_mut(position as usize) {
+            counted.count_to(now, blind);
+            counted.totals.states[ObjectState::Unknown as usize] += 1;
         }
         let kind = watch_state.kind;
         self.kinds[kind as usize].objects += 1;
@@ -99,7 +99,7 @@ impl Model {
             hot: None,
             created,
             took: 0,
-            totals,
+            totals: position,
             epoch: watch_state.epoch,
             phase: Symbol::default(),
             shape: Symbol::default(),
@@ -216,7 +216,7 @@ impl Model {
         self.unhealthy.remove(&slot);
         self.histories -= usize::from(record.flags.history);
         let watch = &mut self.watches[record.watch as usize];
-        watch.objects = watch.objects.saturating_sub(1);
+        watch.totals.objects = watch.totals.objects.saturating_sub(1);
         let kind = watch.kind;
         self.review_kind(kind);
     }
@@ -233,7 +233,7 @@ impl Model {
             refused: false,
             slot,
             kind: self.kinds.get_mut(watch.kind as usize)?,
-            totals: watch.namespaces.get_mut(record.totals as usize)?,
+            namespace: watch.namespaces.get_mut(record.totals as usize)?,
             record,
             texts: &self.texts,
             shapes: &self.shapes,
@@ -356,8 +356,8 @@ impl ObjectContext<'_> {
     }
 
     fn leave_totals(&mut self) {
-        self.totals.count_to(self.now, self.blind);
-        let count = &mut self.totals.states[self.record.state as usize];
+        self.namespace.count_to(self.now, self.blind);
+        let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
         if self.record.flags.has_status {

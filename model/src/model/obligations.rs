@@ -187,7 +187,7 @@ impl ObjectContext<'_> {
         if current && obligation.acknowledged.is_none() {
             obligation.acknowledged = Some(now);
             if !obligation.backfilled {
-                self.kind.acknowledge.observe(now.since(obligation.opened));
+                self.kind.totals.acknowledge.observe(now.since(obligation.opened));
             }
         }
         let says_done = matches!(seen.verdict, Verdict::Converged | Verdict::Finished);
@@ -202,7 +202,7 @@ impl ObjectContext<'_> {
         let took = reached.since(obligation.opened);
         self.count(Outcome::Converged);
         if !obligation.backfilled {
-            self.kind.convergence.observe(took);
+            self.kind.totals.convergence.observe(took);
             self.kind.learned.ended(took);
         }
         self.record.took = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
@@ -214,7 +214,7 @@ impl ObjectContext<'_> {
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
         let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.counted.is_none()) else { return };
         obligation.counted = Some(outcome);
-        self.totals.obligations[outcome as usize] += 1;
+        self.namespace.totals.obligations[outcome as usize] += 1;
     }
 }
 

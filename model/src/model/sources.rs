@@ -1,7 +1,5 @@
 //! How the sources are: a broken one is a fact about the world, and what it would have shown is unknown.
 
-use std::collections::BTreeMap;
-
 use super::Model;
 use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
@@ -24,11 +22,7 @@ pub(crate) struct Sources {
 struct Source {
     id: SourceId,
     known: bool,
-    up: bool,
-    since: Timestamp,
-    last_success: Option<Timestamp>,
-    failures: BTreeMap<&'static str, u64>,
-    latest: Option<(&'static str, String)>,
+    summary: SourceSummary,
     due: Option<Timestamp>,
 }
 
@@ -40,11 +34,7 @@ impl Sources {
             self.list.push(Source {
                 id: id.clone(),
                 known: true,
-                up: true,
-                since: now,
-                last_success: None,
-                failures: BTreeMap::new(),
-                latest: None,
+                summary: SourceSummary { source: id.to_string(), up: true, since: now, ..SourceSummary::default() },
                 due: None,
             });
             self.list.len() - 1
@@ -56,7 +46,7 @@ impl Sources {
     /// Something came from it.
     pub(crate) fn heard(&mut self, id: &SourceId, now: Timestamp) {
         let number = self.number(id, now);
-        self.list[number as usize].last_success = Some(now);
+        self.list[number as usize].summary.last_success = Some(now);
     }
 
     /// The source is no longer wanted.
@@ -70,31 +60,17 @@ impl Sources {
         let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
         let source = &mut self.list[position];
         source.known = false;
-        source.up = true;
+        source.summary.up = true;
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
         open_findings.clear(now, code_of(id), &subject_of(id));
     }
 
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
-        let mut summaries: Vec<_> = self.list.iter().filter(|source| source.known).map(Source::summary).collect();
+        let known = self.list.iter().filter(|source| source.known);
+        let mut summaries: Vec<_> = known.map(|source| source.summary.clone()).collect();
         summaries.sort_by(|a, b| a.source.cmp(&b.source));
         summaries
-    }
-}
-
-// === impl Source ===
-
-impl Source {
-    fn summary(&self) -> SourceSummary {
-        SourceSummary {
-            source: self.id.to_string(),
-            up: self.up,
-            since: self.since,
-            last_success: self.last_success,
-            failures: self.failures.clone(),
-            latest: self.latest.clone(),
-        }
     }
 }
 
@@ -104,7 +80,7 @@ impl Model {
     pub(crate) fn source_failed(&mut self, id: &SourceId, cause: Cause, detail: &str) {
         let now = self.now;
         let number = self.sources.number(id, now);
-        let source = &mut self.sources.list[number as usize];
+        let source = &mut self.sources.list[number as usize].summary;
         *source.failures.entry(cause.as_str()).or_default() += 1;
         source.latest = Some((cause.as_str(), detail.to_owned()));
         if source.up {
@@ -118,10 +94,10 @@ impl Model {
         let now = self.now;
         let number = self.sources.number(id, now);
         let source = &mut self.sources.list[number as usize];
-        source.last_success = Some(now);
-        if !source.up {
-            source.up = true;
-            source.since = now;
+        source.summary.last_success = Some(now);
+        if !source.summary.up {
+            source.summary.up = true;
+            source.summary.since = now;
         }
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
@@ -132,18 +108,21 @@ impl Model {
     /// Looks whether a failing source has failed for long enough to be a finding.
     pub(crate) fn source_due(&mut self, number: u16) {
         let (now, after) = (self.now, self.settings.source_failing_after);
-        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.up) else { return };
+        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.summary.up) else {
+            return;
+        };
         // A configuration does not mend itself: there is nothing to wait for.
         let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
-        let ripe = source.since.after(wait);
+        let ripe = source.summary.since.after(wait);
         let due = (ripe > now).then_some(ripe);
         let old = std::mem::replace(&mut source.due, due);
         self.timers.set(Timer::Source(number), old, due);
         if due.is_some() {
             return;
         }
-        let (cause, detail) = source.latest.clone().unwrap_or(("other", String::new()));
-        let (since, id, last_success) = (source.since, source.id.clone(), source.last_success);
+        let SourceSummary { since, last_success, latest, .. } = source.summary.clone();
+        let (cause, detail) = latest.unwrap_or(("other", String::new()));
+        let id = source.id.clone();
         let evidence = match (code_of(&id), last_success) {
             (FindingCode::ConfigInvalid, _) => Evidence::new().text("problem", detail),
             (_, Some(last)) => {
@@ -162,7 +141,7 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.is_none() {
-            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, false));
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
             watch.blind = Some(since);
         }
     }
@@ -173,7 +152,7 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.take().is_some() {
-            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, true));
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
         }
     }
 

@@ -42,22 +42,24 @@ pub struct WatchedKind {
 }
 
 /// Where a watch looks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// A cluster-scoped kind.
     Cluster,
     /// A namespaced kind, in all namespaces.
+    #[default]
     AllNamespaces,
     /// A namespaced kind, in this namespace.
     Namespace(String),
 }
 
 /// Why a kind matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The operator owes its objects something: it writes their status.
+    #[default]
     Primary,
     /// The operator creates such objects for its primaries.
     Child,
