@@ -10,7 +10,8 @@
 //!
 //! Read the modules in this order:
 
-pub mod catalog; // start here: every metric there is
+pub mod metric; // the description of a metric
+pub mod catalog; // start here: every metric, with the function that writes it
 pub mod view; // how exporters look at the model
 pub mod prometheus; // the two text formats
 pub mod summary; // what page, report and API say alike

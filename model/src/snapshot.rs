@@ -99,7 +99,7 @@ pub struct FinalizerSummary {
 }
 
 /// One object, for listings. It is serialised as version 1 of the JSON API, so fields are only ever added.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ObjectRow {
     /// API group.
     pub group: String,

@@ -1,4 +1,4 @@
-//! The exposition as a whole, against other people's parsers.
+//! The whole exposition, read by independent parsers.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,17 +10,23 @@ use proptest::prelude::*;
 
 use super::render::ObjectSeries;
 use super::{Render, TextFormat};
-use crate::export::catalog::{CATALOG, MetricType};
+use crate::export::catalog::CATALOG;
 use crate::export::golden;
+use crate::export::metric::{Metric, MetricType};
 use crate::export::sample::{Sample, empty, sample};
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{RequestLabels, SelfMetrics};
 
 fn render(view: Sample, format: TextFormat, objects: ObjectSeries, limit: usize) -> String {
-    let dropped = AtomicU64::new(0);
-    Render::new(Arc::new(view), Arc::new(SelfMetrics::new()), format, objects, limit, &dropped).into_text()
+    let (metrics, dropped) = (SelfMetrics::new(), AtomicU64::new(0));
+    metrics.requests.get_or_create_owned(&RequestLabels { path: "/metrics", code: 200 }).inc();
+    Render::new(Arc::new(view), Arc::new(metrics), format, objects, limit, &dropped).into_text()
 }
 
-/// What does not depend on the machine.
+fn metrics() -> impl Iterator<Item = &'static Metric> {
+    CATALOG.iter().map(|row| &row.metric)
+}
+
+/// The part that does not depend on the machine.
 fn stable(text: &str) -> String {
     let end = text.find("# HELP loopwatch_build").expect("the build is always there");
     text[..end].to_owned()
@@ -43,7 +49,7 @@ fn an_independent_parser_reads_openmetrics() {
     for view in [sample(), empty()] {
         let text = render(view, TextFormat::OpenMetrics, ObjectSeries::All, 500);
         // The parser believes that histograms have no unit; the specification has examples that do.
-        let histograms: Vec<_> = CATALOG.iter().filter(|metric| metric.kind == MetricType::Histogram).collect();
+        let histograms: Vec<_> = metrics().filter(|metric| metric.kind == MetricType::Histogram).collect();
         let is_histogram = |line: &str| histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name));
         let text: String =
             text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT") || !is_histogram(line)).collect();
@@ -135,11 +141,33 @@ fn families_stand_together_in_the_order_of_the_catalog() {
     let written: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
-        .map(|(name, _)| CATALOG.iter().position(|metric| metric.name == name).expect("listed"))
+        .map(|(name, _)| metrics().position(|metric| metric.name == name).expect("listed"))
         .collect();
     assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
-    let counters = CATALOG.iter().filter(|metric| metric.kind == MetricType::Counter).count();
+    let counters = metrics().filter(|metric| metric.kind == MetricType::Counter).count();
     assert!(counters > 5);
+}
+
+/// Samples that `prometheus-client` writes follow the type of the metric in the code, not that in the catalog.
+#[test]
+fn samples_have_the_names_that_their_rows_say() {
+    let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
+    let mut row = None;
+    for line in text.lines().filter(|line| !line.starts_with("# HELP")) {
+        if let Some((name, _)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            row = metrics().find(|metric| metric.name == name);
+            continue;
+        }
+        let row = row.expect("a row of the catalog");
+        let suffix = line[..line.find(['{', ' ']).expect("a value")].strip_prefix(row.name);
+        match row.kind {
+            MetricType::Histogram => assert!(matches!(suffix, Some("_bucket" | "_sum" | "_count")), "{line}"),
+            MetricType::Counter | MetricType::Gauge | MetricType::Info => assert_eq!(suffix, Some(""), "{line}"),
+        }
+    }
+    for own in ["loopwatch_http_requests_total{", "loopwatch_render_seconds_count ", "loopwatch_channel_depth "] {
+        assert!(text.contains(&format!("\n{own}")), "{own}");
+    }
 }
 
 /// Any text that can come from an API server or an attacker; also quotes, line ends and what looks like bad UTF-8.
