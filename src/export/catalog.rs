@@ -48,7 +48,7 @@ catalog! {
             "Time that objects spent in each state, summed over objects (the time integral of loopwatch_objects)."
             => Kind(objects::object_seconds);
         "loopwatch_obligations_total" Counter Stable ["group", "kind", "target_namespace", "outcome"]
-            "Closed obligations, by outcome; a spec change opens an obligation, and late counts when the SLO deadline passes."
+            "Closed obligations (each spec change opens one), by outcome; late is counted when the SLO deadline passes."
             => Kind(objects::obligations);
         "loopwatch_deadline_seconds" Gauge Stable ["group", "kind", "source"]
             "Time that an object of this kind may take from a spec change to converged, and the source of that deadline."
@@ -172,7 +172,7 @@ catalog! {
             "Observations taken in, by kind of source."
             => Whole(sources::observations);
         "loopwatch_dropped_total" Counter Stable ["limit"]
-            "Items beyond a limit, which are not judged or not shown, by limit."
+            "Items dropped because a limit was exceeded, by limit; they are not judged or not shown."
             => Whole(sources::dropped);
     }
     "loopwatch itself" {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::summary::{self, BlindSpot};
 
-/// The version of every shape here.
+/// The version of all shapes.
 pub const VERSION: u32 = 1;
 
 /// `/api/v1/findings`.

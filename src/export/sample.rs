@@ -16,13 +16,13 @@ use loopwatch_model::time::{Span, Timestamp};
 
 use super::view::{Filter, View};
 
-/// A view of fixed content.
+/// A view with fixed content.
 pub(crate) struct Sample {
     pub(crate) snapshot: Snapshot,
     pub(crate) rows: Vec<ObjectRow>,
 }
 
-/// The group of the sample's own kinds.
+/// The API group of the sample's primary kinds.
 const GROUP: &str = "db.example.io";
 
 /// The instant of the sample.
@@ -34,7 +34,7 @@ fn ago(span: Span) -> Timestamp {
     Timestamp(now().0 - span.0)
 }
 
-/// Everything at once.
+/// A snapshot with every kind of problem.
 pub(crate) fn sample() -> Sample {
     let rows = rows();
     let unhealthy = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
@@ -68,7 +68,7 @@ pub(crate) fn sample() -> Sample {
     Sample { snapshot, rows }
 }
 
-/// Nothing wrong, nothing hidden.
+/// A snapshot without findings and blind spots.
 pub(crate) fn healthy() -> Sample {
     let mut sample = sample();
     let snapshot = &mut sample.snapshot;
@@ -85,7 +85,7 @@ pub(crate) fn healthy() -> Sample {
     sample
 }
 
-/// Before anything has been listed.
+/// A snapshot before the first list.
 pub(crate) fn empty() -> Sample {
     Sample { snapshot: Snapshot { at: now(), ..Snapshot::default() }, rows: Vec::new() }
 }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_named_after_its_family_only_under_openmetrics() {
+    fn a_counter_has_the_name_of_its_family_in_openmetrics_only() {
         let write = |format| written(&SECONDS, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64));
         let help = SECONDS.help;
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_a_gauge_in_the_older_format() {
+    fn an_info_metric_is_a_gauge_in_text_0_0_4() {
         let write = |format| written(&BUILD, format, |samples| samples.put(&["1", "r"], 1_u64));
         assert!(write(TextFormat::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
         assert!(write(TextFormat::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_prometheus_reads_them() {
+    fn values_are_written_as_prometheus_reads_them() {
         for (number, text) in [
             (SampleValue::Real(f64::NAN), "NaN"),
             (SampleValue::Real(f64::INFINITY), "+Inf"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_written_alike_in_both_formats() {
+    fn buckets_are_the_same_in_both_formats() {
         let mut histogram = Histogram::default();
         histogram.observe(Span::secs(3));
         let bodies = [TextFormat::Text004, TextFormat::OpenMetrics].map(|format| {
