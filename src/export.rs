@@ -10,7 +10,8 @@
 //!
 //! Read the modules in this order:
 
-pub mod catalog; // start here: the table of all metrics
+pub mod metric; // the types that describe a metric
+pub mod catalog; // start here: the table of all metrics, each with the function that writes it
 pub mod view; // how exporters read the model
 pub mod prometheus; // the two text formats
 pub mod summary; // what page, report and API share

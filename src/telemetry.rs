@@ -1,61 +1,61 @@
-//! loopwatch about itself: its logs, and the metrics of its own process.
+//! Logs and metrics of loopwatch itself.
 
-mod collect;
 mod process;
+mod readings;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family as PerLabel;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry};
 use tracing_subscriber::EnvFilter;
 
-use crate::export::catalog::Family;
+pub use self::process::ProcessReadings;
+pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit of this build; empty when the builder did not say (`LOOPWATCH_REVISION` at build time).
+/// The commit of this build, from `LOOPWATCH_REVISION` at build time; empty if that was not set.
 pub const REVISION: &str = match option_env!("LOOPWATCH_REVISION") {
     Some(revision) => revision,
     None => "",
 };
 
-/// The log filter without a flag. kube-client logs whole bodies that it cannot decode, at warning: that would cost
-/// memory and could show secrets.
+/// The default log filter. kube-client logs whole bodies that it cannot decode, at warning: that would cost memory and
+/// could reveal secrets.
 pub const DEFAULT_FILTER: &str = "info,kube_client::client=error";
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Why logging could not be set up.
+/// A failure to set up logging.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter is not one.
+    /// The filter is invalid.
     #[error("{filter:?} is not a log filter ({source}); write for example info or loopwatch=debug")]
     Filter {
-        /// What was given.
+        /// The filter.
         filter: String,
-        /// What is wrong with it.
+        /// The error.
         source: tracing_subscriber::filter::ParseError,
     },
-    /// Somebody else has set it up.
+    /// Logging has been set up before.
     #[error("logging is already set up")]
     AlreadySet,
 }
 
-/// Sends logs to standard error, so that standard output stays for what was asked for.
+/// Sends logs to standard error; standard output is for results.
 ///
 /// # Errors
-/// When `filter` cannot be read, or logging is already set up.
+/// If `filter` is invalid, or logging is already set up.
 pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     use std::io::IsTerminal as _;
 
@@ -69,13 +69,12 @@ pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     result.map_err(|_| LogError::AlreadySet)
 }
 
-/// Counters and gauges of events inside loopwatch. Everything about the cluster is rendered from the model instead.
+/// Metrics of loopwatch itself that are counted as events happen. Metrics of the cluster come from the model.
 #[derive(Debug)]
 pub struct SelfMetrics {
-    registry: Registry,
     /// Answered HTTP requests.
-    pub requests: PerLabel<RequestLabels, Counter>,
-    /// How long scrapes took.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Durations of scrapes.
     pub render_seconds: Histogram,
     /// Observations that wait for the model.
     pub channel_depth: Gauge,
@@ -84,7 +83,7 @@ pub struct SelfMetrics {
 /// Labels of [`SelfMetrics::requests`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    /// Which of our paths, or `other`.
+    /// A path that loopwatch serves, or `other`.
     pub path: &'static str,
     /// The status code.
     pub code: u16,
@@ -93,37 +92,12 @@ pub struct RequestLabels {
 // === impl SelfMetrics ===
 
 impl SelfMetrics {
-    /// A fresh registry with everything in it.
+    /// All metrics at zero.
     #[must_use]
     pub fn new() -> Self {
-        // From a small snapshot (under a millisecond) to every one of a million objects.
+        // From a small snapshot (under a millisecond) to a scrape of a million objects.
         let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
-        let mut own = Self {
-            registry: Registry::default(),
-            requests: PerLabel::default(),
-            render_seconds: Histogram::new(bounds),
-            channel_depth: Gauge::<i64, std::sync::atomic::AtomicI64>::default(),
-        };
-        own.register(Family::HttpRequests, own.requests.clone());
-        own.register(Family::RenderSeconds, own.render_seconds.clone());
-        own.register(Family::ChannelDepth, own.channel_depth.clone());
-        own.registry.register_collector(Box::new(collect::Collected));
-        own
-    }
-
-    /// What the registry holds, as OpenMetrics text without its end.
-    #[must_use]
-    pub fn openmetrics(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string fails only if a metric does; then what was written before it is still good.
-        let _ = prometheus_client::encoding::text::encode_registry(&mut text, &self.registry);
-        text
-    }
-
-    /// Names and helps stand in the catalog only.
-    fn register(&mut self, family: Family, metric: impl Metric) {
-        let row = family.metric();
-        self.registry.register(row.family_name(), row.help.trim_end_matches('.'), metric);
+        Self { requests: Family::default(), render_seconds: Histogram::new(bounds), channel_depth: Gauge::default() }
     }
 }
 

@@ -56,7 +56,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 fn known() -> BTreeSet<String> {
     let samples = CATALOG
         .iter()
-        .flat_map(|metric| ["", "_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", metric.name)));
+        .flat_map(|row| ["", "_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", row.metric.name)));
     let recorded = rules().into_iter().filter_map(|rule| Some(rule["record"].as_str()?.to_owned()));
     samples.chain(recorded).collect()
 }

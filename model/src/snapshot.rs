@@ -1,42 +1,50 @@
-//! What the model shows: plain, ordered, ready to be written out. Everything in it follows from observations alone.
+//! The output of the model: plain, ordered, ready to be written out. It follows from observations alone.
+
+mod totals; // counted by the model, copied by a snapshot
+mod words; // states, outcomes and other closed sets
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use serde::Serialize;
+
+use self::totals::add_each;
+pub use self::totals::{ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, WatchTotals};
+pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome};
 use crate::finding::Finding;
-use crate::histogram::Histogram;
-use crate::observation::{Permission, Role, Scope, WatchId};
+use crate::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
-/// The model at one instant. Its size follows what is unhealthy and how many kinds and namespaces there are, not how
-/// many objects exist.
+/// The model at one instant. Its size follows the number of unhealthy objects, kinds and namespaces, not the number of
+/// objects.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The instant.
     pub at: Timestamp,
-    /// Every kind that is watched, ordered by group and kind.
+    /// Watched kinds, ordered by group and kind.
     pub kinds: Vec<KindSummary>,
     /// Open findings, most severe first, then oldest.
     pub findings: Vec<Finding>,
-    /// Objects that have something wrong, worst first, bounded by `limits.object_series`.
+    /// Unhealthy objects, worst first, at most `limits.object_series`.
     pub unhealthy: Vec<ObjectRow>,
-    /// How many more there are.
+    /// Unhealthy objects beyond that limit.
     pub unhealthy_dropped: u64,
-    /// 0 healthy, 1 degraded, 2 failing, per target namespace ("" holds cluster-scoped objects).
+    /// Health per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
     /// Sources, ordered by name.
     pub sources: Vec<SourceSummary>,
-    /// Rights that are missing, per namespace ("" for the cluster).
+    /// Missing permissions, per namespace ("" for the cluster).
     pub permissions_missing: Vec<(String, Permission)>,
-    /// Leases seen.
-    pub leases: Vec<LeaseSummary>,
-    /// What did not fit, by limit.
+    /// Leader election leases, ordered by namespace and name.
+    pub leases: Vec<LeaseView>,
+    /// Items dropped, by limit.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Observations taken in, by kind of source.
     pub observations: BTreeMap<&'static str, u64>,
 }
 
 /// One kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KindSummary {
     /// API group; empty for the core group.
     pub group: String,
@@ -44,9 +52,9 @@ pub struct KindSummary {
     pub kind: String,
     /// Plural resource name.
     pub resource: String,
-    /// Version that is read.
+    /// Version that loopwatch reads.
     pub version: String,
-    /// Why it matters.
+    /// Primary or child.
     pub role: Role,
     /// Its watches.
     pub watches: Vec<WatchSummary>,
@@ -54,69 +62,44 @@ pub struct KindSummary {
     pub deadline: Span,
     /// Where that deadline comes from.
     pub deadline_source: DeadlineSource,
-    /// Numbers per target namespace.
-    pub namespaces: BTreeMap<String, NamespaceSummary>,
-    /// From spec change to observedGeneration, in seconds.
-    pub acknowledge: Histogram,
-    /// From spec change to converged, in seconds.
-    pub convergence: Histogram,
-    /// Since when the object waits that waits longest.
+    /// Since when the oldest unconverged object has been unconverged.
     pub oldest_unconverged: Option<Timestamp>,
-    /// Objects per condition type and status.
-    pub conditions: BTreeMap<(String, &'static str), u64>,
-    /// Transitions without a spec change, per condition type.
-    pub flaps: BTreeMap<String, u64>,
-    /// Objects per phase.
-    pub phases: BTreeMap<String, u64>,
-    /// Deletion, per finalizer.
-    pub finalizers: BTreeMap<String, FinalizerSummary>,
+    /// Totals over all namespaces.
+    pub totals: KindTotals,
+    /// Totals per target namespace.
+    pub namespaces: BTreeMap<Arc<str>, NamespaceTotals>,
+    /// Deletions, per finalizer.
+    pub finalizers: BTreeMap<Arc<str>, FinalizerSummary>,
 }
 
 /// One watch of a kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct WatchSummary {
     /// Its name.
     pub watch: WatchId,
-    /// Where it looks.
+    /// Its scope.
     pub scope: Scope,
-    /// Objects held.
-    pub objects: u64,
     /// Whether the first list is complete.
     pub synced: bool,
-    /// Verbs that are missing; not empty means it is not watched.
+    /// Missing verbs; if there are any, loopwatch does not watch this scope.
     pub missing: Vec<String>,
-    /// Objects here less objects there, at the last audit in which both were at the same version.
-    pub audit_difference: Option<i64>,
-    /// Delivery lag that audits found.
-    pub lag: Histogram,
+    /// Its totals.
+    pub totals: WatchTotals,
 }
 
-/// Numbers of one kind in one namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NamespaceSummary {
-    /// Objects now, by [`ObjectState`] in its order.
-    pub states: [u64; ObjectState::ALL.len()],
-    /// Object-seconds since loopwatch began, by [`ObjectState`] in its order.
-    pub state_seconds: [f64; ObjectState::ALL.len()],
-    /// Closed obligations, by [`Outcome`] in its order.
-    pub obligations: [u64; Outcome::ALL.len()],
-}
-
-/// Deletions that wait for one finalizer.
+/// Deletions that wait, or waited, for one finalizer.
 #[derive(Clone, Debug, Default)]
 pub struct FinalizerSummary {
     /// Objects waiting, by [`DeletionVerdict`] in its order.
     pub waiting: [u64; DeletionVerdict::ALL.len()],
-    /// The earliest deletion still waiting for it.
+    /// The earliest deletion that still waits for it.
     pub oldest: Option<Timestamp>,
-    /// From deletion to removal, in seconds.
-    pub removal: Histogram,
-    /// How waits ended, by [`FinalizerOutcome`] in its order.
-    pub outcomes: [u64; FinalizerOutcome::ALL.len()],
+    /// Totals of ended waits.
+    pub totals: FinalizerTotals,
 }
 
-/// One object, for listings.
-#[derive(Clone, Debug, PartialEq)]
+/// One object, for listings. It is serialised as version 1 of the JSON API, so fields are only ever added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ObjectRow {
     /// API group.
     pub group: String,
@@ -132,32 +115,32 @@ pub struct ObjectRow {
     pub state: ObjectState,
     /// The rule that decided, from a closed list.
     pub reason: &'static str,
-    /// The words it decided on.
+    /// The words that the rule matched.
     pub signal: String,
-    /// Since when it is in this state.
+    /// Since when it has been in this state.
     pub since: Timestamp,
-    /// Since when it has not been converged; absent when it is, or owes nothing.
+    /// Since when it has been unconverged; absent if it is converged or has no obligation.
     pub unconverged_since: Option<Timestamp>,
     /// Generation.
     pub generation: i64,
-    /// Observed generation, where it says one.
+    /// Observed generation, if the status has one.
     pub observed_generation: Option<i64>,
-    /// When it was created.
+    /// Creation timestamp.
     pub created: Option<Timestamp>,
     /// Deletion timestamp.
     pub terminating_since: Option<Timestamp>,
+    /// Phase; empty if it has none.
+    pub phase: String,
+    /// Conditions, in the order of the status.
+    pub conditions: Arc<[ConditionState]>,
     /// Finalizers.
-    pub finalizers: Vec<String>,
+    pub finalizers: Arc<[Arc<str>]>,
     /// Owners, as `Kind/name`.
     pub owners: Vec<String>,
-    /// Phase.
-    pub phase: String,
-    /// Conditions: type and status.
-    pub conditions: Vec<(String, &'static str)>,
 }
 
-/// One object, borrowed from the store while a lock is held: for the pages of all objects.
-#[derive(Clone, Copy, Debug)]
+/// One object, borrowed from the store while a lock is held: for walks over all objects.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectRef<'a> {
     /// API group.
     pub group: &'a str,
@@ -169,167 +152,47 @@ pub struct ObjectRef<'a> {
     pub name: &'a str,
     /// State.
     pub state: ObjectState,
-    /// The rule that decided.
-    pub reason: &'static str,
-    /// Since when it is in this state.
+    /// Since when it has been in this state.
     pub since: Timestamp,
     /// Generation.
     pub generation: i64,
-    /// Observed generation, where it says one.
+    /// Observed generation, if the status has one.
     pub observed_generation: Option<i64>,
-    /// When it was created.
+    /// Creation timestamp.
     pub created: Option<Timestamp>,
     /// Deletion timestamp.
     pub terminating_since: Option<Timestamp>,
-    /// Phase; empty when it has none.
+    /// Phase; empty if it has none.
     pub phase: &'a str,
-    /// Conditions: type and status.
-    pub conditions: &'a [(std::sync::Arc<str>, &'static str)],
-    /// How many finalizers it has.
-    pub finalizers: usize,
+    /// Conditions, in the order of the status.
+    pub conditions: &'a [ConditionState],
+    /// Finalizers.
+    pub finalizers: &'a [Arc<str>],
 }
 
-/// Where a walk over all objects goes on; valid across changes of the store, though objects that come or go meanwhile
-/// may be missed or seen once.
+/// The position of a walk over all objects. It stays valid while the store changes, but the walk may miss objects that
+/// come or go meanwhile, or show them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u32);
 
 /// A source of observations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceSummary {
-    /// As in the `source` label.
+    /// Its name: the `source` label.
     pub source: String,
-    /// Whether it works now.
+    /// Whether it is up.
     pub up: bool,
-    /// Since when it is as it is.
+    /// Since when it has been up, or failing.
     pub since: Timestamp,
-    /// When something last came from it.
+    /// When its last observation came.
     pub last_success: Option<Timestamp>,
     /// Failures so far, by cause.
     pub failures: BTreeMap<&'static str, u64>,
-    /// The latest failure: cause and what the failing part said.
+    /// The latest failure: its cause and its error message.
     pub latest: Option<(&'static str, String)>,
 }
 
-/// A leader election lease.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LeaseSummary {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Who holds it.
-    pub holder: String,
-    /// When it was last renewed.
-    pub renewed: Option<Timestamp>,
-    /// Changes of holder.
-    pub transitions: i64,
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            /// All of them, in order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// As a label value.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-    };
-}
-
-words! {
-    /// The state of an object; together they make up all objects.
-    ObjectState {
-        /// The world is as the spec asks.
-        Converged = "converged",
-        /// Under way, within its deadline.
-        Progressing = "progressing",
-        /// Under way, past its deadline.
-        Overdue = "overdue",
-        /// The operator answered for this generation: it cannot.
-        Failed = "failed",
-        /// Being deleted.
-        Terminating = "terminating",
-        /// Paused by a person.
-        Suspended = "suspended",
-        /// Ran to its end.
-        Finished = "finished",
-        /// Cannot be judged, or cannot be seen.
-        Unknown = "unknown",
-    }
-}
-
-words! {
-    /// How an obligation ended.
-    Outcome {
-        /// Within the deadline.
-        Converged = "converged",
-        /// The operator answered that it cannot.
-        Rejected = "rejected",
-        /// The deadline passed.
-        Late = "late",
-        /// A newer spec came first.
-        Superseded = "superseded",
-        /// The object was deleted first.
-        Deleted = "deleted",
-        /// A person paused it first.
-        Suspended = "suspended",
-        /// We could not see.
-        Unknown = "unknown",
-    }
-}
-
-words! {
-    /// How a deletion stands.
-    DeletionVerdict {
-        /// Within its time, or still moving.
-        Progressing = "progressing",
-        /// Nobody removes the finalizer.
-        Stuck = "stuck",
-    }
-}
-
-words! {
-    /// How the wait for a finalizer ended.
-    FinalizerOutcome {
-        /// Removed before the threshold.
-        Removed = "removed",
-        /// Removed after the threshold.
-        RemovedLate = "removed_late",
-    }
-}
-
-words! {
-    /// Where a deadline comes from.
-    DeadlineSource {
-        /// Flag or file.
-        Configured = "configured",
-        /// The default for all kinds.
-        Default = "default",
-        /// Learned from this kind's own convergence times.
-        Learned = "learned",
-    }
-}
-
-words! {
-    /// One word for a namespace.
-    Health {
-        /// No finding and nothing overdue.
-        Healthy = "healthy",
-        /// A warning, or something overdue.
-        Degraded = "degraded",
-        /// A critical finding.
-        Failing = "failing",
-    }
-}
+// === impl KindSummary ===
 
 impl KindSummary {
     /// Objects of this kind in each state, over all namespaces.
@@ -337,9 +200,7 @@ impl KindSummary {
     pub fn states(&self) -> [u64; ObjectState::ALL.len()] {
         let mut sum = [0; ObjectState::ALL.len()];
         for namespace in self.namespaces.values() {
-            for (total, count) in sum.iter_mut().zip(namespace.states) {
-                *total += count;
-            }
+            add_each(&mut sum, &namespace.states);
         }
         sum
     }

@@ -286,7 +286,7 @@ fn a_finalizer_that_stays_is_stuck_and_the_evidence_names_the_actor() {
     lab.delete(&widget);
     lab.assert_no_findings();
     let kind = &lab.snapshot().kinds[0];
-    assert_eq!(kind.finalizers["example.io/cleanup"].outcomes, [0, 1], "removed late");
+    assert_eq!(kind.finalizers["example.io/cleanup"].totals.outcomes, [0, 1], "removed late");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn histories_are_limited_and_deleted_objects_free_theirs() {
 fn a_spec_change_found_by_a_list_starts_when_it_was_written_and_stays_out_of_histograms() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
-    let measured = lab.snapshot().kinds[0].convergence.count();
+    let measured = lab.snapshot().kinds[0].totals.convergence.count();
     let written = lab.now;
     widget.spec(2, written);
     lab.advance(Span::mins(4)); // the watch was interrupted
@@ -154,7 +154,7 @@ fn a_spec_change_found_by_a_list_starts_when_it_was_written_and_stays_out_of_his
     lab.apply(widget.ready());
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
-    assert_eq!(lab.snapshot().kinds[0].convergence.count(), measured);
+    assert_eq!(lab.snapshot().kinds[0].totals.convergence.count(), measured);
 }
 
 #[test]
@@ -181,7 +181,11 @@ fn a_restart_keeps_findings_and_counts_nothing_twice() {
     widgets.iter_mut().for_each(|widget| again.apply(widget.ready()));
     again.advance(Span::mins(1));
     again.assert_no_findings();
-    assert_eq!(again.snapshot().kinds[0].convergence.count(), 0, "backfilled obligations stay out of histograms");
+    assert_eq!(
+        again.snapshot().kinds[0].totals.convergence.count(),
+        0,
+        "backfilled obligations stay out of histograms"
+    );
 }
 
 #[test]

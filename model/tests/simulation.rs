@@ -117,14 +117,17 @@ impl RandomWorld {
         let kind = &snapshot.kinds[0];
         let context = format!("seed {seed}, step {step}");
         assert_eq!(kind.states().iter().sum::<u64>(), rows.len() as u64, "{context}: states");
-        let held: u64 = kind.watches.iter().map(|watch| watch.objects).sum();
+        let held: u64 = kind.watches.iter().map(|watch| watch.totals.objects).sum();
         assert_eq!(held, rows.len() as u64, "{context}: objects of the watches");
-        assert!(kind.phases.values().sum::<u64>() <= rows.len() as u64, "{context}: phases");
+        assert!(kind.totals.phases.values().sum::<u64>() <= rows.len() as u64, "{context}: phases");
         let waiting: u64 = kind.finalizers.values().flat_map(|f| f.waiting).sum();
         let terminating =
             rows.iter().filter(|row| row.terminating_since.is_some() && !row.finalizers.is_empty()).count();
         assert!(waiting <= terminating as u64, "{context}: {waiting} waits, {terminating} terminating");
-        assert!(kind.convergence.count() <= kind.acknowledge.count(), "{context}: converged but not acknowledged");
+        assert!(
+            kind.totals.convergence.count() <= kind.totals.acknowledge.count(),
+            "{context}: converged but not acknowledged"
+        );
         for finding in &snapshot.findings {
             assert!(finding.since <= snapshot.at, "{context}: a finding that begins in the future: {finding:?}");
             if let Some(root) = finding.explained_by {

@@ -1,202 +1,234 @@
-//! Every metric there is. The encoder writes nothing that is not in [`CATALOG`]; `docs/metrics.md` is made from it.
+//! The catalog: every metric of loopwatch, in the order of the output, each with the function that writes its samples.
+//! `docs/metrics.md` is generated from it.
 
-mod table;
+pub mod docs; // docs/metrics.md
 
-use std::fmt::Write as _;
-
-pub use self::table::{CATALOG, Family};
+use super::metric::Metric;
+use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
+use super::metric::Stability::{Alpha, Stable};
+use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
+use super::prometheus::series::{deletion, every_object, findings, leases, objects, sources};
+use crate::telemetry::{REVISION, VERSION};
 
 /// One row of [`CATALOG`].
 #[derive(Debug)]
-pub struct Metric {
-    /// Which family this is.
-    pub family: Family,
-    /// The name as it is scraped; counters end in `_total`, facts in `_info`.
-    pub name: &'static str,
-    /// Its type.
-    pub kind: MetricType,
-    /// Names of its labels, in the order in which they are written.
-    pub labels: &'static [&'static str],
-    /// One sentence: what is measured, and what the value means.
-    pub help: &'static str,
-    /// What may change about it.
-    pub stability: Stability,
-    /// The heading it stands under in the documentation.
-    pub section: &'static str,
+pub struct CatalogRow {
+    /// The metric.
+    pub metric: Metric,
+    /// The function that writes its samples.
+    pub(super) write: WriteSamples,
 }
 
-/// The type of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricType {
-    /// Only ever grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Cumulative buckets, sum and count.
-    Histogram,
-    /// A fact, with the value 1: `info` under OpenMetrics and a gauge in the older format, which knows no such type.
-    Info,
+macro_rules! catalog {
+    ($( $section:literal { $(
+        $name:literal $kind:ident $stability:ident [$($label:literal),*] $help:literal
+            => $source:ident($write:expr);
+    )* } )*) => {
+        /// Every metric of loopwatch.
+        pub static CATALOG: &[CatalogRow] = &[ $($( CatalogRow {
+            metric: Metric {
+                name: $name,
+                kind: $kind,
+                labels: &[$($label),*],
+                help: $help,
+                stability: $stability,
+                section: $section,
+            },
+            write: $source($write),
+        }, )*)* ];
+    };
 }
 
-/// What users may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stability {
-    /// Name and labels change only with two minor versions of notice.
-    Stable,
-    /// May change with any version.
-    Alpha,
-}
-
-// === impl Metric ===
-
-impl Metric {
-    /// The name without the suffix that its type demands: what OpenMetrics calls the metric family.
-    #[must_use]
-    pub fn family_name(&self) -> &'static str {
-        let suffix = match self.kind {
-            MetricType::Counter => "_total",
-            MetricType::Info => "_info",
-            MetricType::Gauge | MetricType::Histogram => "",
-        };
-        self.name.strip_suffix(suffix).unwrap_or(self.name)
+catalog! {
+    "Objects and obligations" {
+        "loopwatch_objects" Gauge Stable ["group", "kind", "target_namespace", "state"]
+            "Objects in each state; a state that never occurred in a namespace has no series."
+            => Kind(objects::objects);
+        "loopwatch_object_seconds_total" Counter Stable ["group", "kind", "target_namespace", "state"]
+            "Time that objects spent in each state, summed over objects (the time integral of loopwatch_objects)."
+            => Kind(objects::object_seconds);
+        "loopwatch_obligations_total" Counter Stable ["group", "kind", "target_namespace", "outcome"]
+            "Closed obligations (each spec change opens one), by outcome; late is counted when the SLO deadline passes."
+            => Kind(objects::obligations);
+        "loopwatch_deadline_seconds" Gauge Stable ["group", "kind", "source"]
+            "Time that an object of this kind may take from a spec change to converged, and the source of that deadline."
+            => Kind(objects::deadline);
+        "loopwatch_acknowledge_seconds" Histogram Stable ["group", "kind"]
+            "Time from a spec change until the operator acknowledges it (observedGeneration)."
+            => Kind(objects::acknowledge);
+        "loopwatch_convergence_seconds" Histogram Stable ["group", "kind"]
+            "Time from a spec change until the object has converged."
+            => Kind(objects::convergence);
+        "loopwatch_unconverged_oldest_seconds" Gauge Stable ["group", "kind"]
+            "Age of the oldest unconverged object; absent if none."
+            => Kind(objects::unconverged_oldest);
+        "loopwatch_object_unconverged_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "reason"]
+            "Unix time since which an unhealthy object has been unconverged; reason is the rule that decided its state."
+            => Whole(objects::object_unconverged);
+        "loopwatch_condition_objects" Gauge Stable ["group", "kind", "type", "status"]
+            "Objects per condition type and status (true, false, unknown, absent)."
+            => Kind(objects::condition_objects);
+        "loopwatch_condition_flaps_total" Counter Stable ["group", "kind", "type"]
+            "Changes of a condition's status without a spec change."
+            => Kind(objects::condition_flaps);
+        "loopwatch_phase_objects" Gauge Stable ["group", "kind", "phase"]
+            "Objects per phase."
+            => Kind(objects::phase_objects);
+        "loopwatch_control_loop_health" Gauge Stable ["target_namespace"]
+            "Health of a namespace: 0 healthy (no finding, no overdue object), 1 degraded (a warning or an overdue object), 2 failing (a critical finding)."
+            => Whole(objects::control_loop_health);
     }
-
-    /// The base unit, which is the last word of the family's name.
-    #[must_use]
-    pub fn unit(&self) -> Option<&'static str> {
-        ["seconds", "bytes", "ratio"].into_iter().find(|unit| {
-            self.family_name().strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'))
-                && self.kind != MetricType::Info
-        })
+    "Deletion" {
+        "loopwatch_terminating_objects" Gauge Stable ["group", "kind"]
+            "Objects that are being deleted."
+            => Kind(deletion::terminating_objects);
+        "loopwatch_finalizer_objects" Gauge Stable ["group", "kind", "finalizer", "verdict"]
+            "Objects being deleted that wait for a finalizer, by verdict (progressing, stuck)."
+            => Kind(deletion::finalizer_objects);
+        "loopwatch_finalizer_oldest_seconds" Gauge Stable ["group", "kind", "finalizer"]
+            "Age of the oldest deletion that waits for a finalizer; absent if none."
+            => Kind(deletion::finalizer_oldest);
+        "loopwatch_finalizer_removal_seconds" Histogram Stable ["group", "kind", "finalizer"]
+            "Time from the deletion of an object until a finalizer was removed."
+            => Kind(deletion::finalizer_removal);
+        "loopwatch_finalizer_outcomes_total" Counter Stable ["group", "kind", "finalizer", "outcome"]
+            "Ended waits for a finalizer, by outcome: removed in time, or removed late."
+            => Kind(deletion::finalizer_outcomes);
     }
-}
-
-// === impl MetricType ===
-
-impl MetricType {
-    /// The word after `# TYPE` under OpenMetrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::Info => "info",
-        }
+    "Findings" {
+        "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]
+            "Open findings; alerts use those with confidence confirmed and explained false."
+            => Whole(findings::findings);
+        "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
+            "Unix time since which a finding has held."
+            => Whole(findings::finding_since);
+        "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "root"]
+            "Details of a finding for alert annotations; root is the finding that explains it, empty if none."
+            => Whole(findings::finding_info);
     }
-}
-
-// === impl Stability ===
-
-impl Stability {
-    /// The word in the documentation.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stable => "stable",
-            Self::Alpha => "alpha",
-        }
+    "The operator" {
+        "loopwatch_lease_holder" Gauge Stable ["target_namespace", "lease", "holder"]
+            "Always 1, for the holder of a leader election lease; absent if nobody holds it."
+            => Whole(leases::lease_holder);
+        "loopwatch_lease_renew_age_seconds" Gauge Stable ["target_namespace", "lease"]
+            "Time since the lease was last renewed."
+            => Whole(leases::lease_renew_age);
+        "loopwatch_lease_renew_timestamp_seconds" Gauge Stable ["target_namespace", "lease"]
+            "Unix time of the last renewal of the lease."
+            => Whole(leases::lease_renew);
+        "loopwatch_leader_transitions_total" Counter Stable ["target_namespace", "lease"]
+            "Changes of the lease's holder, as the lease itself counts them."
+            => Whole(leases::leader_transitions);
     }
-}
-
-// === documentation ===
-
-/// `docs/metrics.md`.
-#[must_use]
-pub fn markdown() -> String {
-    let mut page = String::from(HEAD);
-    let mut section = "";
-    for metric in CATALOG {
-        if metric.section != section {
-            section = metric.section;
-            let _ = write!(
-                page,
-                "\n## {section}\n\n| Metric | Type | Unit | Labels | Meaning | Stability |\n|---|---|---|---|---|---|\n"
-            );
-        }
-        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} | {} | {} |",
-            metric.name,
-            metric.kind.as_str(),
-            metric.unit().unwrap_or("–"),
-            labels.join(", "),
-            metric.help,
-            metric.stability.as_str(),
-        );
+    "Every object" {
+        "loopwatch_object_state" Gauge Alpha ["group", "kind", "target_namespace", "name", "state"]
+            "Always 1, for the current state of an object."
+            => Object(every_object::state);
+        "loopwatch_object_state_since_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Unix time since which an object has been in its state."
+            => Object(every_object::state_since);
+        "loopwatch_object_created_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Unix time at which an object was created."
+            => Object(every_object::created);
+        "loopwatch_object_deletion_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Unix time at which the deletion of an object was requested; absent if it was not."
+            => Object(every_object::deletion);
+        "loopwatch_object_generation" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Generation of an object, which grows with every spec change."
+            => Object(every_object::generation);
+        "loopwatch_object_observed_generation" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Newest generation that the operator reports as observed; absent if it reports none."
+            => Object(every_object::observed_generation);
+        "loopwatch_object_condition" Gauge Alpha ["group", "kind", "target_namespace", "name", "type", "status"]
+            "Always 1, for the current status of a condition of an object."
+            => Object(every_object::conditions);
+        "loopwatch_object_phase" Gauge Alpha ["group", "kind", "target_namespace", "name", "phase"]
+            "Always 1, for the current phase of an object."
+            => Object(every_object::phase);
+        "loopwatch_object_finalizers" Gauge Alpha ["group", "kind", "target_namespace", "name"]
+            "Number of finalizers of an object; absent if it has none."
+            => Object(every_object::finalizers);
     }
-    page
-}
-
-const HEAD: &str = "\
-<!-- Made from src/export/catalog/table.rs by `UPDATE=1 cargo test`: do not edit. -->
-
-# Metrics
-
-Everything that `/metrics` can show, in the order in which it is written, as text 0.0.4 or OpenMetrics 1.0.
-
-- Labels of an object are `group`, `kind`, `target_namespace` and `name`. The object's namespace is not called
-  `namespace` because the scrape target has a label of that name; so no scrape configuration needs `honorLabels`.
-  It is empty for cluster-scoped objects.
-- What is absent is not there: a series is missing, never zero, for what an object does not have.
-- Series of single objects exist only for objects that have something wrong, at most `--max-object-series` per family,
-  worst first; what did not fit is counted in `loopwatch_dropped_total{limit=\"object_series\"}`. Those under
-  \"Every object\" are written only with `--object-series=all`, and then for every object, without a bound.
-- Every replica of an operator shows the same objects. Merge them with `max without (pod, instance) (…)`, and rates with
-  `max without (pod, instance) (rate(…))`.
-- No label value comes from free text.
-";
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn names_follow_the_conventions() {
-        let mut seen = BTreeSet::new();
-        for metric in CATALOG {
-            let name = metric.name;
-            assert!(seen.insert(metric.family_name()), "{name}: the family is listed twice");
-            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
-            assert!(name.starts_with("loopwatch_") || name.starts_with("process_"), "{name}: no prefix");
-            assert_eq!(name.ends_with("_total"), metric.kind == MetricType::Counter, "{name}: _total is for counters");
-            assert_eq!(name.ends_with("_info"), metric.kind == MetricType::Info, "{name}: _info is for facts");
-            for reserved in ["_count", "_sum", "_bucket", "_created"] {
-                assert!(!name.ends_with(reserved), "{name}: {reserved} belongs to histograms and counters");
-            }
-            assert!(metric.help.ends_with('.'), "{name}: the help is a sentence");
-            assert!(!metric.help.contains(['\n', '\\', '"', '|']), "{name}: the help is plain");
-        }
+    "Sources and limits" {
+        "loopwatch_source_up" Gauge Stable ["source"]
+            "Whether a source is up: 1 if it is, 0 if it fails and its objects are unknown."
+            => Whole(sources::source_up);
+        "loopwatch_source_last_success_timestamp_seconds" Gauge Stable ["source"]
+            "Unix time of the last observation from a source; absent if there was none."
+            => Whole(sources::source_last_success);
+        "loopwatch_source_failures_total" Counter Stable ["source", "cause"]
+            "Failures of a source, by cause."
+            => Whole(sources::source_failures);
+        "loopwatch_permission_missing" Gauge Stable ["group", "target_namespace", "verb", "resource"]
+            "Always 1, for a permission that a source needs and the account lacks; target_namespace is empty for the whole cluster."
+            => Whole(sources::permission_missing);
+        "loopwatch_watch_lag_seconds" Histogram Stable ["group", "kind", "target_namespace"]
+            "Delivery lag of the watches of loopwatch, measured by audits; target_namespace is the scope of the watch, empty for the whole cluster."
+            => Kind(sources::watch_lag);
+        "loopwatch_state_audit_difference" Gauge Stable ["group", "kind", "target_namespace"]
+            "Objects that loopwatch holds minus objects that the API server counts, at the last audit with both at the same version; 0 is correct."
+            => Kind(sources::audit_difference);
+        "loopwatch_observations_total" Counter Stable ["source"]
+            "Observations taken in, by kind of source."
+            => Whole(sources::observations);
+        "loopwatch_dropped_total" Counter Stable ["limit"]
+            "Items dropped because a limit was exceeded, by limit; they are not judged or not shown."
+            => Whole(sources::dropped);
     }
-
-    #[test]
-    fn labels_stand_in_one_order_and_avoid_those_of_scrape_targets() {
-        const IDENTITY: [&str; 4] = ["group", "kind", "target_namespace", "name"];
-        const TARGET: [&str; 8] = ["instance", "job", "service", "type_", "env", "cluster", "pod", "namespace"];
-        for metric in CATALOG {
-            let positions: Vec<_> =
-                metric.labels.iter().map(|label| IDENTITY.iter().position(|i| i == label).unwrap_or(4)).collect();
-            assert!(positions.is_sorted(), "{}: {:?}", metric.name, metric.labels);
-            let different: BTreeSet<_> = metric.labels.iter().collect();
-            assert_eq!(different.len(), metric.labels.len(), "{}: a label twice", metric.name);
-            for label in metric.labels {
-                assert!(!TARGET.contains(label) && *label != "le" && *label != "uid", "{}: {label}", metric.name);
-            }
-        }
-    }
-
-    #[test]
-    fn the_documentation_is_what_the_table_says() {
-        crate::export::golden::check("docs/metrics.md", &markdown());
-    }
-
-    #[test]
-    fn the_table_is_in_the_order_of_its_families() {
-        for (index, metric) in CATALOG.iter().enumerate() {
-            assert_eq!(metric.family as usize, index, "{}", metric.name);
-        }
+    "loopwatch itself" {
+        "loopwatch_build_info" Info Stable ["version", "revision"]
+            "Version and revision of loopwatch."
+            => Whole(|_, samples| samples.put(&[VERSION, REVISION], 1_u64));
+        "loopwatch_http_requests_total" Counter Alpha ["path", "code"]
+            "Answered HTTP requests; path is other for paths that loopwatch does not serve."
+            => Whole(|shown, samples| samples.own(&shown.metrics.requests));
+        "loopwatch_render_seconds" Histogram Alpha []
+            "Time from the start of a scrape until its last byte was handed over."
+            => Whole(|shown, samples| samples.own(&shown.metrics.render_seconds));
+        "loopwatch_channel_depth" Gauge Alpha []
+            "Observations that wait for the model."
+            => Whole(|shown, samples| samples.own(&shown.metrics.channel_depth));
+        "loopwatch_allocator_allocated_bytes" Gauge Alpha []
+            "Memory that loopwatch has allocated and not freed."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));
+        "loopwatch_allocator_active_bytes" Gauge Alpha []
+            "Memory in pages that hold at least one allocation."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.active));
+        "loopwatch_allocator_resident_bytes" Gauge Alpha []
+            "Memory that the allocator keeps resident, including its metadata."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.resident));
+        "loopwatch_allocator_retained_bytes" Gauge Alpha []
+            "Address space that the allocator keeps after it returned the memory behind it."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.retained));
+        "loopwatch_runtime_workers" Gauge Alpha []
+            "Worker threads of the asynchronous runtime."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.workers));
+        "loopwatch_runtime_tasks" Gauge Alpha []
+            "Live tasks of the asynchronous runtime."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.tasks));
+        "loopwatch_runtime_queue_depth" Gauge Alpha []
+            "Tasks that are ready and wait for a worker."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.queue));
+        "loopwatch_runtime_busy_seconds_total" Counter Alpha []
+            "Time that workers of the asynchronous runtime were busy, summed over workers."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.busy_seconds));
+        "process_cpu_seconds_total" Counter Stable []
+            "Processor time of loopwatch, in user and system mode."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.cpu_seconds));
+        "process_resident_memory_bytes" Gauge Stable []
+            "Resident memory of loopwatch."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.resident_bytes));
+        "process_virtual_memory_bytes" Gauge Stable []
+            "Address space of loopwatch."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.virtual_bytes));
+        "process_open_fds" Gauge Stable []
+            "Open file descriptors of loopwatch."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.open_fds));
+        "process_max_fds" Gauge Stable []
+            "Maximum number of file descriptors that loopwatch may open."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.max_fds));
+        "process_start_time_seconds" Gauge Stable []
+            "Unix time at which loopwatch started."
+            => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.start_seconds));
     }
 }

@@ -1,50 +1,52 @@
-//! The JSON that is promised to scripts. Version 1 is permanent: fields are only ever added.
+//! The JSON for scripts. Version 1 is permanent: fields are only ever added.
 //!
 //! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that a
-//! Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds.
+//! Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
 
 use std::collections::BTreeMap;
 
 use loopwatch_model::finding::{Evidence, Finding, Value};
-use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary};
+use loopwatch_model::observation::{Role, WatchId};
+use loopwatch_model::snapshot::{
+    DeadlineSource, Health, KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
+};
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
 use super::summary::{self, BlindSpot};
 
-/// The version of every shape here.
+/// The version of all shapes.
 pub const VERSION: u32 = 1;
 
 /// `/api/v1/findings`.
 #[derive(Debug, Serialize)]
-pub struct Findings<'a> {
+pub struct FindingsResponse<'a> {
     version: u32,
     findings: Vec<FindingView<'a>>,
 }
 
 /// `/api/v1/objects`.
 #[derive(Debug, Serialize)]
-pub struct Objects<'a> {
+pub struct ObjectsResponse<'a> {
     version: u32,
-    objects: Vec<ObjectView<'a>>,
-    /// Where the next page begins; null on the last one.
+    objects: &'a [ObjectRow],
+    /// The start of the next page; null on the last one.
     r#continue: Option<String>,
 }
 
 /// `/api/v1/status`.
 #[derive(Debug, Serialize)]
-pub struct VersionedStatus<'a> {
+pub struct StatusResponse<'a> {
     version: u32,
     #[serde(flatten)]
-    status: Status<'a>,
+    status: StatusView<'a>,
 }
 
 /// `check -o json`.
 #[derive(Debug, Serialize)]
-pub struct Check<'a> {
+pub struct CheckResponse<'a> {
     version: u32,
-    status: Status<'a>,
+    status: StatusView<'a>,
     objects: BTreeMap<String, BTreeMap<&'static str, u64>>,
     findings: Vec<FindingView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,43 +71,13 @@ pub struct FindingView<'a> {
     runbook: String,
 }
 
-/// On whom a finding is.
+/// The subject of a finding.
 #[derive(Debug, Serialize)]
 pub struct SubjectView<'a> {
     group: &'a str,
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-}
-
-/// One object.
-#[derive(Debug, Serialize)]
-pub struct ObjectView<'a> {
-    group: &'a str,
-    kind: &'a str,
-    namespace: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    state: &'static str,
-    reason: &'static str,
-    signal: &'a str,
-    since: Timestamp,
-    unconverged_since: Option<Timestamp>,
-    generation: i64,
-    observed_generation: Option<i64>,
-    created: Option<Timestamp>,
-    terminating_since: Option<Timestamp>,
-    phase: &'a str,
-    conditions: Vec<ConditionView<'a>>,
-    finalizers: &'a [String],
-    owners: &'a [String],
-}
-
-/// One condition.
-#[derive(Debug, Serialize)]
-struct ConditionView<'a> {
-    r#type: &'a str,
-    status: &'static str,
 }
 
 /// One object of `check --all`.
@@ -120,20 +92,20 @@ pub struct ItemView<'a> {
     signal: &'a str,
 }
 
-/// What is seen, what is not and why, and who says so.
+/// Kinds, sources, and what is not visible and why.
 #[derive(Debug, Serialize)]
-pub struct Status<'a> {
+pub struct StatusView<'a> {
     at: Timestamp,
-    loopwatch: Build,
+    loopwatch: BuildView,
     health: &'static str,
-    namespaces: BTreeMap<&'a str, &'static str>,
+    namespaces: &'a BTreeMap<String, Health>,
     kinds: Vec<KindView<'a>>,
     sources: Vec<SourceView<'a>>,
     not_visible: Vec<BlindSpot>,
 }
 
 #[derive(Debug, Serialize)]
-struct Build {
+struct BuildView {
     version: &'static str,
     revision: &'static str,
 }
@@ -147,14 +119,14 @@ struct KindView<'a> {
     role: Role,
     states: BTreeMap<&'static str, u64>,
     deadline_seconds: f64,
-    deadline_source: &'static str,
+    deadline_source: DeadlineSource,
     oldest_unconverged: Option<Timestamp>,
-    convergence: Latency,
+    convergence: LatencyView,
     watches: Vec<WatchView<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Latency {
+struct LatencyView {
     count: u64,
     median_seconds: Option<f64>,
     p90_seconds: Option<f64>,
@@ -162,7 +134,7 @@ struct Latency {
 
 #[derive(Debug, Serialize)]
 struct WatchView<'a> {
-    watch: &'a str,
+    watch: &'a WatchId,
     scope: String,
     objects: u64,
     synced: bool,
@@ -185,29 +157,29 @@ struct SourceView<'a> {
 
 /// `/api/v1/findings`.
 #[must_use]
-pub fn findings(snapshot: &Snapshot) -> Findings<'_> {
-    Findings { version: VERSION, findings: finding_views(snapshot) }
+pub fn findings(snapshot: &Snapshot) -> FindingsResponse<'_> {
+    FindingsResponse { version: VERSION, findings: finding_views(snapshot) }
 }
 
-/// `/api/v1/objects`: `rows`, and where the next page begins.
+/// `/api/v1/objects`: `rows`, and the start of the next page.
 #[must_use]
-pub fn objects(rows: &[ObjectRow], next: Option<String>) -> Objects<'_> {
-    Objects { version: VERSION, objects: rows.iter().map(ObjectView::of).collect(), r#continue: next }
+pub fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsResponse<'_> {
+    ObjectsResponse { version: VERSION, objects: rows, r#continue: next }
 }
 
 /// `/api/v1/status`.
 #[must_use]
-pub fn status(snapshot: &Snapshot) -> VersionedStatus<'_> {
-    VersionedStatus { version: VERSION, status: Status::of(snapshot) }
+pub fn status(snapshot: &Snapshot) -> StatusResponse<'_> {
+    StatusResponse { version: VERSION, status: StatusView::of(snapshot) }
 }
 
 /// `check -o json`; `rows` are all objects, with `--all`.
 #[must_use]
-pub fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> Check<'a> {
+pub fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> CheckResponse<'a> {
     let key = |kind: &KindSummary| format!("{}/{}", kind.group, kind.kind);
-    Check {
+    CheckResponse {
         version: VERSION,
-        status: Status::of(snapshot),
+        status: StatusView::of(snapshot),
         objects: snapshot.kinds.iter().map(|kind| (key(kind), states(kind))).collect(),
         findings: finding_views(snapshot),
         items: rows.map(|rows| rows.iter().map(ItemView::of).collect()),
@@ -249,32 +221,6 @@ impl<'a> FindingView<'a> {
     }
 }
 
-impl<'a> ObjectView<'a> {
-    fn of(row: &'a ObjectRow) -> Self {
-        let conditions = row.conditions.iter();
-        Self {
-            group: &row.group,
-            kind: &row.kind,
-            namespace: &row.namespace,
-            name: &row.name,
-            uid: &row.uid,
-            state: row.state.as_str(),
-            reason: row.reason,
-            signal: &row.signal,
-            since: row.since,
-            unconverged_since: row.unconverged_since,
-            generation: row.generation,
-            observed_generation: row.observed_generation,
-            created: row.created,
-            terminating_since: row.terminating_since,
-            phase: &row.phase,
-            conditions: conditions.map(|(name, status)| ConditionView { r#type: name, status }).collect(),
-            finalizers: &row.finalizers,
-            owners: &row.owners,
-        }
-    }
-}
-
 impl<'a> ItemView<'a> {
     fn of(row: &'a ObjectRow) -> Self {
         let ObjectRow { group, kind, namespace, name, state, reason, signal, .. } = row;
@@ -282,13 +228,13 @@ impl<'a> ItemView<'a> {
     }
 }
 
-impl<'a> Status<'a> {
+impl<'a> StatusView<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         Self {
             at: snapshot.at,
-            loopwatch: Build { version: crate::telemetry::VERSION, revision: crate::telemetry::REVISION },
+            loopwatch: BuildView { version: crate::telemetry::VERSION, revision: crate::telemetry::REVISION },
             health: summary::overall(snapshot),
-            namespaces: snapshot.health.iter().map(|(name, health)| (name.as_str(), health.as_str())).collect(),
+            namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
             sources: snapshot.sources.iter().map(SourceView::of).collect(),
             not_visible: summary::blind_spots(snapshot),
@@ -298,7 +244,7 @@ impl<'a> Status<'a> {
 
 impl<'a> KindView<'a> {
     fn of(kind: &'a KindSummary) -> Self {
-        let seconds = |q| summary::quantile(&kind.convergence, q).map(|span| span.seconds());
+        let seconds = |q| summary::quantile(&kind.totals.convergence, q).map(|span| span.seconds());
         Self {
             group: &kind.group,
             kind: &kind.kind,
@@ -307,10 +253,10 @@ impl<'a> KindView<'a> {
             role: kind.role,
             states: states(kind),
             deadline_seconds: kind.deadline.seconds(),
-            deadline_source: kind.deadline_source.as_str(),
+            deadline_source: kind.deadline_source,
             oldest_unconverged: kind.oldest_unconverged,
-            convergence: Latency {
-                count: kind.convergence.count(),
+            convergence: LatencyView {
+                count: kind.totals.convergence.count(),
                 median_seconds: seconds(0.5),
                 p90_seconds: seconds(0.9),
             },
@@ -321,14 +267,14 @@ impl<'a> KindView<'a> {
 
 impl<'a> WatchView<'a> {
     fn of(watch: &'a WatchSummary) -> Self {
-        let WatchSummary { watch, scope, objects, synced, missing, audit_difference, lag: _ } = watch;
+        let WatchSummary { watch, scope, synced, missing, totals } = watch;
         Self {
-            watch: &watch.0,
+            watch,
             scope: summary::scope(scope),
-            objects: *objects,
+            objects: totals.objects,
             synced: *synced,
             missing,
-            audit_difference: *audit_difference,
+            audit_difference: totals.audit_difference,
         }
     }
 }
@@ -356,7 +302,7 @@ mod tests {
     use crate::export::sample::sample;
 
     #[test]
-    fn the_shapes_are_as_promised() {
+    fn the_shapes_match_their_golden_files() {
         let sample = sample();
         let check_all = check(&sample.snapshot, Some(&sample.rows));
         for (path, value) in [

@@ -1,26 +1,28 @@
-//! A hand-made snapshot for tests and for looking at the page: a small database operator on a bad day.
+//! A hand-made snapshot for tests and for viewing the page: a small database operator with many problems.
+
+#![expect(clippy::needless_update, reason = "a new field needs no edit here")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
-use loopwatch_model::histogram::{Histogram, LAG_BOUNDS};
-use loopwatch_model::observation::{Permission, Role, Scope, WatchId};
+use loopwatch_model::histogram::Histogram;
+use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    Cursor, DeadlineSource, FinalizerSummary, Health, KindSummary, LeaseSummary, NamespaceSummary, ObjectRef,
-    ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
+    ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, NamespaceTotals,
+    ObjectRef, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::view::{Filter, View};
 
-/// A view of fixed content.
+/// A view with fixed content.
 pub(crate) struct Sample {
     pub(crate) snapshot: Snapshot,
     pub(crate) rows: Vec<ObjectRow>,
 }
 
-/// The group of the sample's own kinds.
+/// The API group of the sample's primary kinds.
 const GROUP: &str = "db.example.io";
 
 /// The instant of the sample.
@@ -32,7 +34,7 @@ fn ago(span: Span) -> Timestamp {
     Timestamp(now().0 - span.0)
 }
 
-/// Everything at once.
+/// A snapshot with every kind of problem.
 pub(crate) fn sample() -> Sample {
     let rows = rows();
     let unhealthy = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
@@ -41,7 +43,6 @@ pub(crate) fn sample() -> Sample {
         kinds: vec![databases(), backups(), pods()],
         findings: findings(),
         unhealthy,
-        unhealthy_dropped: 0,
         health: BTreeMap::from([
             ("team-a".to_owned(), Health::Failing),
             ("team-b".to_owned(), Health::Degraded),
@@ -50,22 +51,24 @@ pub(crate) fn sample() -> Sample {
         sources: sources(),
         permissions_missing: vec![(
             "team-b".to_owned(),
-            Permission { verb: "list".to_owned(), group: String::new(), resource: "events".to_owned() },
+            Permission { verb: "list".to_owned(), resource: "events".to_owned(), ..Permission::default() },
         )],
-        leases: vec![LeaseSummary {
+        leases: vec![LeaseView {
             namespace: "db-system".to_owned(),
             name: "db-operator".to_owned(),
             holder: "db-operator-7c9d_1f".to_owned(),
             renewed: Some(ago(Span::secs(4))),
             transitions: 3,
+            ..LeaseView::default()
         }],
         dropped: BTreeMap::from([("phases", 2)]),
         observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),
+        ..Snapshot::default()
     };
     Sample { snapshot, rows }
 }
 
-/// Nothing wrong, nothing hidden.
+/// A snapshot without findings and blind spots.
 pub(crate) fn healthy() -> Sample {
     let mut sample = sample();
     let snapshot = &mut sample.snapshot;
@@ -82,7 +85,7 @@ pub(crate) fn healthy() -> Sample {
     sample
 }
 
-/// Before anything has been listed.
+/// A snapshot before the first list.
 pub(crate) fn empty() -> Sample {
     Sample { snapshot: Snapshot { at: now(), ..Snapshot::default() }, rows: Vec::new() }
 }
@@ -99,23 +102,21 @@ fn databases() -> KindSummary {
     kind.deadline_source = DeadlineSource::Learned;
     kind.oldest_unconverged = Some(ago(Span::mins(47)));
     for seconds in [3, 8, 9, 14, 15, 22, 41, 44, 70, 95, 130, 240, 700] {
-        kind.acknowledge.observe(Span::secs(seconds / 8));
-        kind.convergence.observe(Span::secs(seconds));
+        kind.totals.acknowledge.observe(Span::secs(seconds / 8));
+        kind.totals.convergence.observe(Span::secs(seconds));
     }
-    kind.conditions = BTreeMap::from([
-        (("Ready".to_owned(), "false"), 4),
-        (("Ready".to_owned(), "true"), 340),
-        (("Ready".to_owned(), "unknown"), 10),
-    ]);
-    kind.flaps = BTreeMap::from([("Ready".to_owned(), 17)]);
-    kind.phases = BTreeMap::from([("Provisioning".to_owned(), 5), ("Running".to_owned(), 349)]);
+    kind.totals.conditions = BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
+    kind.totals.flaps = BTreeMap::from([("Ready".into(), 17)]);
+    kind.totals.phases = BTreeMap::from([("Provisioning".into(), 5), ("Running".into(), 349)]);
     let mut removal = Histogram::default();
     removal.observe(Span::secs(12));
     removal.observe(Span::mins(21));
-    kind.finalizers = BTreeMap::from([(
-        "db.example.io/volume-cleanup".to_owned(),
-        FinalizerSummary { waiting: [1, 1], oldest: Some(ago(Span::hours(76))), removal, outcomes: [1, 1] },
-    )]);
+    let cleanup = FinalizerSummary {
+        waiting: [1, 1],
+        oldest: Some(ago(Span::hours(76))),
+        totals: FinalizerTotals { removal, outcomes: [1, 1], ..FinalizerTotals::default() },
+    };
+    kind.finalizers = BTreeMap::from([("db.example.io/volume-cleanup".into(), cleanup)]);
     kind
 }
 
@@ -136,7 +137,7 @@ fn pods() -> KindSummary {
     kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 14, 0])]);
     let mut pods = watch("pods", Scope::AllNamespaces, 1228);
     pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
-    (pods.audit_difference, pods.synced) = (None, false);
+    (pods.totals.audit_difference, pods.synced) = (None, false);
     kind.watches = vec![pods];
     kind
 }
@@ -148,37 +149,31 @@ fn kind(name: &str, resource: &str, role: Role) -> KindSummary {
         resource: resource.to_owned(),
         version: "v1".to_owned(),
         role,
-        watches: Vec::new(),
         deadline: Span::mins(10),
-        deadline_source: DeadlineSource::Default,
-        namespaces: BTreeMap::new(),
-        acknowledge: Histogram::default(),
-        convergence: Histogram::default(),
-        oldest_unconverged: None,
-        conditions: BTreeMap::new(),
-        flaps: BTreeMap::new(),
-        phases: BTreeMap::new(),
-        finalizers: BTreeMap::new(),
+        ..KindSummary::default()
     }
+}
+
+fn ready(status: &'static str) -> ConditionState {
+    ConditionState { r#type: "Ready".into(), status }
 }
 
 fn watch(resource: &str, scope: Scope, objects: u64) -> WatchSummary {
-    let mut lag = Histogram::new(LAG_BOUNDS);
-    lag.observe(Span(31));
+    let mut totals = WatchTotals { objects, audit_difference: Some(0), ..WatchTotals::default() };
+    totals.lag.observe(Span(31));
     WatchSummary {
         watch: WatchId::new(GROUP, resource, &scope),
         scope,
-        objects,
         synced: true,
-        missing: Vec::new(),
-        audit_difference: Some(0),
-        lag,
+        totals,
+        ..WatchSummary::default()
     }
 }
 
-fn namespace(name: &str, states: [u64; 8]) -> (String, NamespaceSummary) {
-    let state_seconds = states.map(|count| count as f64 * 3600.5);
-    (name.to_owned(), NamespaceSummary { states, state_seconds, obligations: [90, 2, 1, 7, 3, 0, 0] })
+fn namespace(name: &str, states: [u64; 8]) -> (Arc<str>, NamespaceTotals) {
+    let state_ms = states.map(|count| count * 3_600_500);
+    let obligations = [90, 2, 1, 7, 3, 0, 0];
+    (name.into(), NamespaceTotals { states, state_ms, obligations, ..NamespaceTotals::default() })
 }
 
 fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) -> Finding {
@@ -262,8 +257,7 @@ fn sources() -> Vec<SourceSummary> {
         up,
         since: ago(held),
         last_success: Some(ago(Span::secs(2))),
-        failures: BTreeMap::new(),
-        latest: None,
+        ..SourceSummary::default()
     };
     let mut broken = source("watch/backups.db.example.io/team-b", false, Span::hours(2));
     broken.last_success = None;
@@ -299,10 +293,11 @@ fn rows() -> Vec<ObjectRow> {
         observed_generation: Some(7),
         created: Some(ago(Span::hours(2000))),
         terminating_since: (state == ObjectState::Terminating).then(|| ago(held)),
-        finalizers: vec!["db.example.io/volume-cleanup".to_owned()],
-        owners: vec!["Fleet/eu".to_owned()],
         phase: "Provisioning".to_owned(),
-        conditions: vec![("Ready".to_owned(), "false"), ("Ready".to_owned(), "true")],
+        conditions: [ready("false"), ready("true")].into(),
+        finalizers: ["db.example.io/volume-cleanup".into()].into(),
+        owners: vec!["Fleet/eu".to_owned()],
+        ..ObjectRow::default()
     };
     use ObjectState as S;
     vec![
@@ -323,23 +318,21 @@ impl View for Sample {
         let from = (cursor.0 as usize).min(self.rows.len());
         let to = (from + limit).min(self.rows.len());
         for row in &self.rows[from..to] {
-            let conditions: Vec<_> =
-                row.conditions.iter().map(|(name, status)| (Arc::from(&**name), *status)).collect();
             show(ObjectRef {
                 group: &row.group,
                 kind: &row.kind,
                 namespace: &row.namespace,
                 name: &row.name,
                 state: row.state,
-                reason: row.reason,
                 since: row.since,
                 generation: row.generation,
                 observed_generation: row.observed_generation,
                 created: row.created,
                 terminating_since: row.terminating_since,
                 phase: &row.phase,
-                conditions: &conditions,
-                finalizers: row.finalizers.len(),
+                conditions: &row.conditions,
+                finalizers: &row.finalizers,
+                ..ObjectRef::default()
             });
         }
         (to < self.rows.len()).then_some(Cursor(to as u32))

@@ -1,35 +1,34 @@
-//! Our own process, as `/proc` shows it. What cannot be read is left out.
+//! The process of loopwatch, as `/proc` shows it.
 
 use std::fs;
 
-/// What `/proc/self` says.
+/// Statistics from `/proc/self`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Process {
-    /// Processor time in seconds.
-    pub(super) cpu_seconds: Option<f64>,
-    /// Resident memory in bytes.
-    pub(super) resident_bytes: Option<u64>,
-    /// Address space in bytes.
-    pub(super) virtual_bytes: Option<u64>,
+pub struct ProcessReadings {
+    /// Processor time.
+    pub cpu_seconds: Option<f64>,
+    /// Resident memory.
+    pub resident_bytes: Option<u64>,
+    /// Address space.
+    pub virtual_bytes: Option<u64>,
     /// Open file descriptors.
-    pub(super) open_fds: Option<u64>,
-    /// How many there may be.
-    pub(super) max_fds: Option<u64>,
-    /// When it was started, in seconds since 1970.
-    pub(super) start_seconds: Option<f64>,
+    pub open_fds: Option<u64>,
+    /// Maximum number of open file descriptors.
+    pub max_fds: Option<u64>,
+    /// Start time, in seconds since 1970.
+    pub start_seconds: Option<f64>,
 }
 
 /// Linux shows times in hundredths of a second on every architecture that runs Kubernetes.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-// === impl Process ===
+// === impl ProcessReadings ===
 
-impl Process {
-    /// Reads it now.
-    pub(super) fn read() -> Self {
+impl ProcessReadings {
+    pub(super) fn now() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (stat, status) = (text("/proc/self/stat"), text("/proc/self/status"));
-        // The directory is open while it is counted.
+        // The directory itself is open during the count.
         let open_fds = fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1));
         Self {
             cpu_seconds: field(&stat, 14)
@@ -46,8 +45,8 @@ impl Process {
     }
 }
 
-/// Field `number` of `/proc/self/stat`, as proc(5) counts them. The second is the command in brackets, which may hold
-/// spaces and brackets of its own.
+/// Field `number` of `/proc/self/stat`, counted as in proc(5). Field 2 is the command in brackets, which may contain
+/// spaces and brackets.
 fn field(stat: &str, number: usize) -> Option<f64> {
     let after_command = stat.rsplit_once(')')?.1;
     after_command.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
@@ -60,7 +59,7 @@ fn kilobytes(status: &str, name: &str) -> Option<u64> {
 
 fn max_fds(limits: &str) -> Option<u64> {
     let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    soft.split_whitespace().next()?.parse().ok() // "unlimited" is left out
+    soft.split_whitespace().next()?.parse().ok() // "unlimited" is not a number
 }
 
 fn booted(stat: &str) -> Option<f64> {
@@ -92,7 +91,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_can_be_read() {
-        let process = Process::read();
+        let process = ProcessReadings::now();
         assert!(process.resident_bytes.is_some_and(|bytes| bytes > 100_000), "{process:?}");
         assert!(process.open_fds.is_some_and(|fds| fds >= 3), "{process:?}");
         assert!(process.start_seconds.is_some_and(|start| start > 1.6e9), "{process:?}");

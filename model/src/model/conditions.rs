@@ -9,6 +9,7 @@ use super::reading;
 use super::store::{History, Transitions};
 use crate::finding::FindingCode;
 use crate::observation::{Condition, FactValue, ObjectView};
+use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
 /// The maximum number of phase changes per object, and of transitions per condition. The default thresholds are far lower.
@@ -27,20 +28,20 @@ impl ObjectContext<'_> {
             return true;
         }
         if !update.new {
-            decrement(&mut self.kind.phases, self.texts.get(old));
+            decrement(&mut self.kind.totals.phases, self.texts.get(old));
         }
         if !update.new && !update.spec_changed {
             self.add_phase_change(old, phase);
         }
         let name = self.texts.get(phase);
-        let known = self.kind.phases.contains_key(name);
+        let known = self.kind.totals.phases.contains_key(name);
         if name.is_empty() {
             return true;
         }
-        if !known && self.kind.phases.len() >= self.settings.limits.phases {
+        if !known && self.kind.totals.phases.len() >= self.settings.limits.phases {
             return false;
         }
-        *self.kind.phases.entry(name.clone()).or_default() += 1;
+        *self.kind.totals.phases.entry(name.clone()).or_default() += 1;
         true
     }
 
@@ -53,15 +54,15 @@ impl ObjectContext<'_> {
         }
         let (before, after) = (self.condition_sets.get(old).clone(), self.condition_sets.get(conditions).clone());
         if !update.new {
-            before.iter().for_each(|condition| decrement(&mut self.kind.conditions, condition));
+            before.iter().for_each(|condition| decrement(&mut self.kind.totals.conditions, condition));
             self.add_transitions(update, &before, &after);
         }
         let mut fits = true;
         for condition in after.iter() {
-            if self.kind.conditions.contains_key(condition)
-                || self.kind.conditions.len() < self.settings.limits.condition_types * 4
+            if self.kind.totals.conditions.contains_key(condition)
+                || self.kind.totals.conditions.len() < self.settings.limits.condition_types * 4
             {
-                *self.kind.conditions.entry(condition.clone()).or_default() += 1;
+                *self.kind.totals.conditions.entry(condition.clone()).or_default() += 1;
             } else {
                 fits = false;
             }
@@ -71,9 +72,9 @@ impl ObjectContext<'_> {
 
     /// Subtracts the object from its kind's counts of phases and conditions.
     pub(crate) fn uncount_phase_and_conditions(&mut self) {
-        decrement(&mut self.kind.phases, self.texts.get(self.record.phase));
+        decrement(&mut self.kind.totals.phases, self.texts.get(self.record.phase));
         for condition in self.condition_sets.get(self.record.conditions).iter() {
-            decrement(&mut self.kind.conditions, condition);
+            decrement(&mut self.kind.totals.conditions, condition);
         }
     }
 
@@ -160,15 +161,15 @@ impl ObjectContext<'_> {
         if update.spec_changed {
             return;
         }
-        for (condition, status) in after {
-            let earlier = before.iter().find(|(other, _)| other == condition).map(|(_, status)| *status);
-            if earlier.is_none_or(|earlier| earlier == *status) || !reading::describes_health(condition) {
+        for ConditionState { r#type: condition, status } in after {
+            let earlier = before.iter().find(|other| other.r#type == *condition);
+            if earlier.is_none_or(|earlier| earlier.status == *status) || !reading::describes_health(condition) {
                 continue;
             }
-            let known =
-                self.kind.flaps.len() < self.settings.limits.condition_types || self.kind.flaps.contains_key(condition);
+            let known = self.kind.totals.flaps.len() < self.settings.limits.condition_types
+                || self.kind.totals.flaps.contains_key(condition);
             if known {
-                *self.kind.flaps.entry(condition.clone()).or_default() += 1;
+                *self.kind.totals.flaps.entry(condition.clone()).or_default() += 1;
             }
             let reason = update.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
             self.add_transition(condition, reason.unwrap_or_default());
@@ -205,11 +206,11 @@ impl ObjectContext<'_> {
 }
 
 /// Returns the types and statuses of the top-level conditions, each type once, at most `limit`.
-pub(crate) fn condition_set(conditions: &[Condition], limit: usize) -> Vec<(Arc<str>, &'static str)> {
-    let mut set: Vec<(Arc<str>, &'static str)> = Vec::new();
+pub(crate) fn condition_set(conditions: &[Condition], limit: usize) -> Vec<ConditionState> {
+    let mut set: Vec<ConditionState> = Vec::new();
     for condition in conditions.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty()) {
-        if set.len() < limit && !set.iter().any(|(known, _)| **known == *condition.r#type) {
-            set.push((condition.r#type.as_str().into(), condition.status.as_str()));
+        if set.len() < limit && !set.iter().any(|known| *known.r#type == *condition.r#type) {
+            set.push(ConditionState { r#type: condition.r#type.as_str().into(), status: condition.status.as_str() });
         }
     }
     set

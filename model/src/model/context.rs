@@ -1,7 +1,7 @@
 //! The context in which one object is judged, and the change that its new version brings.
 
 use super::intern::{ConditionSet, Interner};
-use super::kinds::{Kind, NamespaceTotals};
+use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
 use super::store::{Record, Slot};
 use crate::observation::ObjectView;
@@ -22,7 +22,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,
-    pub(crate) totals: &'a mut NamespaceTotals,
+    pub(crate) namespace: &'a mut WatchNamespace,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) condition_sets: &'a Interner<ConditionSet>,
 }
@@ -55,10 +55,10 @@ impl ObjectContext<'_> {
         if self.record.state == state {
             return;
         }
-        self.totals.count_to(self.now, self.blind);
-        let old = &mut self.totals.states[self.record.state as usize];
+        self.namespace.count_to(self.now, self.blind);
+        let old = &mut self.namespace.totals.states[self.record.state as usize];
         *old = old.saturating_sub(1);
-        self.totals.states[state as usize] += 1;
+        self.namespace.totals.states[state as usize] += 1;
         self.record.state = state;
         self.record.since = since;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::{ObjectContext, Update};
-use super::kinds::FinalizerTotals;
+use super::kinds::FinalizerWaits;
 use super::store::Deletion;
 use crate::observation::ObjectView;
 use crate::snapshot::FinalizerOutcome;
@@ -70,19 +70,17 @@ impl ObjectContext<'_> {
     }
 
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let Some(FinalizerTotals { waiting, removal, outcomes }) = self.kind.finalizers.get_mut(finalizer) else {
-            return;
-        };
+        let Some(FinalizerWaits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
         if !waiting.remove(&(since, self.slot)) {
             return;
         }
         let took = self.now.since(since);
-        removal.observe(took);
+        totals.removal.observe(took);
         let outcome = match took >= self.settings.finalizer_stuck_after {
             true => FinalizerOutcome::RemovedLate,
             false => FinalizerOutcome::Removed,
         };
-        outcomes[outcome as usize] += 1;
+        totals.outcomes[outcome as usize] += 1;
     }
 }
 

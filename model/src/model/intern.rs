@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::snapshot::ConditionState;
+
 /// A handle to one value of an [`Interner`]. The default is the handle of the empty value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol(u32);
@@ -16,7 +18,7 @@ pub(crate) struct Interner<T: ?Sized> {
 }
 
 /// The types and statuses of an object's conditions, in document order.
-pub(crate) type ConditionSet = [(Arc<str>, &'static str)];
+pub(crate) type ConditionSet = [ConditionState];
 
 // === impl Interner ===
 

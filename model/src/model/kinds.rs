@@ -1,18 +1,17 @@
-//! What is watched: kinds, their watches, and per namespace the totals that are kept as objects change.
+//! Kinds, their watches, and the totals that the model counts as objects change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::learned::Learned;
 use super::store::Slot;
-use crate::histogram::{Histogram, LAG_BOUNDS};
-use crate::observation::{Role, Scope, StatusSchema, WatchId, WatchedKind, Why};
+use crate::observation::{Role, Scope, StatusSchema, WatchId, WatchedKind};
 use crate::settings::Settings;
-use crate::snapshot::{DeadlineSource, FinalizerOutcome, ObjectState, Outcome};
+use crate::snapshot::{DeadlineSource, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals};
 use crate::time::{Span, Timestamp};
 
 /// One kind, over all of its watches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Kind {
     pub(crate) group: Arc<str>,
     pub(crate) kind: Arc<str>,
@@ -20,19 +19,14 @@ pub(crate) struct Kind {
     pub(crate) version: String,
     pub(crate) role: Role,
     pub(crate) status: StatusSchema,
-    pub(crate) why: Why,
     pub(crate) objects: u64,
-    /// Objects that have a status: what most of them have, the others lack.
+    /// Objects that have a status: if most of them do, the others are expected to get one.
     pub(crate) with_status: u64,
     pub(crate) learned: Learned,
-    pub(crate) acknowledge: Histogram,
-    pub(crate) convergence: Histogram,
+    pub(crate) totals: KindTotals,
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
-    pub(crate) conditions: BTreeMap<(Arc<str>, &'static str), u64>,
-    pub(crate) flaps: BTreeMap<Arc<str>, u64>,
-    pub(crate) phases: BTreeMap<Arc<str>, u64>,
-    pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerTotals>,
-    /// Objects that worked and fail now although their specs did not change.
+    pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
+    /// Objects that were converged and now fail although their specs did not change.
     pub(crate) failing: BTreeSet<Slot>,
     pub(crate) failing_since: Option<Timestamp>,
     pub(crate) due: Option<Timestamp>,
@@ -42,48 +36,45 @@ pub(crate) struct Kind {
 
 /// Deletions of one kind that wait, or waited, for one finalizer.
 #[derive(Debug, Default)]
-pub(crate) struct FinalizerTotals {
+pub(crate) struct FinalizerWaits {
     pub(crate) waiting: BTreeSet<(Timestamp, Slot)>,
-    pub(crate) removal: Histogram,
-    pub(crate) outcomes: [u64; FinalizerOutcome::ALL.len()],
+    pub(crate) totals: FinalizerTotals,
 }
 
 /// One kind in one scope.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) id: WatchId,
     pub(crate) kind: u16,
     pub(crate) scope: Scope,
     pub(crate) active: bool,
     pub(crate) missing: Vec<String>,
-    pub(crate) objects: u64,
     pub(crate) synced: bool,
+    pub(crate) totals: WatchTotals,
     /// The list that is under way, or the last one.
     pub(crate) epoch: u32,
     pub(crate) listing: Option<u64>,
-    /// Since when its source fails, when that has lasted long enough to matter.
+    /// Since when its source has been failing, once that has lasted long enough to matter.
     pub(crate) blind: Option<Timestamp>,
     /// The newest version of an object seen, and the newest version of anything.
     pub(crate) newest_object: u64,
     pub(crate) newest: u64,
     pub(crate) audit: AuditState,
-    pub(crate) namespaces: Vec<NamespaceTotals>,
+    pub(crate) namespaces: Vec<WatchNamespace>,
     pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
 }
 
-/// How an audit of a watch stands.
-#[derive(Debug)]
+/// The audit of a watch.
+#[derive(Debug, Default)]
 pub(crate) struct AuditState {
     pub(crate) due: Option<Timestamp>,
-    /// The server's count at a version that our watch has not reached yet.
+    /// The server's count at a version that the watch has not reached yet.
     pub(crate) pending: Option<PendingCount>,
-    pub(crate) difference: Option<i64>,
-    /// Audits in a row that found the same difference.
+    /// Consecutive audits that found the same difference.
     pub(crate) agreeing: u32,
-    pub(crate) lag: Histogram,
 }
 
-/// What the server counted, and when we learnt it.
+/// The API server's count, and when it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingCount {
     pub(crate) at: Timestamp,
@@ -93,13 +84,12 @@ pub(crate) struct PendingCount {
     pub(crate) late_event: Option<Timestamp>,
 }
 
-/// The totals of one namespace in one watch.
+/// One namespace of one watch.
 #[derive(Debug)]
-pub(crate) struct NamespaceTotals {
-    pub(crate) namespace: Arc<str>,
-    pub(crate) states: [u64; ObjectState::ALL.len()],
-    state_ms: [u64; ObjectState::ALL.len()],
-    pub(crate) obligations: [u64; Outcome::ALL.len()],
+pub(crate) struct WatchNamespace {
+    pub(crate) name: Arc<str>,
+    pub(crate) totals: NamespaceTotals,
+    /// The instant up to which `state_ms` is counted.
     counted_to: Timestamp,
 }
 
@@ -114,22 +104,7 @@ impl Kind {
             version: watched.version.clone(),
             role: watched.role,
             status: watched.status,
-            why: watched.why,
-            objects: 0,
-            with_status: 0,
-            learned: Learned::default(),
-            acknowledge: Histogram::default(),
-            convergence: Histogram::default(),
-            unconverged: BTreeSet::new(),
-            conditions: BTreeMap::new(),
-            flaps: BTreeMap::new(),
-            phases: BTreeMap::new(),
-            finalizers: BTreeMap::new(),
-            failing: BTreeSet::new(),
-            failing_since: None,
-            due: None,
-            malformed: BTreeSet::new(),
-            lints: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -138,8 +113,8 @@ impl Kind {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}/{}", self.group, self.kind) }
     }
 
-    /// The deadline after which a finding comes, and where it is from. A learned one may be shorter or longer than the
-    /// default: three times what 95 % need, between a minute and a day.
+    /// Returns the deadline after which a finding opens, and where it comes from. A learned deadline may be shorter or
+    /// longer than the default: three times the 95th percentile, between one minute and one day.
     pub(crate) fn deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
         if let Some(configured) = settings.deadlines.get(&self.name()) {
             return (*configured, DeadlineSource::Configured);
@@ -154,13 +129,13 @@ impl Kind {
         }
     }
 
-    /// The deadline at which an obligation counts as late. What is learned never defines a service level: a kind that
-    /// got slower would forgive itself.
+    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned: a kind that gets slower
+    /// would otherwise relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         settings.deadlines.get(&self.name()).copied().unwrap_or(settings.deadline)
     }
 
-    /// Whether an object without status is one whose status is still to come: most others have one.
+    /// Whether an object without a status is expected to get one: most objects of the kind have one.
     pub(crate) fn expects_status(&self) -> bool {
         !matches!(self.status, StatusSchema::None) && self.with_status > 0 && self.with_status * 2 >= self.objects
     }
@@ -170,76 +145,55 @@ impl Kind {
 
 impl Watch {
     pub(crate) fn new(watched: &WatchedKind, kind: u16) -> Self {
-        Self {
-            id: watched.watch.clone(),
-            kind,
-            scope: watched.scope.clone(),
-            active: true,
-            missing: Vec::new(),
-            objects: 0,
-            synced: false,
-            epoch: 0,
-            listing: None,
-            blind: None,
-            newest_object: 0,
-            newest: 0,
-            audit: AuditState {
-                due: None,
-                pending: None,
-                difference: None,
-                agreeing: 0,
-                lag: Histogram::new(LAG_BOUNDS),
-            },
-            namespaces: Vec::new(),
-            namespace_index: BTreeMap::new(),
-        }
+        Self { id: watched.watch.clone(), kind, scope: watched.scope.clone(), active: true, ..Self::default() }
     }
 
-    /// The totals of `namespace`, made when there is none yet; past `bound` all further namespaces share the totals
-    /// named `_other`, and the answer says so.
-    pub(crate) fn totals(&mut self, namespace: &str, bound: usize, now: Timestamp) -> (u32, bool) {
-        if let Some(totals) = self.namespace_index.get(namespace) {
-            return (*totals, true);
+    /// Returns the position of `namespace`, adding it if necessary. All namespaces past `limit` share the one named
+    /// `_other`; `false` says that this is one of them.
+    pub(crate) fn namespace(&mut self, namespace: &str, limit: usize, now: Timestamp) -> (u32, bool) {
+        if let Some(position) = self.namespace_index.get(namespace) {
+            return (*position, true);
         }
-        let fits = self.namespaces.len() < bound;
+        let fits = self.namespaces.len() < limit;
         let name: Arc<str> = if fits { namespace.into() } else { "_other".into() };
-        if let Some(totals) = self.namespace_index.get(&name) {
-            return (*totals, fits);
+        if let Some(position) = self.namespace_index.get(&name) {
+            return (*position, fits);
         }
-        let totals = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
-        self.namespaces.push(NamespaceTotals::new(name.clone(), now));
-        self.namespace_index.insert(name, totals);
-        (totals, fits)
+        let position = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
+        self.namespaces.push(WatchNamespace {
+            name: name.clone(),
+            totals: NamespaceTotals::default(),
+            counted_to: now,
+        });
+        self.namespace_index.insert(name, position);
+        (position, fits)
     }
 }
 
-// === impl NamespaceTotals ===
+// === impl WatchNamespace ===
 
-impl NamespaceTotals {
-    fn new(namespace: Arc<str>, now: Timestamp) -> Self {
-        Self {
-            namespace,
-            states: Default::default(),
-            state_ms: Default::default(),
-            obligations: Default::default(),
-            counted_to: now,
-        }
-    }
-
-    /// Brings the object-seconds up to `now`. While `blind`, all objects count as unknown.
+impl WatchNamespace {
+    /// Counts the time in each state up to `now`. While `blind`, all objects count as unknown.
     pub(crate) fn count_to(&mut self, now: Timestamp, blind: bool) {
         let elapsed = u64::try_from(now.since(self.counted_to).0).unwrap_or(0);
-        for (index, objects) in self.states.iter().enumerate() {
+        for (index, objects) in self.totals.states.iter().enumerate() {
             let state = if blind { ObjectState::Unknown as usize } else { index };
-            self.state_ms[state] = self.state_ms[state].saturating_add(objects.saturating_mul(elapsed));
+            let counted = &mut self.totals.state_ms[state];
+            *counted = counted.saturating_add(objects.saturating_mul(elapsed));
         }
         self.counted_to = self.counted_to.max(now);
     }
 
-    /// Object-seconds up to `now`.
-    pub(crate) fn state_seconds(&self, now: Timestamp, blind: bool) -> [f64; ObjectState::ALL.len()] {
-        let mut copy = Self { namespace: self.namespace.clone(), ..*self };
-        copy.count_to(now, blind);
-        copy.state_ms.map(|ms| ms as f64 / 1000.0)
+    /// Returns the totals at `now`. While `blind`, all objects are unknown.
+    pub(crate) fn at(&self, now: Timestamp, blind: bool) -> NamespaceTotals {
+        let mut counted = Self { name: self.name.clone(), totals: self.totals.clone(), ..*self };
+        counted.count_to(now, blind);
+        if blind {
+            let states = &mut counted.totals.states;
+            let objects = states.iter().sum();
+            *states = Default::default();
+            states[ObjectState::Unknown as usize] = objects;
+        }
+        counted.totals
     }
 }

@@ -65,22 +65,22 @@ impl Model {
             return None;
         }
         let now = self.now;
-        let (totals_index, fits) =
-            self.watches[watch as usize].totals(&view.key.namespace, self.settings.limits.namespaces, now);
+        let (namespace_index, fits) =
+            self.watches[watch as usize].namespace(&view.key.namespace, self.settings.limits.namespaces, now);
         if !fits {
             self.count_dropped("namespaces");
         }
         let owners: Vec<OwnerName> = view.owners.iter().map(|owner| self.owner_name(owner)).collect();
         let watch_state = &mut self.watches[watch as usize];
-        watch_state.objects += 1;
-        let namespace = match watch_state.namespaces.get(totals_index as usize) {
-            Some(totals) if *totals.namespace == *view.key.namespace => totals.namespace.clone(),
+        watch_state.totals.objects += 1;
+        let namespace = match watch_state.namespaces.get(namespace_index as usize) {
+            Some(known) if *known.name == *view.key.namespace => known.name.clone(),
             _ => view.key.namespace.as_str().into(),
         };
         let blind = watch_state.blind.is_some();
-        if let Some(totals) = watch_state.namespaces.get_mut(totals_index as usize) {
-            totals.count_to(now, blind);
-            totals.states[ObjectState::Unknown as usize] += 1;
+        if let Some(known) = watch_state.namespaces.get_mut(namespace_index as usize) {
+            known.count_to(now, blind);
+            known.totals.states[ObjectState::Unknown as usize] += 1;
         }
         let kind = watch_state.kind;
         self.kinds[kind as usize].objects += 1;
@@ -99,7 +99,7 @@ impl Model {
             hot: None,
             created,
             last_convergence_secs: 0,
-            totals_index,
+            namespace_index,
             epoch: watch_state.epoch,
             phase: Symbol::default(),
             conditions: Symbol::default(),
@@ -214,7 +214,7 @@ impl Model {
         self.unhealthy.remove(&slot);
         self.histories -= usize::from(record.flags.has_history);
         let watch = &mut self.watches[record.watch as usize];
-        watch.objects = watch.objects.saturating_sub(1);
+        watch.totals.objects = watch.totals.objects.saturating_sub(1);
         let kind = watch.kind;
         self.review_kind(kind);
     }
@@ -231,7 +231,7 @@ impl Model {
             history_denied: false,
             slot,
             kind: self.kinds.get_mut(watch.kind as usize)?,
-            totals: watch.namespaces.get_mut(record.totals_index as usize)?,
+            namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
             record,
             texts: &self.texts,
             condition_sets: &self.condition_sets,
@@ -355,8 +355,8 @@ impl ObjectContext<'_> {
     }
 
     fn remove_from_totals(&mut self) {
-        self.totals.count_to(self.now, self.blind);
-        let count = &mut self.totals.states[self.record.state as usize];
+        self.namespace.count_to(self.now, self.blind);
+        let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
         if self.record.flags.has_status {

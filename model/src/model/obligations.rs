@@ -198,7 +198,7 @@ impl ObjectContext<'_> {
         if current && obligation.acknowledged.is_none() {
             obligation.acknowledged = Some(now);
             if !obligation.backfilled {
-                self.kind.acknowledge.observe(now.since(obligation.opened));
+                self.kind.totals.acknowledge.observe(now.since(obligation.opened));
             }
         }
         let says_converged = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
@@ -213,7 +213,7 @@ impl ObjectContext<'_> {
         let took = converged.since(obligation.opened);
         self.count_outcome(Outcome::Converged);
         if !obligation.backfilled {
-            self.kind.convergence.observe(took);
+            self.kind.totals.convergence.observe(took);
             self.kind.learned.add_converged(took);
         }
         self.record.last_convergence_secs = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
@@ -226,7 +226,7 @@ impl ObjectContext<'_> {
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
         let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none()) else { return };
         obligation.outcome = Some(outcome);
-        self.totals.obligations[outcome as usize] += 1;
+        self.namespace.totals.obligations[outcome as usize] += 1;
     }
 }
 

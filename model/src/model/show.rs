@@ -1,24 +1,27 @@
-//! Makes a snapshot: copies what is to be shown, so that nobody holds up the model while writing it out.
+//! Makes a snapshot: a copy, so that an exporter does not hold up the model while it writes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Model;
-use super::kinds::{Kind, Watch};
+use super::kinds::{FinalizerWaits, Kind, Watch};
 use super::store::{Record, Slot, uid_text};
 use crate::finding::{Explainer, Finding, FindingId, Severity, Subject};
 use crate::snapshot::{
-    Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, LeaseSummary, NamespaceSummary, ObjectRef,
-    ObjectRow, ObjectState, Snapshot, WatchSummary,
+    Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, NamespaceTotals, ObjectRef, ObjectRow, ObjectState,
+    Snapshot, WatchSummary,
 };
+use crate::time::Timestamp;
 
 // === impl Model ===
 
 impl Model {
-    /// What the model shows now. It costs what is unhealthy, not what exists.
+    /// Returns the output of the model now. The cost follows the number of unhealthy objects, kinds and namespaces, not
+    /// the number of objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
-        let bound = self.settings.limits.object_series;
+        let limit = self.settings.limits.object_series;
         let mut slots: Vec<Slot> = self.unhealthy.iter().copied().collect();
         slots.sort_by_key(|slot| self.store.get(*slot).map(|record| (badness(record), record.since, *slot)));
         Snapshot {
@@ -26,22 +29,22 @@ impl Model {
             kinds: self.shown_kinds(),
             health: self.health(&findings),
             findings,
-            unhealthy: slots.iter().take(bound).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
-            unhealthy_dropped: slots.len().saturating_sub(bound) as u64,
+            unhealthy: slots.iter().take(limit).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
+            unhealthy_dropped: slots.len().saturating_sub(limit) as u64,
             sources: self.sources.summaries(),
             permissions_missing: self.permissions_missing(),
-            leases: self.leases.values().map(lease_summary).collect(),
+            leases: self.leases.values().cloned().collect(),
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),
         }
     }
 
-    /// Shows `limit` objects from `cursor` on; `None` when there are no more.
+    /// Shows at most `limit` objects from `cursor` on, and returns the position of the next; `None` if there are no more.
     pub fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
         self.walk(cursor, limit, &mut |record| show(self.shown(record)))
     }
 
-    /// As [`Model::visit`], with everything that is known of each object.
+    /// Like [`Model::visit`], but copies everything that the model knows about each object.
     #[must_use]
     pub fn rows(&self, cursor: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
         let mut rows = Vec::new();
@@ -49,7 +52,7 @@ impl Model {
         (rows, next)
     }
 
-    /// How many objects are held.
+    /// Number of objects held.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.store.len()
@@ -112,51 +115,36 @@ impl Model {
             watches: watches.iter().map(|watch| watch_summary(watch)).collect(),
             deadline,
             deadline_source,
-            namespaces: self.namespaces(watches),
-            acknowledge: kind.acknowledge.clone(),
-            convergence: kind.convergence.clone(),
             oldest_unconverged: self.oldest_unconverged(kind),
-            conditions: kind.conditions.iter().map(|((name, status), n)| ((name.to_string(), *status), *n)).collect(),
-            flaps: kind.flaps.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
-            phases: kind.phases.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
-            finalizers: kind.finalizers.iter().map(|(name, waits)| (name.to_string(), self.finalizer(waits))).collect(),
+            totals: kind.totals.clone(),
+            namespaces: self.namespaces(watches),
+            finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
         }
     }
 
-    fn namespaces(&self, watches: &[&Watch]) -> BTreeMap<String, NamespaceSummary> {
-        let mut namespaces: BTreeMap<String, NamespaceSummary> = BTreeMap::new();
+    fn namespaces(&self, watches: &[&Watch]) -> BTreeMap<Arc<str>, NamespaceTotals> {
+        let mut namespaces: BTreeMap<Arc<str>, NamespaceTotals> = BTreeMap::new();
         for watch in watches {
-            let blind = watch.blind.is_some();
-            for totals in &watch.namespaces {
-                let summary = namespaces.entry(totals.namespace.to_string()).or_default();
-                for (state, count) in totals.states.iter().enumerate() {
-                    let shown = if blind { ObjectState::Unknown as usize } else { state };
-                    summary.states[shown] += count;
-                }
-                for (sum, seconds) in summary.state_seconds.iter_mut().zip(totals.state_seconds(self.now, blind)) {
-                    *sum += seconds;
-                }
-                for (sum, count) in summary.obligations.iter_mut().zip(totals.obligations) {
-                    *sum += count;
-                }
+            for namespace in &watch.namespaces {
+                let totals = namespace.at(self.now, watch.blind.is_some());
+                namespaces.entry(namespace.name.clone()).or_default().add(&totals);
             }
         }
         namespaces
     }
 
-    /// An object that its operator answered with a refusal is not waiting.
-    fn oldest_unconverged(&self, kind: &Kind) -> Option<crate::time::Timestamp> {
+    /// Failed objects do not count: the operator has answered.
+    fn oldest_unconverged(&self, kind: &Kind) -> Option<Timestamp> {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();
         oldest_first.find(|(_, slot)| self.store.get(*slot).is_some_and(|r| waits(r.state))).map(|(since, _)| *since)
     }
 
-    fn finalizer(&self, waits: &super::kinds::FinalizerTotals) -> FinalizerSummary {
+    fn finalizer(&self, waits: &FinalizerWaits) -> FinalizerSummary {
         let mut summary = FinalizerSummary {
             waiting: Default::default(),
             oldest: waits.waiting.first().map(|(since, _)| *since),
-            removal: waits.removal.clone(),
-            outcomes: waits.outcomes,
+            totals: waits.totals.clone(),
         };
         for (_, slot) in &waits.waiting {
             let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
@@ -171,15 +159,19 @@ impl Model {
         let mut health: BTreeMap<String, Health> = BTreeMap::new();
         for watch in self.watches.iter().filter(|watch| watch.active) {
             let failing = self.kinds[watch.kind as usize].failing_since.is_some();
-            for totals in watch.namespaces.iter().filter(|totals| totals.states.iter().sum::<u64>() > 0) {
-                let overdue = totals.states[ObjectState::Overdue as usize] > 0;
-                let failed = failing && totals.states[ObjectState::Failed as usize] > 0;
+            for namespace in &watch.namespaces {
+                let states = &namespace.totals.states;
+                if states.iter().all(|objects| *objects == 0) {
+                    continue;
+                }
+                let overdue = states[ObjectState::Overdue as usize] > 0;
+                let failed = failing && states[ObjectState::Failed as usize] > 0;
                 let word = match (failed, overdue) {
                     (true, _) => Health::Failing,
                     (false, true) => Health::Degraded,
                     (false, false) => Health::Healthy,
                 };
-                let entry = health.entry(totals.namespace.to_string()).or_insert(Health::Healthy);
+                let entry = health.entry(namespace.name.to_string()).or_insert(Health::Healthy);
                 *entry = word.max(*entry);
             }
         }
@@ -203,7 +195,6 @@ impl Model {
             namespace: &record.namespace,
             name: &record.name,
             state: self.state_of(record),
-            reason: record.reason.as_str(),
             since: record.since,
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
@@ -211,7 +202,7 @@ impl Model {
             terminating_since: deleted(record),
             phase: self.texts.get(record.phase),
             conditions: self.condition_sets.get(record.conditions),
-            finalizers: self.finalizer_sets.get(record.finalizers).len(),
+            finalizers: self.finalizer_sets.get(record.finalizers),
         }
     }
 
@@ -235,19 +226,14 @@ impl Model {
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),
             terminating_since: deleted(record),
-            finalizers: self.finalizer_sets.get(record.finalizers).iter().map(ToString::to_string).collect(),
             owners: owners.map(|owner| format!("{}/{}", self.texts.get(owner.kind), owner.name)).collect(),
             phase: self.texts.get(record.phase).to_string(),
-            conditions: self
-                .condition_sets
-                .get(record.conditions)
-                .iter()
-                .map(|(name, s)| (name.to_string(), *s))
-                .collect(),
+            conditions: self.condition_sets.get(record.conditions).clone(),
+            finalizers: self.finalizer_sets.get(record.finalizers).clone(),
         }
     }
 
-    /// What a blind watch last saw may long be otherwise.
+    /// The state in the store may be outdated while the watch is blind.
     fn state_of(&self, record: &Record) -> ObjectState {
         if self.watches[record.watch as usize].blind.is_some() { ObjectState::Unknown } else { record.state }
     }
@@ -257,29 +243,17 @@ fn watch_summary(watch: &Watch) -> WatchSummary {
     WatchSummary {
         watch: watch.id.clone(),
         scope: watch.scope.clone(),
-        objects: watch.objects,
         synced: watch.synced,
         missing: watch.missing.clone(),
-        audit_difference: watch.audit.difference,
-        lag: watch.audit.lag.clone(),
+        totals: watch.totals.clone(),
     }
 }
 
-fn lease_summary(lease: &crate::observation::LeaseView) -> LeaseSummary {
-    LeaseSummary {
-        namespace: lease.namespace.clone(),
-        name: lease.name.clone(),
-        holder: lease.holder.clone(),
-        renewed: lease.renewed,
-        transitions: lease.transitions,
-    }
-}
-
-fn deleted(record: &Record) -> Option<crate::time::Timestamp> {
+fn deleted(record: &Record) -> Option<Timestamp> {
     record.hot.as_ref()?.deletion.as_ref().map(|deletion| deletion.since)
 }
 
-/// Worst first in listings.
+/// The position in listings of unhealthy objects, worst first.
 fn badness(record: &Record) -> u8 {
     match record.state {
         ObjectState::Overdue => 0,

@@ -2,7 +2,7 @@
 //!
 //! A failing source is data. Its objects are `unknown` until it recovers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Model;
 use super::open_findings::OpenFindings;
@@ -27,13 +27,7 @@ struct Source {
     id: SourceId,
     /// Whether the source is still in use.
     active: bool,
-    up: bool,
-    /// When the source last went up or failed.
-    since: Timestamp,
-    last_success: Option<Timestamp>,
-    failures: BTreeMap<&'static str, u64>,
-    /// The cause and the error message of the latest failure.
-    latest: Option<(&'static str, String)>,
+    summary: SourceSummary,
     /// When the failure becomes a finding.
     due: Option<Timestamp>,
 }
@@ -47,11 +41,7 @@ impl Sources {
             self.list.push(Source {
                 id: id.clone(),
                 active: true,
-                up: true,
-                since: now,
-                last_success: None,
-                failures: BTreeMap::new(),
-                latest: None,
+                summary: SourceSummary { source: id.to_string(), up: true, since: now, ..SourceSummary::default() },
                 due: None,
             });
             self.list.len() - 1
@@ -63,7 +53,7 @@ impl Sources {
     /// Notes that an observation came from the source.
     pub(crate) fn note_success(&mut self, id: &SourceId, now: Timestamp) {
         let number = self.number_of(id, now);
-        self.list[number as usize].last_success = Some(now);
+        self.list[number as usize].summary.last_success = Some(now);
     }
 
     /// Takes a source out of use: it is no longer reported, and its finding is closed.
@@ -77,31 +67,17 @@ impl Sources {
         let Some(position) = self.list.iter().position(|source| source.id == *id) else { return };
         let source = &mut self.list[position];
         source.active = false;
-        source.up = true;
+        source.summary.up = true;
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
         open_findings.clear(now, source_finding_code(id), &source_subject(id));
     }
 
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
-        let mut summaries: Vec<_> = self.list.iter().filter(|source| source.active).map(Source::summary).collect();
+        let active = self.list.iter().filter(|source| source.active);
+        let mut summaries: Vec<_> = active.map(|source| source.summary.clone()).collect();
         summaries.sort_by(|a, b| a.source.cmp(&b.source));
         summaries
-    }
-}
-
-// === impl Source ===
-
-impl Source {
-    fn summary(&self) -> SourceSummary {
-        SourceSummary {
-            source: self.id.to_string(),
-            up: self.up,
-            since: self.since,
-            last_success: self.last_success,
-            failures: self.failures.clone(),
-            latest: self.latest.clone(),
-        }
     }
 }
 
@@ -111,7 +87,7 @@ impl Model {
     pub(crate) fn source_failed(&mut self, id: &SourceId, cause: Cause, detail: &str) {
         let now = self.now;
         let number = self.sources.number_of(id, now);
-        let source = &mut self.sources.list[number as usize];
+        let source = &mut self.sources.list[number as usize].summary;
         *source.failures.entry(cause.as_str()).or_default() += 1;
         source.latest = Some((cause.as_str(), detail.to_owned()));
         if source.up {
@@ -125,10 +101,10 @@ impl Model {
         let now = self.now;
         let number = self.sources.number_of(id, now);
         let source = &mut self.sources.list[number as usize];
-        source.last_success = Some(now);
-        if !source.up {
-            source.up = true;
-            source.since = now;
+        source.summary.last_success = Some(now);
+        if !source.summary.up {
+            source.summary.up = true;
+            source.summary.since = now;
         }
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
@@ -139,18 +115,21 @@ impl Model {
     /// Opens a finding if a failing source has failed for long enough; otherwise sets its timer.
     pub(crate) fn source_due(&mut self, number: u16) {
         let (now, after) = (self.now, self.settings.source_failing_after);
-        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.up) else { return };
+        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.summary.up) else {
+            return;
+        };
         // An invalid configuration does not recover by itself, so waiting is pointless.
         let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
-        let finding_due = source.since.after(wait);
+        let finding_due = source.summary.since.after(wait);
         let due = (finding_due > now).then_some(finding_due);
         let old = std::mem::replace(&mut source.due, due);
         self.timers.set(Timer::Source(number), old, due);
         if due.is_some() {
             return;
         }
-        let (cause, detail) = source.latest.clone().unwrap_or(("other", String::new()));
-        let (since, id, last_success) = (source.since, source.id.clone(), source.last_success);
+        let SourceSummary { since, last_success, latest, .. } = source.summary.clone();
+        let (cause, detail) = latest.unwrap_or(("other", String::new()));
+        let id = source.id.clone();
         let evidence = match (source_finding_code(&id), last_success) {
             (FindingCode::ConfigInvalid, _) => Evidence::new().text("problem", detail),
             (_, Some(last)) => {
@@ -169,7 +148,7 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.is_none() {
-            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, false));
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
             watch.blind = Some(since);
         }
     }
@@ -180,7 +159,7 @@ impl Model {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         if watch.blind.take().is_some() {
-            watch.namespaces.iter_mut().for_each(|totals| totals.count_to(now, true));
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
         }
     }
 

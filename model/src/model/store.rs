@@ -41,7 +41,7 @@ pub(crate) struct Record {
     /// The duration of the last convergence.
     pub(crate) last_convergence_secs: u32,
     /// Index of its namespace in the watch's `namespaces`.
-    pub(crate) totals_index: u32,
+    pub(crate) namespace_index: u32,
     /// The watch's epoch when the object was last seen. An object with an older epoch was not in the last list.
     pub(crate) epoch: u32,
     pub(crate) phase: Symbol,

@@ -31,7 +31,6 @@ impl Model {
             let kind = &mut self.kinds[kind as usize];
             kind.version.clone_from(&watched.version);
             kind.status = watched.status;
-            kind.why = watched.why;
             if !watched.missing.is_empty() {
                 self.reset_watch(number);
             }
@@ -97,7 +96,7 @@ impl Model {
         watch.listing = None;
         let due = watch.audit.due.take();
         watch.audit.pending = None;
-        watch.audit.difference = None;
+        watch.totals.audit_difference = None;
         self.timers.set(Timer::Audit(number), due, None);
         self.open_findings.clear(
             self.now,
@@ -155,7 +154,7 @@ impl Model {
             return;
         }
         if watch.newest_object > counted.version {
-            watch.audit.lag.observe(Span::ZERO); // the watch is ahead of the count, so the two cannot be compared
+            watch.totals.lag.observe(Span::ZERO); // the watch is ahead of the count, so the two cannot be compared
         } else if watch.newest >= counted.version {
             self.compare_counts(number, counted);
         } else {
@@ -189,13 +188,13 @@ impl Model {
     fn compare_counts(&mut self, number: u16, counted: PendingCount) {
         let watch = &mut self.watches[number as usize];
         let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
-        watch.audit.lag.observe(lag);
-        let here = i64::try_from(watch.objects).unwrap_or(i64::MAX);
+        watch.totals.lag.observe(lag);
+        let here = i64::try_from(watch.totals.objects).unwrap_or(i64::MAX);
         let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
         let difference = here.saturating_sub(server);
-        let same = watch.audit.difference == Some(difference);
+        let same = watch.totals.audit_difference == Some(difference);
         watch.audit.agreeing = if same { watch.audit.agreeing.saturating_add(1) } else { 1 };
-        watch.audit.difference = Some(difference);
+        watch.totals.audit_difference = Some(difference);
         let subject = source_subject(&SourceId::Watch(watch.id.clone()));
         if difference == 0 {
             self.open_findings.clear(self.now, FindingCode::StateInconsistent, &subject);

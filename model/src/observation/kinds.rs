@@ -42,22 +42,24 @@ pub struct WatchedKind {
 }
 
 /// The scope of a watch.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// A cluster-scoped kind.
     Cluster,
     /// A namespaced kind, in all namespaces.
+    #[default]
     AllNamespaces,
     /// A namespaced kind, in this namespace.
     Namespace(String),
 }
 
 /// The role of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A primary kind: the operator writes the status of its objects.
+    #[default]
     Primary,
     /// A child kind: the operator creates its objects for its primaries.
     Child,

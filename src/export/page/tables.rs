@@ -76,8 +76,9 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         kind.deadline,
         kind.deadline_source.as_str()
     );
-    let latency = |q| summary::quantile(&kind.convergence, q).map_or("over a day".to_owned(), |span| span.to_string());
-    let _ = match kind.convergence.count() {
+    let latency =
+        |q| summary::quantile(&kind.totals.convergence, q).map_or("over a day".to_owned(), |span| span.to_string());
+    let _ = match kind.totals.convergence.count() {
         0 => write!(page, "<div><dt>median convergence</dt><dd>no data yet</dd></div>"),
         count => write!(
             page,

@@ -1,28 +1,26 @@
-//! Families and samples as text. Names, types, units and labels come from the catalog, so that what it does not list
-//! cannot be written.
+//! Headings and samples as text. Names, types, units and labels come from the metric's row in the catalog.
 
 use std::fmt::Write as _;
 
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::export::catalog::{Family, Metric, MetricType};
+use crate::export::metric::{Metric, MetricType};
 
 /// A text format of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
-    /// The older one, which everything reads.
+    /// Text 0.0.4, the older format, which every scraper reads.
     Text004,
-    /// OpenMetrics 1.0: units, types of facts, an end that can be checked.
+    /// OpenMetrics 1.0, with units, info metrics and an end marker.
     OpenMetrics,
 }
 
-/// The samples of one family. Its heading is written before the first of them, so that a family without samples leaves
-/// no trace.
-pub(super) struct Samples<'a> {
+/// The output of one metric. The heading comes with the first sample, so that a metric without samples writes nothing.
+pub(crate) struct Samples<'a> {
     out: &'a mut String,
     metric: &'static Metric,
-    /// What stands before each value of a label: most of what is written, so it is put together once.
+    /// The text before each label value. It is most of the output, so it is built once.
     openers: Vec<String>,
     format: TextFormat,
     headed: &'a mut bool,
@@ -30,21 +28,21 @@ pub(super) struct Samples<'a> {
 
 /// The value of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(crate) enum SampleValue {
     /// A count.
     Count(u64),
-    /// Any whole number.
-    Whole(i64),
-    /// Any number.
+    /// An integer.
+    Integer(i64),
+    /// A real number.
     Real(f64),
-    /// Milliseconds, to be written in seconds.
+    /// Milliseconds, written in seconds.
     Millis(i64),
 }
 
 // === impl TextFormat ===
 
 impl TextFormat {
-    /// The content type, as registered.
+    /// The registered content type.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -57,15 +55,14 @@ impl TextFormat {
 // === impl Samples ===
 
 impl<'a> Samples<'a> {
-    /// Samples of `family`; `headed` says whether its heading has been written, across several calls.
-    pub(super) fn new(out: &'a mut String, family: Family, format: TextFormat, headed: &'a mut bool) -> Self {
-        let metric = family.metric();
+    /// The output of `metric`; `headed` says whether its heading has been written, and is kept across several calls.
+    pub(super) fn new(out: &'a mut String, metric: &'static Metric, format: TextFormat, headed: &'a mut bool) -> Self {
         let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
         Self { out, metric, openers: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
     }
 
     /// Writes one sample; `labels` are values in the order of the catalog.
-    pub(super) fn put(&mut self, labels: &[&str], value: impl Into<Number>) {
+    pub(crate) fn put(&mut self, labels: &[&str], value: impl Into<SampleValue>) {
         self.head();
         self.out.push_str(self.metric.name);
         self.labels(labels, None);
@@ -73,17 +70,41 @@ impl<'a> Samples<'a> {
         self.out.push('\n');
     }
 
-    /// Writes the buckets, the sum and the count of `histogram`.
-    pub(super) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
-        self.head();
-        for (bound, count) in histogram.buckets() {
-            self.sample("_bucket", labels, Some(bound), Number::Count(count));
+    /// Writes one sample if there is a value.
+    pub(crate) fn put_some(&mut self, labels: &[&str], value: Option<impl Into<SampleValue>>) {
+        if let Some(value) = value {
+            self.put(labels, value);
         }
-        self.sample("_sum", labels, None, Number::Real(histogram.sum()));
-        self.sample("_count", labels, None, Number::Count(histogram.count()));
     }
 
-    fn sample(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: Number) {
+    /// Writes the buckets, the sum and the count of `histogram`.
+    pub(crate) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
+        self.head();
+        for (bound, count) in histogram.buckets() {
+            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count));
+        }
+        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()));
+        self.sample("_count", labels, None, SampleValue::Count(histogram.count()));
+    }
+
+    /// Writes a finished line.
+    pub(super) fn line(&mut self, line: &str) {
+        self.head();
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    /// The metric.
+    pub(super) fn metric(&self) -> &'static Metric {
+        self.metric
+    }
+
+    /// The format of the output.
+    pub(super) fn format(&self) -> TextFormat {
+        self.format
+    }
+
+    fn sample(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: SampleValue) {
         self.out.push_str(self.metric.name);
         self.out.push_str(suffix);
         self.labels(labels, bound);
@@ -111,11 +132,11 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// Writes the lines that introduce a family.
+/// Writes the lines that introduce a metric.
 ///
-/// OpenMetrics names a counter without `_total` and a fact without `_info`; in the older format the name is that of
-/// the samples, and a type it does not know makes Prometheus reject the whole scrape.
-pub(super) fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
+/// In OpenMetrics a counter's name has no `_total` and an info metric's no `_info`. In text 0.0.4 the name is that of the
+/// samples, and Prometheus rejects a whole scrape with a type that the format does not have.
+fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
         (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
         (TextFormat::Text004, MetricType::Info) => (metric.name, MetricType::Gauge),
@@ -129,9 +150,9 @@ pub(super) fn heading_into(out: &mut String, metric: &Metric, format: TextFormat
     }
 }
 
-/// Label values: backslash, quote and line feed are escaped, everything else is UTF-8 as it is.
+/// Writes a label value: escapes backslash, quote and line feed, and copies the rest.
 fn escape_into(out: &mut String, value: &str) {
-    // Nearly no value holds any of them. Looking at all bytes, without leaving early, is done many at a time.
+    // Hardly any value holds one of them. A loop over all bytes without an early exit is vectorised.
     let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
     if !escape {
         out.push_str(value);
@@ -147,7 +168,7 @@ fn escape_into(out: &mut String, value: &str) {
     }
 }
 
-/// Help texts: quotes are escaped under OpenMetrics only.
+/// Writes a help text: quotes are escaped in OpenMetrics only.
 fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     for character in help.chars() {
         match (character, format) {
@@ -159,8 +180,8 @@ fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     }
 }
 
-/// Bounds of buckets are written alike in both formats (`1.0`, never `1`): a scraper that changes formats would
-/// otherwise see every bucket as a new series.
+/// Writes a bucket's bound the same way in both formats (`1.0`, never `1`): otherwise every bucket would be a new series
+/// for a scraper that changes formats.
 fn bound_into(out: &mut String, bound: f64) {
     if bound == f64::INFINITY {
         out.push_str("+Inf");
@@ -169,13 +190,13 @@ fn bound_into(out: &mut String, bound: f64) {
     }
 }
 
-// === impl Number ===
+// === impl SampleValue ===
 
-impl Number {
+impl SampleValue {
     fn write(self, out: &mut String) {
         match self {
             Self::Count(count) => digits_into(out, count, 1),
-            Self::Whole(number) => {
+            Self::Integer(number) => {
                 out.push_str(if number < 0 { "-" } else { "" });
                 digits_into(out, number.unsigned_abs(), 1);
             }
@@ -198,8 +219,8 @@ impl Number {
     }
 }
 
-/// Writes a number with at least `least` digits. The formatting machinery of the standard library costs more than the
-/// rest of a sample.
+/// Writes a number with at least `least` digits. The formatting of the standard library costs more than the rest of a
+/// sample.
 fn digits_into(out: &mut String, mut number: u64, least: usize) {
     const MOST: usize = 20; // digits of the largest u64
     let mut digits = [b'0'; MOST];
@@ -212,31 +233,31 @@ fn digits_into(out: &mut String, mut number: u64, least: usize) {
     out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // they are ASCII
 }
 
-impl From<u64> for Number {
+impl From<u64> for SampleValue {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<i64> for Number {
+impl From<i64> for SampleValue {
     fn from(number: i64) -> Self {
-        Self::Whole(number)
+        Self::Integer(number)
     }
 }
 
-impl From<f64> for Number {
+impl From<f64> for SampleValue {
     fn from(real: f64) -> Self {
         Self::Real(real)
     }
 }
 
-impl From<Timestamp> for Number {
+impl From<Timestamp> for SampleValue {
     fn from(time: Timestamp) -> Self {
         Self::Millis(time.0)
     }
 }
 
-impl From<Span> for Number {
+impl From<Span> for SampleValue {
     fn from(span: Span) -> Self {
         Self::Millis(span.0)
     }
@@ -245,19 +266,28 @@ impl From<Span> for Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::metric::Stability;
 
-    fn written(family: Family, format: TextFormat, write: impl FnOnce(&mut Samples<'_>)) -> String {
+    static SECONDS: Metric =
+        metric("loopwatch_object_seconds_total", MetricType::Counter, &["group", "kind", "target_namespace", "state"]);
+    static BUILD: Metric = metric("loopwatch_build_info", MetricType::Info, &["version", "revision"]);
+    static UP: Metric = metric("loopwatch_source_up", MetricType::Gauge, &["source"]);
+    static CONVERGENCE: Metric = metric("loopwatch_convergence_seconds", MetricType::Histogram, &["group", "kind"]);
+
+    const fn metric(name: &'static str, kind: MetricType, labels: &'static [&'static str]) -> Metric {
+        Metric { name, kind, labels, help: "A sentence.", stability: Stability::Stable, section: "" }
+    }
+
+    fn written(metric: &'static Metric, format: TextFormat, write: impl FnOnce(&mut Samples<'_>)) -> String {
         let (mut out, mut headed) = (String::new(), false);
-        write(&mut Samples::new(&mut out, family, format, &mut headed));
+        write(&mut Samples::new(&mut out, metric, format, &mut headed));
         out
     }
 
     #[test]
-    fn a_counter_is_named_after_its_family_only_under_openmetrics() {
-        let write = |format| {
-            written(Family::ObjectSeconds, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64))
-        };
-        let help = Family::ObjectSeconds.metric().help;
+    fn a_counter_has_the_name_of_its_family_in_openmetrics_only() {
+        let write = |format| written(&SECONDS, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64));
+        let help = SECONDS.help;
         assert_eq!(
             write(TextFormat::Text004),
             format!(
@@ -276,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_a_gauge_in_the_older_format() {
-        let write = |format| written(Family::BuildInfo, format, |samples| samples.put(&["1", "r"], 1_u64));
+    fn an_info_metric_is_a_gauge_in_text_0_0_4() {
+        let write = |format| written(&BUILD, format, |samples| samples.put(&["1", "r"], 1_u64));
         assert!(write(TextFormat::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
         assert!(write(TextFormat::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
         assert!(write(TextFormat::OpenMetrics).contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n"));
@@ -285,29 +315,29 @@ mod tests {
 
     #[test]
     fn hostile_label_values_stay_inside_their_quotes() {
-        let text = written(Family::SourceUp, TextFormat::Text004, |samples| {
+        let text = written(&UP, TextFormat::Text004, |samples| {
             samples.put(&["a\"} 1\nevil{x=\"\\"], 0_u64);
         });
         assert!(text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"), "{text}");
     }
 
     #[test]
-    fn numbers_are_written_as_prometheus_reads_them() {
+    fn values_are_written_as_prometheus_reads_them() {
         for (number, text) in [
-            (Number::Real(f64::NAN), "NaN"),
-            (Number::Real(f64::INFINITY), "+Inf"),
-            (Number::Real(f64::NEG_INFINITY), "-Inf"),
-            (Number::Real(0.1), "0.1"),
-            (Number::Real(3.0), "3"),
-            (Number::Millis(1_700_000_000_001), "1700000000.001"),
-            (Number::Millis(-1_500), "-1.500"),
-            (Number::Millis(60_000), "60"),
-            (Number::Whole(-3), "-3"),
-            (Number::Whole(i64::MIN), "-9223372036854775808"),
-            (Number::Count(u64::MAX), "18446744073709551615"),
-            (Number::Count(0), "0"),
-            (Number::Millis(0), "0"),
-            (Number::Millis(7), "0.007"),
+            (SampleValue::Real(f64::NAN), "NaN"),
+            (SampleValue::Real(f64::INFINITY), "+Inf"),
+            (SampleValue::Real(f64::NEG_INFINITY), "-Inf"),
+            (SampleValue::Real(0.1), "0.1"),
+            (SampleValue::Real(3.0), "3"),
+            (SampleValue::Millis(1_700_000_000_001), "1700000000.001"),
+            (SampleValue::Millis(-1_500), "-1.500"),
+            (SampleValue::Millis(60_000), "60"),
+            (SampleValue::Integer(-3), "-3"),
+            (SampleValue::Integer(i64::MIN), "-9223372036854775808"),
+            (SampleValue::Count(u64::MAX), "18446744073709551615"),
+            (SampleValue::Count(0), "0"),
+            (SampleValue::Millis(0), "0"),
+            (SampleValue::Millis(7), "0.007"),
         ] {
             let mut out = String::new();
             number.write(&mut out);
@@ -316,11 +346,11 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_written_alike_in_both_formats() {
+    fn buckets_are_the_same_in_both_formats() {
         let mut histogram = Histogram::default();
         histogram.observe(Span::secs(3));
         let bodies = [TextFormat::Text004, TextFormat::OpenMetrics].map(|format| {
-            let text = written(Family::Convergence, format, |samples| samples.histogram(&["", "Pod"], &histogram));
+            let text = written(&CONVERGENCE, format, |samples| samples.histogram(&["", "Pod"], &histogram));
             text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
         });
         assert_eq!(bodies[0], bodies[1]);

@@ -1,8 +1,8 @@
-//! Which format and which encoding a scraper wants, from its request headers.
+//! The format and encoding that a scraper asks for in its request headers.
 
 use super::TextFormat;
 
-/// The format for this `Accept` header. Whatever cannot be understood gets the older format, which everything reads.
+/// The format for this `Accept` header. The fallback is text 0.0.4, which every scraper reads.
 #[must_use]
 pub fn format(accept: Option<&str>) -> TextFormat {
     let mut best = (0, TextFormat::Text004);
@@ -16,7 +16,7 @@ pub fn format(accept: Option<&str>) -> TextFormat {
                 Some((name, value)) if name.trim().eq_ignore_ascii_case("version") => {
                     version = Some(value.trim().trim_matches('"'));
                 }
-                _ => {} // charset, escaping: our names and encoding suit all of them
+                _ => {} // charset, escaping: the output suits all values
             }
         }
         let format = match (media_type.as_str(), version) {
@@ -25,13 +25,13 @@ pub fn format(accept: Option<&str>) -> TextFormat {
             _ => continue,
         };
         if weight > best.0 {
-            best = (weight, format); // the first of equals, as listed
+            best = (weight, format); // the first of equal weights wins
         }
     }
     best.1
 }
 
-/// Whether `Accept-Encoding` asks for gzip. A wildcard does not ask.
+/// Whether `Accept-Encoding` asks for gzip. A wildcard does not.
 #[must_use]
 pub fn gzip(accept_encoding: Option<&str>) -> bool {
     accept_encoding.unwrap_or_default().split(',').any(|coding| {
@@ -41,7 +41,7 @@ pub fn gzip(accept_encoding: Option<&str>) -> bool {
     })
 }
 
-/// A weight in thousandths; one that cannot be read counts as not wanted.
+/// A weight in thousandths; zero if it is invalid.
 fn quality(text: &str) -> u32 {
     match text.trim().parse::<f64>() {
         Ok(weight) if (0.0..=1.0).contains(&weight) => (weight * 1000.0) as u32,

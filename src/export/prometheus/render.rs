@@ -1,50 +1,46 @@
-//! The whole exposition, in chunks: memory is bounded by the chunk, not by the number of objects.
+//! The whole exposition, in chunks: memory follows the size of a chunk, not the number of objects.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loopwatch_model::snapshot::Cursor;
 
 use super::encode::{Samples, TextFormat};
-use super::families::{Feed, Scene, feed};
-use super::own;
-use crate::export::catalog::{CATALOG, Family};
+use super::series::{Exposition, WriteSamples};
+use crate::export::catalog::{CATALOG, CatalogRow};
 use crate::export::view::View;
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{Readings, SelfMetrics};
 
-/// A chunk is handed over when it has grown to this: large enough that its cost per byte is that of writing it, small
-/// enough to fit a socket buffer and a processor cache.
+/// The size at which a chunk ends: large enough that the overhead per chunk does not matter, small enough for a socket
+/// buffer and a processor cache.
 pub const CHUNK: usize = 64 * 1024;
 
-/// Objects shown under one lock: about one chunk, written in well under a millisecond.
+/// Objects written under one lock: about one chunk, in well under a millisecond.
 const PAGE: usize = 256;
 
 /// Which objects get series of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectSeries {
-    /// Those that have something wrong, at most so many per family.
+    /// Unhealthy objects, up to the limit per family.
     #[default]
     Unhealthy,
-    /// All of them.
+    /// All objects.
     All,
 }
 
 /// An exposition that is under way.
 pub struct Render {
     view: Arc<dyn View>,
-    metrics: Arc<SelfMetrics>,
-    own: Option<BTreeMap<Family, String>>,
+    shown: Exposition,
     format: TextFormat,
     objects: ObjectSeries,
-    scene: Scene,
     position: Position,
 }
 
-/// Where the exposition goes on. Families in the order of the catalog, kinds within a family, objects within a family.
+/// The position of an exposition: the row of the catalog, and the kind or object within it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
-    family: usize,
+    row: usize,
     kind: usize,
     cursor: Cursor,
     headed: bool,
@@ -54,8 +50,7 @@ struct Position {
 // === impl Render ===
 
 impl Render {
-    /// Begins an exposition of what `view` shows now. What does not fit into `limit` series per family is added to
-    /// `series_dropped`.
+    /// Starts an exposition of the state of `view`. Series beyond `limit` per family are added to `series_dropped`.
     #[must_use]
     pub fn new(
         view: Arc<dyn View>,
@@ -67,14 +62,15 @@ impl Render {
     ) -> Self {
         let snapshot = view.snapshot();
         let over = |count: usize| count.saturating_sub(limit) as u64;
-        // Findings have two families, unconverged objects one.
+        // Findings have two such families, unconverged objects one.
         let here = 2 * over(snapshot.findings.len()) + over(snapshot.unhealthy.len()) + snapshot.unhealthy_dropped;
         let before = series_dropped.fetch_add(here, Ordering::Relaxed);
-        let scene = Scene { snapshot, object_series: limit, series_dropped: before.saturating_add(here) };
-        Self { view, metrics, own: None, format, objects, scene, position: Position::default() }
+        let series_dropped = before.saturating_add(here);
+        let shown = Exposition { snapshot, object_series: limit, series_dropped, metrics, readings: Readings::now() };
+        Self { view, shown, format, objects, position: Position::default() }
     }
 
-    /// The next chunk, about [`CHUNK`] bytes; `None` after the last one.
+    /// Returns the next chunk, about [`CHUNK`] bytes; `None` after the last one.
     pub fn next_chunk(&mut self) -> Option<String> {
         let mut out = String::with_capacity(CHUNK + CHUNK / 4);
         while out.len() < CHUNK && !self.position.ended {
@@ -83,7 +79,7 @@ impl Render {
         (!out.is_empty()).then_some(out)
     }
 
-    /// The rest of the exposition at once.
+    /// Returns the rest of the exposition at once.
     #[must_use]
     pub fn into_text(mut self) -> String {
         let mut out = String::new();
@@ -94,42 +90,36 @@ impl Render {
     }
 
     fn step(&mut self, out: &mut String) {
-        let Some(metric) = CATALOG.get(self.position.family) else {
+        let Some(row) = CATALOG.get(self.position.row) else {
             self.end(out);
             return;
         };
-        if self.step_within(metric.family, out) {
-            self.position = Position { family: self.position.family + 1, ..Position::default() };
+        if self.step_within(row, out) {
+            self.position = Position { row: self.position.row + 1, ..Position::default() };
         }
     }
 
-    /// Writes the next part of `family`; whether that was the last one.
-    fn step_within(&mut self, family: Family, out: &mut String) -> bool {
-        let Self { view, metrics, own, scene, position, format, objects } = self;
-        let mut samples = Samples::new(out, family, *format, &mut position.headed);
-        match feed(family) {
-            Feed::Whole(write) => write(scene, &mut samples),
-            Feed::Kind(write) => {
-                if let Some(kind) = scene.snapshot.kinds.get(position.kind) {
-                    write(scene, kind, &mut samples);
+    /// Writes the next part of `row`, and returns whether it was the last one.
+    fn step_within(&mut self, row: &'static CatalogRow, out: &mut String) -> bool {
+        let Self { view, shown, position, format, objects } = self;
+        let mut samples = Samples::new(out, &row.metric, *format, &mut position.headed);
+        match row.write {
+            WriteSamples::Whole(write) => write(shown, &mut samples),
+            WriteSamples::Kind(write) => {
+                if let Some(kind) = shown.snapshot.kinds.get(position.kind) {
+                    write(shown, kind, &mut samples);
                     position.kind += 1;
                 }
-                return position.kind >= scene.snapshot.kinds.len();
+                return position.kind >= shown.snapshot.kinds.len();
             }
-            Feed::Object(write) if *objects == ObjectSeries::All => {
+            WriteSamples::Object(write) if *objects == ObjectSeries::All => {
                 match view.visit(position.cursor, PAGE, &mut |object| write(&object, &mut samples)) {
                     Some(next) => position.cursor = next,
                     None => return true,
                 }
                 return false;
             }
-            Feed::Registry => {
-                let own = own.get_or_insert_with(|| own::by_family(&metrics.openmetrics()));
-                if let Some(samples) = own.get(&family) {
-                    own::write(out, family, samples, *format);
-                }
-            }
-            Feed::Object(_) => {}
+            WriteSamples::Object(_) => {}
         }
         true
     }

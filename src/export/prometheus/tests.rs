@@ -1,4 +1,4 @@
-//! The exposition as a whole, against other people's parsers.
+//! The whole exposition, read by independent parsers.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,24 +10,30 @@ use proptest::prelude::*;
 
 use super::render::ObjectSeries;
 use super::{Render, TextFormat};
-use crate::export::catalog::{CATALOG, MetricType};
+use crate::export::catalog::CATALOG;
 use crate::export::golden;
+use crate::export::metric::{Metric, MetricType};
 use crate::export::sample::{Sample, empty, sample};
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{RequestLabels, SelfMetrics};
 
 fn render(view: Sample, format: TextFormat, objects: ObjectSeries, limit: usize) -> String {
-    let dropped = AtomicU64::new(0);
-    Render::new(Arc::new(view), Arc::new(SelfMetrics::new()), format, objects, limit, &dropped).into_text()
+    let (metrics, dropped) = (SelfMetrics::new(), AtomicU64::new(0));
+    metrics.requests.get_or_create_owned(&RequestLabels { path: "/metrics", code: 200 }).inc();
+    Render::new(Arc::new(view), Arc::new(metrics), format, objects, limit, &dropped).into_text()
 }
 
-/// What does not depend on the machine.
+fn metrics() -> impl Iterator<Item = &'static Metric> {
+    CATALOG.iter().map(|row| &row.metric)
+}
+
+/// The part that does not depend on the machine.
 fn stable(text: &str) -> String {
     let end = text.find("# HELP loopwatch_build").expect("the build is always there");
     text[..end].to_owned()
 }
 
 #[test]
-fn the_sample_is_written_as_before() {
+fn the_sample_matches_its_golden_files() {
     golden::check(
         "tests/golden/exposition.prom",
         &stable(&render(sample(), TextFormat::Text004, ObjectSeries::All, 500)),
@@ -42,8 +48,8 @@ fn the_sample_is_written_as_before() {
 fn an_independent_parser_reads_openmetrics() {
     for view in [sample(), empty()] {
         let text = render(view, TextFormat::OpenMetrics, ObjectSeries::All, 500);
-        // The parser believes that histograms have no unit; the specification has examples that do.
-        let histograms: Vec<_> = CATALOG.iter().filter(|metric| metric.kind == MetricType::Histogram).collect();
+        // The parser rejects units of histograms, although examples in the specification have them.
+        let histograms: Vec<_> = metrics().filter(|metric| metric.kind == MetricType::Histogram).collect();
         let is_histogram = |line: &str| histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name));
         let text: String =
             text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT") || !is_histogram(line)).collect();
@@ -62,9 +68,9 @@ fn an_independent_parser_reads_the_older_format() {
     assert!(!text.contains("# UNIT") && !text.contains("# EOF") && !text.contains(" info\n"));
 }
 
-/// promtool is not everywhere; where it is, its word counts.
+/// Skipped where promtool is not installed.
 #[test]
-fn promtool_finds_no_fault() {
+fn promtool_accepts_the_exposition() {
     let Ok(mut child) = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -91,7 +97,7 @@ fn both_formats_hold_the_same_samples() {
 }
 
 #[test]
-fn chunks_make_up_the_whole() {
+fn chunks_add_up_to_the_whole() {
     let mut view = sample();
     let row = view.rows[0].clone();
     view.rows = (0..5000).map(|index| ObjectRow { name: format!("object-{index}"), ..row.clone() }).collect();
@@ -110,7 +116,7 @@ fn chunks_make_up_the_whole() {
 }
 
 #[test]
-fn a_hundred_thousand_unhealthy_objects_give_a_bounded_page() {
+fn a_hundred_thousand_unhealthy_objects_give_a_limited_exposition() {
     let mut view = sample();
     let row = view.snapshot.unhealthy[0].clone();
     view.snapshot.unhealthy =
@@ -123,26 +129,48 @@ fn a_hundred_thousand_unhealthy_objects_give_a_bounded_page() {
 }
 
 #[test]
-fn nothing_is_shown_of_a_model_that_saw_nothing() {
+fn an_empty_model_has_no_series() {
     let text = stable(&render(empty(), TextFormat::Text004, ObjectSeries::All, 500));
     let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(samples, ["loopwatch_dropped_total{limit=\"object_series\"} 0"]);
 }
 
 #[test]
-fn families_stand_together_in_the_order_of_the_catalog() {
+fn families_are_in_the_order_of_the_catalog() {
     let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     let written: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
-        .map(|(name, _)| CATALOG.iter().position(|metric| metric.name == name).expect("listed"))
+        .map(|(name, _)| metrics().position(|metric| metric.name == name).expect("listed"))
         .collect();
     assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
-    let counters = CATALOG.iter().filter(|metric| metric.kind == MetricType::Counter).count();
+    let counters = metrics().filter(|metric| metric.kind == MetricType::Counter).count();
     assert!(counters > 5);
 }
 
-/// Any text that can come from an API server or an attacker; also quotes, line ends and what looks like bad UTF-8.
+/// Samples that `prometheus-client` writes follow the type of the metric in the code, not that in the catalog.
+#[test]
+fn samples_have_the_names_that_their_rows_say() {
+    let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
+    let mut row = None;
+    for line in text.lines().filter(|line| !line.starts_with("# HELP")) {
+        if let Some((name, _)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            row = metrics().find(|metric| metric.name == name);
+            continue;
+        }
+        let row = row.expect("a row of the catalog");
+        let suffix = line[..line.find(['{', ' ']).expect("a value")].strip_prefix(row.name);
+        match row.kind {
+            MetricType::Histogram => assert!(matches!(suffix, Some("_bucket" | "_sum" | "_count")), "{line}"),
+            MetricType::Counter | MetricType::Gauge | MetricType::Info => assert_eq!(suffix, Some(""), "{line}"),
+        }
+    }
+    for own in ["loopwatch_http_requests_total{", "loopwatch_render_seconds_count ", "loopwatch_channel_depth "] {
+        assert!(text.contains(&format!("\n{own}")), "{own}");
+    }
+}
+
+/// Any text that an API server or an attacker can send, with many quotes, line ends and replacement characters.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -170,7 +198,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn every_label_value_reads_back(name in hostile(), namespace in hostile(), phase in hostile()) {
+    fn every_label_value_can_be_read_back(name in hostile(), namespace in hostile(), phase in hostile()) {
         let mut view = empty();
         let mut row = sample().rows[0].clone();
         (row.name, row.namespace, row.phase) = (name.clone(), namespace.clone(), phase.clone());
@@ -185,7 +213,7 @@ proptest! {
     }
 }
 
-/// Reads labels by the letter of the format's description, independently of the encoder.
+/// Reads labels as the format's specification says, independently of the encoder.
 fn labels(line: &str) -> std::collections::BTreeMap<String, String> {
     let mut labels = std::collections::BTreeMap::new();
     let mut rest = &line[line.find('{').expect("labels") + 1..];

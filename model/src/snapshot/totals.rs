@@ -1,0 +1,93 @@
+//! Totals: the model counts in them as objects change, and a snapshot holds copies of them. A new total is a field here
+//! and the place that counts it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::words::{FinalizerOutcome, ObjectState, Outcome};
+use crate::histogram::{Histogram, LAG_BOUNDS};
+
+/// Totals of one kind over all namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct KindTotals {
+    /// Time from a spec change to observedGeneration, in seconds.
+    pub acknowledge: Histogram,
+    /// Time from a spec change to converged, in seconds.
+    pub convergence: Histogram,
+    /// Objects per condition type and status.
+    pub conditions: BTreeMap<ConditionState, u64>,
+    /// Transitions without a spec change, per condition type.
+    pub flaps: BTreeMap<Arc<str>, u64>,
+    /// Objects per phase.
+    pub phases: BTreeMap<Arc<str>, u64>,
+}
+
+/// The type and status of a condition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ConditionState {
+    /// The condition's type.
+    pub r#type: Arc<str>,
+    /// Its status: `true`, `false`, `unknown` or `absent`.
+    pub status: &'static str,
+}
+
+/// Totals of one kind in one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceTotals {
+    /// Objects now, by [`ObjectState`] in its order.
+    pub states: [u64; ObjectState::ALL.len()],
+    /// Milliseconds that objects spent in each state since loopwatch started, by [`ObjectState`] in its order.
+    pub state_ms: [u64; ObjectState::ALL.len()],
+    /// Closed obligations, by [`Outcome`] in its order.
+    pub obligations: [u64; Outcome::ALL.len()],
+}
+
+/// Totals of the deletions of one kind that waited for one finalizer.
+#[derive(Clone, Debug, Default)]
+pub struct FinalizerTotals {
+    /// Time from deletion to removal, in seconds.
+    pub removal: Histogram,
+    /// Ended waits, by [`FinalizerOutcome`] in its order.
+    pub outcomes: [u64; FinalizerOutcome::ALL.len()],
+}
+
+/// Totals of one watch.
+#[derive(Clone, Debug)]
+pub struct WatchTotals {
+    /// Objects held.
+    pub objects: u64,
+    /// Objects held minus objects that the API server counts, at the last audit with both at the same version.
+    pub audit_difference: Option<i64>,
+    /// Delivery lag that audits found, in seconds.
+    pub lag: Histogram,
+}
+
+// === impl NamespaceTotals ===
+
+impl NamespaceTotals {
+    /// Adds the totals of the same kind and namespace in another watch.
+    pub fn add(&mut self, other: &Self) {
+        // Without `..`: a new total does not compile until it is added here.
+        let Self { states, state_ms, obligations } = other;
+        add_each(&mut self.states, states);
+        add_each(&mut self.state_ms, state_ms);
+        add_each(&mut self.obligations, obligations);
+    }
+}
+
+/// Adds counts position by position.
+pub(super) fn add_each(sums: &mut [u64], counts: &[u64]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum = sum.saturating_add(*count);
+    }
+}
+
+// === impl WatchTotals ===
+
+impl Default for WatchTotals {
+    fn default() -> Self {
+        Self { objects: 0, audit_difference: None, lag: Histogram::new(LAG_BOUNDS) }
+    }
+}

@@ -1,0 +1,41 @@
+//! The functions that write samples, by section of the catalog.
+
+use std::sync::Arc;
+
+use loopwatch_model::snapshot::{KindSummary, ObjectRef, Snapshot};
+
+use super::encode::Samples;
+use crate::telemetry::{Readings, SelfMetrics};
+
+pub(crate) mod objects;
+pub(crate) mod deletion;
+pub(crate) mod findings;
+pub(crate) mod leases;
+pub(crate) mod every_object;
+pub(crate) mod sources;
+
+/// A function that writes the samples of one metric.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WriteSamples {
+    /// Called once.
+    Whole(fn(&Exposition, &mut Samples<'_>)),
+    /// Called for each kind of the snapshot.
+    Kind(fn(&Exposition, &KindSummary, &mut Samples<'_>)),
+    /// Called for each object of the model, if every object gets series of its own.
+    Object(fn(&ObjectRef<'_>, &mut Samples<'_>)),
+}
+
+/// The content of one exposition.
+#[derive(Debug)]
+pub(crate) struct Exposition {
+    /// The snapshot.
+    pub(crate) snapshot: Snapshot,
+    /// Limit of series of single objects per family.
+    pub(crate) object_series: usize,
+    /// Series dropped so far because of that limit, including those of this exposition.
+    pub(crate) series_dropped: u64,
+    /// Metrics of loopwatch itself that are counted as events happen.
+    pub(crate) metrics: Arc<SelfMetrics>,
+    /// Metrics of loopwatch itself that are read at each scrape.
+    pub(crate) readings: Readings,
+}

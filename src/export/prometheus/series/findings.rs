@@ -1,0 +1,65 @@
+//! Findings.
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::finding::{Evidence, Value};
+
+use super::Exposition;
+use crate::export::prometheus::encode::Samples;
+use crate::export::summary::Findings;
+
+pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
+    let tree = Findings::of(&shown.snapshot);
+    let mut counts = BTreeMap::<_, u64>::new();
+    for finding in &shown.snapshot.findings {
+        let subject = &finding.subject;
+        let explained = tree.root_of(finding).is_some();
+        let key = (finding.code, subject.group(), subject.kind(), subject.namespace(), finding.confidence, explained);
+        *counts.entry(key).or_default() += 1;
+    }
+    for ((code, group, kind, namespace, confidence, explained), count) in counts {
+        let explained = if explained { "true" } else { "false" };
+        let severity = code.info().severity.as_str();
+        samples.put(&[group, kind, namespace, code.name(), severity, confidence.as_str(), explained], count);
+    }
+}
+
+pub(crate) fn finding_since(shown: &Exposition, samples: &mut Samples<'_>) {
+    for finding in shown.snapshot.findings.iter().take(shown.object_series) {
+        let (subject, info) = (&finding.subject, finding.info());
+        samples.put(
+            &[subject.group(), subject.kind(), subject.namespace(), subject.name(), info.name, info.severity.as_str()],
+            finding.since,
+        );
+    }
+}
+
+pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
+    let tree = Findings::of(&shown.snapshot);
+    for finding in shown.snapshot.findings.iter().take(shown.object_series) {
+        let subject = &finding.subject;
+        let name = |key| first_name(&finding.evidence, key);
+        samples.put(
+            &[
+                subject.group(),
+                subject.kind(),
+                subject.namespace(),
+                subject.name(),
+                finding.code.name(),
+                name("finalizers"),
+                name("actor"),
+                tree.root_of(finding).map_or("", |root| root.code.name()),
+            ],
+            1_u64,
+        );
+    }
+}
+
+/// The text, or the first of the names, under `key`; empty if there is none.
+fn first_name<'a>(evidence: &'a Evidence, key: &str) -> &'a str {
+    match evidence.0.get(key) {
+        Some(Value::Text(text)) => text,
+        Some(Value::Names(names)) => names.first().map_or("", String::as_str),
+        _ => "",
+    }
+}

@@ -1,0 +1,29 @@
+//! Leader election leases.
+
+use super::Exposition;
+use crate::export::prometheus::encode::Samples;
+
+pub(crate) fn lease_holder(shown: &Exposition, samples: &mut Samples<'_>) {
+    for lease in shown.snapshot.leases.iter().filter(|lease| !lease.holder.is_empty()) {
+        samples.put(&[&lease.namespace, &lease.name, &lease.holder], 1_u64);
+    }
+}
+
+pub(crate) fn lease_renew_age(shown: &Exposition, samples: &mut Samples<'_>) {
+    for lease in &shown.snapshot.leases {
+        let age = lease.renewed.map(|renewed| shown.snapshot.at.since(renewed));
+        samples.put_some(&[&lease.namespace, &lease.name], age);
+    }
+}
+
+pub(crate) fn lease_renew(shown: &Exposition, samples: &mut Samples<'_>) {
+    for lease in &shown.snapshot.leases {
+        samples.put_some(&[&lease.namespace, &lease.name], lease.renewed);
+    }
+}
+
+pub(crate) fn leader_transitions(shown: &Exposition, samples: &mut Samples<'_>) {
+    for lease in &shown.snapshot.leases {
+        samples.put(&[&lease.namespace, &lease.name], lease.transitions.max(0));
+    }
+}
