@@ -1,4 +1,4 @@
-//! The command line as people and containers meet it: the built program, its exit codes, and what it says.
+//! The command line as people and containers use it: the built program, its exit codes and its messages.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
@@ -50,7 +50,52 @@ fn what_cannot_be_looked_at_is_said_and_exits_with_two() {
         let said = text(&failed.stderr);
         assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(expected), "{arguments:?} gave {said:?}");
+        assert!(said.matches("No such file").count() <= 1, "each reason appears once: {said:?}");
     }
+}
+
+#[test]
+fn a_bad_value_is_one_line_that_names_its_origin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config.yaml");
+    std::fs::write(&config, "deadline: soon\nmax_watchs: 3\nlisten: nowhere\n").expect("written");
+    let config = config.to_str().expect("a path");
+    for arguments in [["check", "--config", config].as_slice(), &["run", "--strict", "--config", config]] {
+        let failed = loopwatch(arguments);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 3, "{said}");
+        for expected in ["deadline: \"soon\" is not a duration", "did you mean \"max_watches\"?", "listen: expected"] {
+            let line =
+                said.lines().find(|line| line.contains(expected)).unwrap_or_else(|| panic!("{expected}: {said}"));
+            assert!(line.starts_with(&format!("loopwatch: {config}: ")), "{line}");
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    let failed = command.args(["check"]).env("LOOPWATCH_DEADLINE", "soon").output().expect("loopwatch runs");
+    assert_eq!(failed.status.code(), Some(64));
+    assert!(text(&failed.stderr).starts_with("loopwatch: LOOPWATCH_DEADLINE: "), "{}", text(&failed.stderr));
+}
+
+#[test]
+fn a_file_sets_what_flags_and_variables_leave_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, dump) = (folder.path().join("config.yaml"), folder.path().join("dump.yaml"));
+    std::fs::write(&config, "deadline: [7m, example.io/Gadget=9m]\nlisten: 127.0.0.1:1\n").expect("written");
+    let yaml = |kind| format!("apiVersion: example.io/v1\nkind: {kind}\nmetadata: {{name: web, uid: {kind}}}\n");
+    std::fs::write(&dump, format!("{}---\n{}", yaml("Widget"), yaml("Gadget"))).expect("written");
+    let deadlines = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["check", "-o", "json", "--config"]).arg(&config).arg("--snapshot").arg(&dump).args(arguments);
+        command.envs(variable.map(|value| ("LOOPWATCH_DEADLINE", value)));
+        let output = command.output().expect("loopwatch runs");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let kinds = json["status"]["kinds"].as_array().cloned().unwrap_or_default();
+        kinds.iter().map(|kind| kind["deadline_seconds"].as_f64().unwrap_or_default() / 60.0).collect::<Vec<_>>()
+    };
+    assert_eq!(deadlines(&[], None), [9.0, 7.0], "Gadget and Widget, by the file");
+    assert_eq!(deadlines(&[], Some("8m")), [9.0, 8.0], "the variable wins over the file and adds to it");
+    assert_eq!(deadlines(&["--deadline", "1m"], Some("8m")), [9.0, 1.0], "the flag wins over the variable");
 }
 
 #[test]
@@ -76,6 +121,31 @@ fn a_dump_is_judged_without_a_cluster() {
 }
 
 #[test]
+fn a_recording_is_judged_at_its_end_or_at_an_instant() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let end = loopwatch(&["check", "--snapshot", file]);
+    assert_eq!(end.status.code(), Some(1), "{}", text(&end.stderr));
+    let note = text(&end.stderr);
+    assert!(note.contains("is a recording") && note.contains(&format!("`loopwatch replay {file}`")), "{note}");
+    let replayed = text(&loopwatch(&["replay", file]).stdout);
+    let report = text(&end.stdout).replace("; show them with --all", ""); // a flag that `replay` does not have
+    assert!(replayed.ends_with(&report), "the same report: {replayed}");
+    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/busy.jsonl.gz");
+    assert!(text(&loopwatch(&["check", "--snapshot", packed]).stderr).contains("is a recording"));
+
+    let lines = std::fs::read_to_string(file).expect("the scenario");
+    let instant = |line: &str| Some(serde_json::from_str::<serde_json::Value>(line).ok()?["at"].as_str()?.to_owned());
+    let middle = lines.lines().filter_map(instant).nth(40).expect("a line");
+    let early = loopwatch(&["check", "--snapshot", file, "--at", &middle]);
+    assert!(text(&early.stderr).contains(&format!("shows {middle}")), "{}", text(&early.stderr));
+    for (at, expected) in [("2000-01-01T00:00:00Z", "begins at"), ("2100-01-01T00:00:00Z", "ends at")] {
+        let refused = loopwatch(&["check", "--snapshot", file, "--at", at]);
+        assert_eq!(refused.status.code(), Some(2), "{at}");
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn the_demo_needs_nothing() {
     let demo = loopwatch(&["demo", "--once"]);
     assert_eq!(demo.status.code(), Some(0), "{}", text(&demo.stderr));
@@ -92,7 +162,7 @@ fn what_is_bundled_can_be_printed() {
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));
 }
 
-/// A container whose configuration is wrong in every way still runs, serves, says what is wrong, and ends in peace.
+/// A container with an invalid configuration of every origin still runs, serves, reports the problems, and stops cleanly.
 #[test]
 fn run_runs_whatever_its_configuration_is() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
@@ -118,7 +188,7 @@ fn run_runs_whatever_its_configuration_is() {
     });
     for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon"] {
         let known = findings.contains(part) || findings.contains(&part.to_lowercase().replace('_', "-"));
-        assert!(known, "{part} is not told: {findings}");
+        assert!(known, "{part} is not reported: {findings}");
     }
     assert!(get(port, "/metrics").contains("loopwatch_source_up{source=\"config\"} 0"));
     let id = child.id().to_string();
@@ -134,7 +204,7 @@ fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
         #[expect(clippy::disallowed_methods, reason = "a test without a runtime")]
         std::thread::sleep(Duration::from_millis(50));
     }
-    unreachable!("waited for ten seconds in vain")
+    unreachable!("nothing within ten seconds")
 }
 
 fn get(port: u16, path: &str) -> String {

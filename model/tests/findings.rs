@@ -8,7 +8,7 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 #[test]
 fn a_change_that_nobody_looks_at_is_unacknowledged() {
@@ -313,8 +313,13 @@ fn a_status_without_subresource_is_linted() {
     lab.quiet();
     lab.tell(Observation::DefinitionSeen(definition(StatusSchema::InBody)));
     assert_eq!(lab.findings(), ["StatusSubresourceMissing definition widgets.example.io"]);
+    let finding = &lab.snapshot().findings[0];
+    assert_eq!(finding.since, finding.found, "an old recording does not say since when");
     lab.tell(Observation::DefinitionSeen(definition(StatusSchema::Subresource)));
     lab.quiet();
+    let created = Some(Timestamp(lab.now.0 - Span::hours(5).0));
+    lab.tell(Observation::DefinitionSeen(DefinitionView { created, ..definition(StatusSchema::InBody) }));
+    assert_eq!(Some(lab.snapshot().findings[0].since), created);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-use super::summary;
+use super::summary::{self, Number};
 
 /// What the browser may load and run: our own two files, and nothing inline.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -65,22 +65,15 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
 
 fn headline(page: &mut String, snapshot: &Snapshot, word: &str) {
     let states = summary::states(snapshot);
-    let total: u64 = states.iter().sum();
-    let fine = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
     let _ = write!(
         page,
         "<section class=\"headline {word}\" aria-label=\"Overall\"><h1><span class=\"dot\" aria-hidden=\"true\"></span>{}</h1>",
         capitalised(word)
     );
-    let _ = match (word, total) {
+    let _ = match (word, summary::objects(snapshot)) {
         ("unknown", _) => write!(page, "<p>Nothing has been seen yet.</p>"),
-        (_, 0) => write!(page, "<p>There are no objects to look after.</p>"),
-        _ => write!(
-            page,
-            "<p><b>{}</b> of <b>{}</b> objects are where their specs want them.</p>",
-            Number(fine),
-            Number(total)
-        ),
+        (_, None) => write!(page, "<p>There are no objects of primary kinds.</p>"),
+        (_, Some(objects)) => write!(page, "<p>{objects}.</p>"),
     };
     let findings = summary::Findings::of(snapshot);
     page.push_str("<ul class=\"counts\">");
@@ -169,22 +162,6 @@ impl fmt::Display for Age<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(snapshot, since) = self;
         write!(f, "<time datetime=\"{since}\" title=\"since {since}\">{}</time>", snapshot.at.since(*since))
-    }
-}
-
-/// A number with its thousands apart.
-struct Number(u64);
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                f.write_char(',')?;
-            }
-            f.write_char(digit)?;
-        }
-        Ok(())
     }
 }
 

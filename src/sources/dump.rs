@@ -35,12 +35,12 @@ pub struct Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file or folder cannot be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {error}")]
     Io {
         /// Which one.
         path: String,
         /// The system's reason.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// There is no object in it.
     #[error("no Kubernetes object in {path}{}; write one with `kubectl get KIND -A -o yaml`", reason(.problem))]
@@ -65,7 +65,7 @@ impl Dump {
     /// When it cannot be read, or holds no object at all.
     pub fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
         let mut dump = Self::default();
-        let io = |source| DumpError::Io { path: path.display().to_string(), source };
+        let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
         if metadata.is_dir() {
             for file in files(path, 0).map_err(io)? {

@@ -121,6 +121,9 @@ pub struct DefinitionView {
     /// `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// When it was created. Older recordings do not contain it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
     /// When its deletion was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
