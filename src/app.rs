@@ -77,12 +77,7 @@ pub async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
     let (ask, probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| ask.try_send(probe).is_ok();
     let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
-    let options = SourceOptions {
-        watch: cluster.watch.clone(),
-        namespaces: cluster.namespace.clone(),
-        max_watches: cluster.max_watches,
-        ..SourceOptions::new(hash_key())
-    };
+    let options = cluster.source_options(hash_key());
     let sources = tokio::spawn(watch_cluster(cluster.access(), options, feed, probes, stop.clone()));
 
     stop.cancelled().await;

@@ -18,7 +18,8 @@ use loopwatch_model::time::Span;
 pub use self::file::File;
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
-use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector};
+use crate::sources::decode::HashKey;
+use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
 /// list uses it.
@@ -166,6 +167,17 @@ impl ClusterFlags {
     pub fn access(&self) -> Access {
         let Self { kubeconfig, context, operator, .. } = self.clone();
         Access { kubeconfig, context, operator }
+    }
+
+    /// The options of the sources; `hash_key` is the key of the fingerprints.
+    #[must_use]
+    pub fn source_options(&self, hash_key: HashKey) -> SourceOptions {
+        SourceOptions {
+            watch: self.watch.clone(),
+            namespaces: self.namespace.clone(),
+            max_watches: self.max_watches,
+            ..SourceOptions::new(hash_key)
+        }
     }
 }
 

@@ -36,7 +36,7 @@ fn help_teaches_and_mistakes_are_one_line() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_said_and_exits_with_two() {
+fn an_unreadable_source_is_reported_and_exits_with_two() {
     for (arguments, expected) in [
         (vec!["check"], "no cluster to look at"),
         (vec!["check", "--kubeconfig", "/no/such/file"], "/no/such/file"),
@@ -155,7 +155,7 @@ fn the_demo_needs_nothing() {
 }
 
 #[test]
-fn what_is_bundled_can_be_printed() {
+fn bundled_files_can_be_printed() {
     assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinalizerStuck"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
     assert_eq!(dashboards[0]["uid"], "loopwatch-overview");
@@ -164,7 +164,7 @@ fn what_is_bundled_can_be_printed() {
 
 /// A container with an invalid configuration of every origin still runs, serves, reports the problems, and stops cleanly.
 #[test]
-fn run_runs_whatever_its_configuration_is() {
+fn run_runs_with_any_configuration() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
         .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file"])
         .env("LOOPWATCH_MAX_WATCHES", "many")

@@ -129,18 +129,15 @@ fn judge_recording(
 }
 
 async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
-    let ClusterFlags { namespace, watch, max_watches, operator, .. } = args.cluster.clone();
-    let cluster = app::connect(&args.cluster.access()).await?;
+    let access = args.cluster.access();
+    let cluster = app::connect(&access).await?;
     // The permissions of an operator's account say what it owns; an administrator wants to see everything.
-    let select = if operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
+    let select = if access.operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
     let options = SourceOptions {
-        watch,
-        namespaces: namespace,
-        max_watches,
         select,
         lease: LeaseSelection::Off,
         once: true,
-        ..SourceOptions::new(app::hash_key())
+        ..args.cluster.source_options(app::hash_key())
     };
     let model = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel();
@@ -150,7 +147,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&handle)).await.is_err() {
         super::print_error(&format!(
-            "not all lists were complete after {timeout}, so the report is not either; see --timeout and --watch"
+            "some lists were incomplete after {timeout}, so this report is incomplete too; see --timeout and --watch"
         ));
     }
     handle.shutdown().await;
@@ -172,7 +169,7 @@ async fn first_lists(handle: &Handle) {
             () = tokio::time::sleep(Duration::from_millis(200)) => if terminal {
                 let progress = sync.progress();
                 let (listed, watches, objects) = (progress.listed + progress.failed, progress.watches, progress.objects);
-                progress_line(&format!("listed {listed} of {watches} kinds, {objects} objects"));
+                progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
             },
         }
     }

@@ -10,7 +10,7 @@ use loopwatch_model::settings::Settings;
 use super::{Cli, LogFlags};
 use crate::config::{self, File};
 
-/// What the user asks for.
+/// The command, and how to run it.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) cli: Cli,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn run_starts_whatever_its_flags_are() {
+    fn run_starts_with_any_flags() {
         let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
         let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
         assert!(matches!(cli.command, Command::Run(_)));

@@ -61,11 +61,8 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
         });
     }
     let options = SourceOptions {
-        watch: cluster.watch,
-        namespaces: cluster.namespace,
-        max_watches: cluster.max_watches,
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorRights },
-        ..SourceOptions::new(app::hash_key())
+        ..cluster.source_options(app::hash_key())
     };
     let key = anonymize.then(app::random_key);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_says_what_and_what_to_write_instead() {
+    fn a_problem_names_the_mistake_and_the_remedy() {
         for (text, expected) in [
             ("deadlin: 5m", "did you mean \"deadline\"?"),
             ("settings: {settel: 5s}", "settings: unknown key \"settel\"; did you mean \"settle\"?"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_valid_beside_a_mistake_holds() {
+    fn the_valid_part_of_a_file_holds() {
         let text = "listen: nowhere\nmax_watches: 7\nsettings: {settle: soon, learn_after: 3, limits: {objects: 5, phases: -1}}\n";
         let (file, problems) = File::parse(text);
         assert_eq!(problems.len(), 3, "{problems:?}");

@@ -1,4 +1,4 @@
-//! What page, report and API have in common: the overall health, counts, ages and blind spots.
+//! The common part of page, report and API: the overall health, counts, ages and blind spots.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
