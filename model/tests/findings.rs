@@ -373,7 +373,7 @@ fn rights_that_are_missing_or_too_many_are_told_until_they_change() {
     lab.tell(Observation::PermissionsReviewed(view));
     let mut found = lab.findings();
     found.sort();
-    assert_eq!(found, ["PermissionExcess right to *", "PermissionMissing right to list gadgets.example.io"]);
+    assert_eq!(found, ["PermissionExcess permission to *", "PermissionMissing permission to list gadgets.example.io"]);
     lab.tell(Observation::PermissionsReviewed(PermissionsView::default()));
     lab.quiet();
 }
@@ -385,7 +385,7 @@ fn rights_that_are_withdrawn_make_a_kind_invisible_and_returning_ones_show_it_ag
     let mut hidden = lab::kind();
     hidden.missing = vec!["watch".into()];
     lab.tell(Observation::KindsDiscovered(vec![hidden]));
-    assert_eq!(lab.findings(), ["PermissionMissing right to watch widgets.example.io"]);
+    assert_eq!(lab.findings(), ["PermissionMissing permission to watch widgets.example.io"]);
     assert_eq!(lab.model.objects(), 0);
     lab.tell(Observation::KindsDiscovered(vec![lab::kind()]));
     lab.list(&[widget]);
