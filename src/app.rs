@@ -1,19 +1,21 @@
-//! Wiring only: sources → channel → model → exporters, and the order in which they stop.
+//! The wiring: sources → channel → model → exporters, and the order in which they stop.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
+use loopwatch_model::settings::Settings;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{Config, DEFAULT_LISTEN};
+use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
 pub use crate::export::view::lock;
-use crate::export::{self, Exporter, ObjectSeries, http};
+use crate::export::{self, Exporter, http};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::decode::HashKey;
@@ -23,42 +25,42 @@ use crate::telemetry::SelfMetrics;
 mod memory;
 mod state;
 
-/// Observations between sources and model: a burst of a list; beyond it the sources wait, and so does the API server.
+/// Capacity of the channel between sources and model: a burst of a list. If it is full, the sources wait, and so does
+/// the API server.
 const CHANNEL: usize = 1024;
 
-/// Observations taken under one lock: well below a millisecond.
+/// Observations that the pump applies under one lock, which takes well below a millisecond.
 const BATCH: usize = 128;
 
-/// The model's time goes on at least this often, in milliseconds, so that ages at a scrape are true to a second.
+/// Longest time between two ticks of the model, in milliseconds: ages at a scrape are accurate to a second.
 const AGE: u64 = 1000;
 
-/// … and at most this often, in milliseconds: of many changes many timers follow, and to be woken for each costs more than
-/// what it does. Ten times a second is more than anybody looks.
+/// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up for each of them costs
+/// more than firing it. Nobody looks more than ten times a second.
 const TOGETHER: u64 = 100;
 
-/// Time given to open requests when we are told to stop: the end of a scrape.
+/// Time for open requests to end after a stop signal: the rest of a scrape.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// How long to wait before trying again to reach a cluster or to listen: doubled from the first to the last.
+/// Backoff of attempts to connect or to listen: the first wait, which doubles up to the last.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The model, shared between the one task that changes it and the exporters that look at it.
+/// The model, shared between the one task that changes it and the exporters that read it.
 pub type SharedModel = Arc<Mutex<Model>>;
 
-/// A runtime for the program: one thread. There is less than one core of work, even while 50,000 objects are listed; a
-/// second worker would be woken for every object that arrives, which costs more than to read it.
+/// Builds the runtime: one thread. Even listing 50,000 objects is less than one core of work, and waking a second worker
+/// for each object costs more than decoding the object.
 ///
 /// # Errors
-/// When the system refuses threads.
+/// If the system refuses to create threads.
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
-/// Watches, judges and exports until told to stop. Never returns for any other reason.
-pub async fn run(config: Config, problems: Vec<String>) {
-    let Config { access, namespaces, watch, max_watches, settings, listen, expose_ui, object_series, state_dir } =
-        config;
-    let settings = memory::bounded(settings);
+/// Watches, judges and exports until a stop signal arrives. It returns for no other reason.
+pub async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
+    let Flags { cluster, serve: serve_flags, state_dir, .. } = flags;
+    let settings = memory::limited(settings);
     let stop = stop_signal();
     let mut model = Model::new(settings);
     let (feed, observations) = Feed::new(CHANNEL);
@@ -66,21 +68,21 @@ pub async fn run(config: Config, problems: Vec<String>) {
         state::restore(dir, &mut model);
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
-    let exporter = exporter(model.clone(), object_series, expose_ui);
+    let exporter = exporter(model.clone(), &serve_flags);
     let waiting = exporter.metrics().channel_depth.clone();
-    let listen = listen.unwrap_or_else(default_listen);
+    let listen = serve_flags.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
-    tell_problems(&feed, problems).await;
+    report_problems(&feed, problems).await;
 
-    let (ask, questions) = tokio::sync::mpsc::channel(64);
+    let (ask, probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| ask.try_send(probe).is_ok();
     let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
-    let options = SourceOptions { watch, namespaces, max_watches, ..SourceOptions::new(hash_key()) };
-    let sources = tokio::spawn(watch_cluster(access, options, feed, questions, stop.clone()));
+    let options = cluster.source_options(hash_key());
+    let sources = tokio::spawn(watch_cluster(cluster.access(), options, feed, probes, stop.clone()));
 
     stop.cancelled().await;
     info!("stopping");
-    // Sources first, so that nothing new comes; then what is in the channel; then the last scrape.
+    // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape ends.
     log_panic(sources.await);
     log_panic(pump.await.map(drop));
     if let Some(dir) = &state_dir {
@@ -90,27 +92,27 @@ pub async fn run(config: Config, problems: Vec<String>) {
     info!("stopped");
 }
 
-/// A recording that is made on the way, up to so many bytes.
+/// A recording that the pump writes.
 pub struct Tap {
-    /// Where to.
+    /// Writer of the file.
     pub writer: Writer,
-    /// How long it may get.
+    /// Size at which the pump stops.
     pub max_bytes: u64,
 }
 
 /// Why the pump stopped.
 #[derive(Debug)]
 pub enum Ended {
-    /// Nobody sends observations any more.
+    /// All senders of observations are gone.
     Dry,
-    /// The recording is as long as it may get.
+    /// The recording has reached its size limit.
     Full,
-    /// The recording cannot be written.
+    /// The recording could not be written.
     Unwritable(std::io::Error),
 }
 
-/// Takes observations into the model until nobody sends any more, lets timers fire when they are due, and passes on
-/// what the model wants to know. `waiting` says how many had to wait. Gives back the recording when there is one.
+/// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
+/// probes to `ask`. `waiting` shows the length of the channel. Returns the recording, if there is one.
 pub async fn pump(
     mut observations: Observations,
     model: SharedModel,
@@ -144,7 +146,7 @@ pub async fn pump(
             }
             (model.probes(), model.finding_events())
         };
-        probes.into_iter().for_each(|probe| _ = ask(probe)); // one that finds no room is asked again in a minute
+        probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that finds no room
         events.iter().for_each(log_finding_event);
         if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
             return (tap, Ended::Full);
@@ -152,24 +154,24 @@ pub async fn pump(
     }
 }
 
-/// Starts the sources of a cluster once, without trying again.
+/// Connects to a cluster and checks that it responds, without retrying.
 ///
 /// # Errors
-/// When the cluster cannot be reached: what, where, and what to do.
+/// If the cluster cannot be reached. The error says what to do.
 pub async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
     let cluster = Cluster::connect(access).await?;
     cluster.reach().await?;
     Ok(cluster)
 }
 
-/// The channel between sources and a model that is pumped.
+/// Creates the channel between the sources and the pump.
 #[must_use]
 pub fn channel() -> (Feed, Observations) {
     Feed::new(CHANNEL)
 }
 
-/// Serves until told to stop. A port that is taken is tried again: exiting would not free it.
-pub async fn serve(listen: std::net::SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
+/// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would not free the port.
+pub async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
         match TcpListener::bind(listen).await {
@@ -186,27 +188,22 @@ pub async fn serve(listen: std::net::SocketAddr, exporter: Arc<Exporter>, stop: 
     }
 }
 
-/// What shows a model.
+/// Builds the exporter of a model.
 #[must_use]
-pub fn exporter(model: SharedModel, object_series: ObjectSeries, expose_ui: bool) -> Arc<Exporter> {
+pub fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
+    let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
     let options = export::ExportOptions { object_series, max_object_series, expose_ui };
     Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), options))
 }
 
-/// The address to listen on when nobody named one.
-#[must_use]
-pub fn default_listen() -> std::net::SocketAddr {
-    DEFAULT_LISTEN.parse().unwrap_or_else(|_| std::net::SocketAddr::from(([0, 0, 0, 0], 9917)))
-}
-
-/// A key for fingerprints, new for each run: nobody can guess values from them.
+/// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from fingerprints.
 #[must_use]
 pub fn hash_key() -> HashKey {
     HashKey(random_key())
 }
 
-/// 128 bits that differ from run to run, from the randomness that the standard library seeds its maps with.
+/// Creates 128 bits that differ from run to run, from the random seed of the standard library's hash maps.
 #[must_use]
 pub fn random_key() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
@@ -214,7 +211,7 @@ pub fn random_key() -> [u8; 16] {
     (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
 }
 
-/// Cancelled by SIGTERM or SIGINT.
+/// Creates a token that SIGTERM or SIGINT cancels.
 #[must_use]
 pub fn stop_signal() -> CancellationToken {
     let stop = CancellationToken::new();
@@ -223,7 +220,7 @@ pub fn stop_signal() -> CancellationToken {
         use tokio::signal::unix::{SignalKind, signal};
         let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
         else {
-            return warn!("cannot listen for signals; only SIGKILL will stop this process");
+            return warn!("cannot receive signals; only SIGKILL will stop this process");
         };
         tokio::select! {
             _ = terminate.recv() => {}
@@ -234,17 +231,17 @@ pub fn stop_signal() -> CancellationToken {
     stop
 }
 
-/// Connects, for as long as it takes, and then watches until told to stop.
+/// Connects, however long it takes, and then watches until a stop signal arrives.
 async fn watch_cluster(
     access: crate::sources::Access,
     options: SourceOptions,
     feed: Feed,
-    mut questions: tokio::sync::mpsc::Receiver<Probe>,
+    mut probes: tokio::sync::mpsc::Receiver<Probe>,
     stop: CancellationToken,
 ) {
     let Some(Some(handle)) = stop.run_until_cancelled(start_sources(&access, options, feed)).await else { return };
-    while let Some(Some(probe)) = stop.run_until_cancelled(questions.recv()).await {
-        let _ = handle.ask(probe); // when too many wait, the model asks again
+    while let Some(Some(probe)) = stop.run_until_cancelled(probes.recv()).await {
+        let _ = handle.ask(probe); // if the queue is full, the model asks again
     }
     handle.shutdown().await;
 }
@@ -269,7 +266,7 @@ async fn start_sources(access: &crate::sources::Access, options: SourceOptions, 
     }
 }
 
-/// What could not even be tried is a matter of configuration; the rest is told by the API server.
+/// The cause of a failed connection. Without a request to the API server, the configuration is at fault.
 fn cause(error: &ConnectError) -> Cause {
     match error {
         ConnectError::Unreachable { failure, .. } | ConnectError::Operator { failure, .. } => failure.cause,
@@ -280,27 +277,27 @@ fn cause(error: &ConnectError) -> Cause {
     }
 }
 
-async fn tell_problems(feed: &Feed, problems: Vec<String>) {
+async fn report_problems(feed: &Feed, problems: Vec<String>) {
     if problems.is_empty() {
         let _ = feed.recovered(SourceId::Config).await;
     } else {
-        let said = problems.join("; ");
-        warn!(problem = said, "the configuration cannot be used as it is; running without that part");
-        let _ = feed.invalid(SourceId::Config, said).await;
+        let problem = problems.join("; ");
+        warn!(problem, "the configuration is invalid; running without the invalid parts");
+        let _ = feed.invalid(SourceId::Config, problem).await;
     }
 }
 
-fn log_finding_event(events: &FindingEvent) {
-    let finding = &events.finding;
+fn log_finding_event(event: &FindingEvent) {
+    let finding = &event.finding;
     let (code, subject, summary) = (finding.code.name(), &finding.subject, finding.summary());
-    match events.change {
+    match event.change {
         Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
-        Change::Closed => info!(finding = code, %subject, id = %finding.id, "no longer"),
+        Change::Closed => info!(finding = code, %subject, id = %finding.id, "closed"),
     }
 }
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        warn!(%error, "a task ended by a bug in loopwatch");
+        warn!(%error, "a task panicked; this is a bug in loopwatch");
     }
 }

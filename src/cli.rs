@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod demo;
+mod parse;
 mod record;
 mod replay;
 mod run;
@@ -11,21 +12,22 @@ mod timeline;
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::telemetry::LogFormat;
+use self::parse::Parsed;
+use crate::telemetry::{self, LogFormat};
 
-/// Everything was fine, and nothing was found.
-const FINE: u8 = 0;
-/// Something was found.
-const FOUND: u8 = 1;
-/// It was not possible to look.
-const CANNOT_LOOK: u8 = 2;
-/// The command line cannot be understood (`EX_USAGE` of sysexits.h).
+/// Exit code: the command succeeded and there is no finding.
+const SUCCESS: u8 = 0;
+/// Exit code: there are findings.
+const FINDINGS: u8 = 1;
+/// Exit code: the command could not observe the cluster, the dump or the recording.
+const FAILURE: u8 = 2;
+/// Exit code: the command line is invalid (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;
 
-/// Watches what a Kubernetes operator promises and measures whether it keeps it.
+/// Times every custom resource of a Kubernetes operator from spec change to Ready and alerts when one gets stuck.
 #[derive(Debug, Parser)]
 #[command(name = "loopwatch", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -37,28 +39,28 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch demo                                   a recorded incident, its findings, page and metrics; no cluster needed
-  loopwatch check                                  what is wrong in the cluster of your kubeconfig, now
-  loopwatch check --snapshot dump.yaml             the same from `kubectl get -A -o yaml`, without a cluster
-  loopwatch run                                    the sidecar: what the operator beside it owns, on :9917/metrics
-  loopwatch record -o incident.jsonl.gz            keep what happens, to look at it later
-  loopwatch replay incident.jsonl.gz               what was found, and when";
+  loopwatch demo                         Replay a recorded incident; no cluster needed
+  loopwatch check                        Check the cluster of your kubeconfig once
+  loopwatch check --snapshot dump.yaml   Check a dump (`kubectl get KIND -A -o yaml`)
+  loopwatch run                          Export metrics as a sidecar, on :9917/metrics
+  loopwatch record -o incident.jsonl.gz  Record a cluster
+  loopwatch replay incident.jsonl.gz     Show the findings of a recording over time";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Watch, judge and export: the sidecar, or a standalone exporter
+    /// Watch a cluster, judge its objects and export metrics, as a sidecar or standalone
     Run(run::RunArgs),
-    /// Look once: what is wrong now, with evidence and the next command to run
+    /// Report once what is wrong, with evidence and the next command to run
     Check(check::CheckArgs),
-    /// Record what a cluster does, for `replay`
+    /// Record the observations of a cluster for `replay`
     Record(record::RecordArgs),
-    /// Tell what a recording shows: what was found, and when
+    /// Show which findings opened and closed in a recording, and the state at its end
     Replay(replay::ReplayArgs),
-    /// Replay the recorded incident that comes with loopwatch and show it
+    /// Replay the recorded incident that comes with loopwatch
     Demo(demo::DemoArgs),
     /// Print the alert and recording rules for Prometheus
     Rules,
-    /// Print the Grafana dashboards, as a JSON array
+    /// Print the Grafana dashboards as a JSON array
     Dashboards,
     /// Print a completion script for your shell
     Completions(completions::CompletionsArgs),
@@ -66,35 +68,34 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct LogFlags {
-    /// What to log, as in RUST_LOG: `debug`, `info,loopwatch=debug` … [default: info]
-    #[arg(long, value_name = "FILTER", env = "LOOPWATCH_LOG", global = true, help_heading = "Logging")]
+    /// Log filter in the syntax of RUST_LOG, such as `debug` or `info,loopwatch=debug` [default: info; error for
+    /// commands that print a report]
+    #[arg(long, value_name = "FILTER", global = true, help_heading = "Logging")]
     log: Option<String>,
-    /// How to log: text or json [default: text]
-    #[arg(long, value_name = "FORMAT", env = "LOOPWATCH_LOG_FORMAT", global = true, value_parser = log_format, help_heading = "Logging")]
-    log_format: Option<LogFormat>,
+    /// Log format: text or json
+    #[arg(long, value_name = "FORMAT", global = true, default_value = "text", value_parser = log_format, help_heading = "Logging")]
+    log_format: LogFormat,
 }
 
-/// Runs the command line and says with which code to exit.
+/// Runs the command line and returns the exit code.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let (cli, problems) = match parse(&arguments) {
+    let Parsed { cli, settings, mut problems } = match parse::parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, &arguments),
     };
-    let quiet = !matches!(cli.command, Command::Run(_) | Command::Record(_));
-    let filter =
-        cli.log.log.unwrap_or_else(|| if quiet { "error" } else { crate::telemetry::DEFAULT_FILTER }.to_owned());
-    let mut problems = problems;
-    if let Err(error) = crate::telemetry::init_logs(&filter, cli.log.log_format.unwrap_or_default()) {
-        problems.push(error.to_string());
-        let _ = crate::telemetry::init_logs(crate::telemetry::DEFAULT_FILTER, LogFormat::default());
+    problems.extend(start_logs(&cli));
+    let lenient = matches!(&cli.command, Command::Run(args) if !args.strict);
+    if !lenient && !problems.is_empty() {
+        problems.iter().for_each(|problem| print_error(problem));
+        return ExitCode::from(FAILURE);
     }
     let code = match cli.command {
-        Command::Run(args) => run::run(args, problems),
-        Command::Check(args) => check::check(args),
-        Command::Record(args) => record::record(args),
-        Command::Replay(args) => replay::replay(args),
+        Command::Run(args) => run::run(args, settings, problems),
+        Command::Check(args) => check::check(args, settings),
+        Command::Record(args) => record::record(args, settings),
+        Command::Replay(args) => replay::replay(args, settings),
         Command::Demo(args) => demo::demo(args),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
@@ -103,105 +104,54 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain(&format!("{error:#}"));
-            ExitCode::from(CANNOT_LOOK)
+            print_error(&format!("{error:#}"));
+            ExitCode::from(FAILURE)
         }
     }
 }
 
-/// Parses the arguments. `run` must start whatever they are, because an exit would take the operator's Pod down with
-/// it: arguments and environment variables that cannot be used are left out one by one, and told.
-fn parse(arguments: &[std::ffi::OsString]) -> Result<(Cli, Vec<String>), clap::Error> {
-    let mut arguments = arguments.to_vec();
-    let (mut problems, mut ignored) = (Vec::new(), Vec::new());
-    let runs = arguments.iter().skip(1).any(|a| a == "run") && !arguments.iter().any(|a| a == "--strict");
-    loop {
-        let matches = without_variables(Cli::command(), &ignored).try_get_matches_from(&arguments);
-        let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-            Ok(cli) => return Ok((cli, problems)),
-            Err(error) => error,
-        };
-        let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
-            return Err(error);
-        }
-        problems.push(one_line(&error));
-    }
-}
-
-/// Takes out the argument that an error names, or ignores the variable that stands for it; false when neither is there.
-fn leave_out(arguments: &mut Vec<std::ffi::OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
-    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return false };
-    // `--deadline <DURATION>` names the flag and its value.
-    let flag = named.split([' ', '=']).next().unwrap_or_default().to_owned();
-    let is_named = |argument: &std::ffi::OsString| {
-        let text = argument.to_string_lossy();
-        *text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
-    };
-    let Some(position) = arguments.iter().skip(1).position(is_named).map(|p| p + 1) else {
-        let new = !ignored.contains(&flag);
-        ignored.push(flag);
-        return new;
-    };
-    let takes_value =
-        error.get(ContextKind::InvalidValue).is_some() && !arguments[position].to_string_lossy().contains('=');
-    let end = (position + 1 + usize::from(takes_value)).min(arguments.len());
-    arguments.drain(position..end);
-    true
-}
-
-/// The command line without the environment variables of some flags.
-fn without_variables(command: clap::Command, flags: &[String]) -> clap::Command {
-    let forget = |argument: clap::Arg| {
-        let named =
-            argument.get_long().is_some_and(|long| flags.iter().any(|flag| flag.trim_start_matches('-') == long));
-        if named { argument.env(None::<&'static str>) } else { argument }
-    };
-    command.mut_args(forget).mut_subcommand("run", |run| run.mut_args(forget))
+/// Starts logging. Returns the problem with the filter, if there is one, and then logs with the default filter.
+fn start_logs(cli: &Cli) -> Option<String> {
+    let reports = !matches!(cli.command, Command::Run(_) | Command::Record(_));
+    let default = if reports { "error" } else { telemetry::DEFAULT_FILTER };
+    let filter = cli.log.log.as_deref().unwrap_or(default);
+    let problem = telemetry::init_logs(filter, cli.log.log_format).err()?;
+    let _ = telemetry::init_logs(telemetry::DEFAULT_FILTER, LogFormat::default());
+    Some(problem.to_string())
 }
 
 fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err(format!("{text:?} is neither text nor json")),
+        _ => Err(format!("expected text or json, not {text:?}")),
     }
 }
 
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             let asked = error.exit_code() == 0;
-            ExitCode::from(if asked { FINE } else { USAGE })
+            ExitCode::from(if asked { SUCCESS } else { USAGE })
         }
         _ => {
-            complain(&format!("{}; see `loopwatch --help`", one_line(error)));
+            print_error(&format!("{}; see `loopwatch --help`", parse::one_line(error, arguments)));
             ExitCode::from(USAGE)
         }
     }
 }
 
-/// What is wrong, and the nearest valid name, in one line.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    let joined = lines.collect::<Vec<_>>().join("; ");
-    joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ")
-}
-
-#[expect(clippy::print_stderr, reason = "the one place that tells the user what went wrong")]
-fn complain(message: &str) {
+/// Prints an error or a note to standard error.
+#[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
+fn print_error(message: &str) {
     eprintln!("loopwatch: {message}");
 }
 
-/// The one place that writes results.
-fn say(text: &str) {
+/// Prints results to standard output. No other function does.
+fn print(text: &str) {
     use std::io::Write;
-    // A reader that has gone away (`| head`) is not an error of ours.
+    // If the reader has closed the pipe (`| head`), that is not an error of loopwatch.
     let _ = write!(std::io::stdout().lock(), "{text}");
 }
 
@@ -209,34 +159,8 @@ fn say(text: &str) {
 mod tests {
     use super::*;
 
-    fn arguments(line: &str) -> Vec<std::ffi::OsString> {
-        line.split(' ').map(Into::into).collect()
-    }
-
     #[test]
     fn the_flags_are_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_wrong_flag_is_one_line_with_the_nearest_name() {
-        for (line, expected) in [
-            ("loopwatch check --snapsot x", "--snapshot"),
-            ("loopwatch chek", "check"),
-            ("loopwatch check --watch apps/v1", "does not name a kind"),
-            ("loopwatch check --operator nonsense", "NAMESPACE/DEPLOYMENT"),
-        ] {
-            let error = one_line(&parse(&arguments(line)).expect_err(line));
-            assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
-        }
-    }
-
-    #[test]
-    fn run_starts_whatever_its_flags_are() {
-        let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
-        let (cli, problems) = parse(&arguments(line)).expect("run always starts");
-        assert!(matches!(cli.command, Command::Run(_)));
-        assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(parse(&arguments("loopwatch run --strict --no-such-flag")).is_err());
     }
 }

@@ -1,205 +1,229 @@
-//! Flags, environment and file, parsed once into something that cannot be wrong.
+//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and a key of the configuration
+//! file.
 //!
-//! A flag wins over its environment variable (`LOOPWATCH_…`), which wins over the file, which wins over the default.
-//! All three have the same names and meanings. A bad value is one clear line; `run` goes on without it.
+//! A flag wins over its variable, a variable over the file, and the file over the default. clap parses and checks all
+//! four: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the flags' defaults.
+//! A new flag is one field in one of these structs.
 
 mod file;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::Args;
+use clap::{Arg, Args, Command};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 pub use self::file::File;
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
-use crate::sources::options::KindSelector;
+use crate::sources::decode::HashKey;
+use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
 
-/// Where loopwatch listens when nobody says otherwise. Unassigned at IANA, and not among the ports of the Prometheus
-/// wiki's list of exporters.
-pub const DEFAULT_LISTEN: &str = "0.0.0.0:9917";
+/// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
+/// list uses it.
+pub const DEFAULT_PORT: u16 = 9917;
 
-/// Which cluster, and what in it.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Cluster")]
-pub struct ClusterFlags {
-    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
-    #[arg(long, value_name = "FILE", env = "LOOPWATCH_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", env = "LOOPWATCH_CONTEXT")]
-    pub context: Option<String>,
-    /// Look only at these namespaces [default: all that the rights allow]
-    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', env = "LOOPWATCH_NAMESPACE")]
-    pub namespace: Vec<String>,
-    /// Kinds that the operator owns, as GROUP/KIND [default: found from its rights]
-    #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',', env = "LOOPWATCH_WATCH")]
-    pub watch: Vec<KindSelector>,
-    /// Ask as the service account of this operator's Deployment; needs the right to impersonate it
-    #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", env = "LOOPWATCH_OPERATOR", value_parser = operator_name)]
-    pub operator: Option<OperatorName>,
-    /// Connections for watches that may be open at once; kinds beyond it are reported as not seen [default: 64]
-    #[arg(long, value_name = "N", env = "LOOPWATCH_MAX_WATCHES")]
-    pub max_watches: Option<usize>,
-}
-
-/// How to judge.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Judging")]
-pub struct JudgeFlags {
-    /// Configuration file in YAML; its keys are the names of the flags, and `settings:` holds every threshold
-    #[arg(long, value_name = "FILE", env = "LOOPWATCH_CONFIG")]
-    pub config: Option<PathBuf>,
-    /// How long an object may take to converge: for all kinds (10m) or one (example.io/Widget=30m) [default: 10m]
-    #[arg(long, value_name = "[GROUP/KIND=]DURATION", value_delimiter = ',', env = "LOOPWATCH_DEADLINE")]
-    pub deadline: Vec<String>,
-}
-
-/// How to show what was found over HTTP.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Serving")]
-pub struct ServeFlags {
-    /// Address for metrics, health, page and API [default: 0.0.0.0:9917; demo and replay: 127.0.0.1:9917]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "LOOPWATCH_LISTEN")]
-    pub listen: Option<SocketAddr>,
-    /// Let other hosts see the page and the API too: they show names of tenants' objects
-    #[arg(long, env = "LOOPWATCH_EXPOSE_UI")]
-    pub expose_ui: bool,
-    /// Series of single objects: only those with something wrong, or one set for each [default: unhealthy]
-    #[arg(long, value_name = "unhealthy|all", env = "LOOPWATCH_OBJECT_SERIES", value_parser = object_series)]
-    pub object_series: Option<ObjectSeries>,
-    /// Most series of single objects per metric family, worst first [default: 500]
-    #[arg(long, value_name = "N", env = "LOOPWATCH_MAX_OBJECT_SERIES")]
-    pub max_object_series: Option<usize>,
-}
-
-/// Everything a command needs to know.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// How to reach the cluster.
-    pub access: Access,
-    /// Namespaces to look at; empty for all.
-    pub namespaces: Vec<String>,
-    /// Kinds that are named.
-    pub watch: Vec<KindSelector>,
-    /// Connections for watches.
-    pub max_watches: usize,
-    /// Thresholds and bounds.
-    pub settings: Settings,
-    /// Where to listen, when that was said.
-    pub listen: Option<SocketAddr>,
-    /// Whether other hosts see the page.
-    pub expose_ui: bool,
-    /// Which objects get series.
-    pub object_series: ObjectSeries,
-    /// Where what was learnt is kept across restarts.
+/// All flags that have a variable and a key of the file. `run` takes all of them, other commands some.
+#[derive(Args, Clone, Debug)]
+pub struct Flags {
+    /// Which cluster, and what to watch in it.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    /// How to judge objects.
+    #[command(flatten)]
+    pub judge: JudgeFlags,
+    /// How to serve the results.
+    #[command(flatten)]
+    pub serve: ServeFlags,
+    /// Directory of the checkpoint: learned deadlines and the age of findings survive a restart
+    #[arg(long, value_name = "DIR", help_heading = "Judging")]
     pub state_dir: Option<PathBuf>,
 }
 
-/// Something in the configuration that cannot be used: what, where, and what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Problem(pub String);
+/// Which cluster, and what to watch in it.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterFlags {
+    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Namespaces to watch [default: all that the account may read]
+    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',')]
+    pub namespace: Vec<String>,
+    /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its account]
+    #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
+    pub watch: Vec<KindSelector>,
+    /// Act as the service account of this operator; requires the permission to impersonate it
+    #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
+    pub operator: Option<OperatorName>,
+    /// Maximum number of open watch connections; loopwatch reports the kinds beyond it as not visible
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_WATCHES, value_parser = whole_number)]
+    pub max_watches: usize,
+}
 
-// === impl Config ===
+/// How to judge objects.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Judging")]
+pub struct JudgeFlags {
+    /// Configuration file in YAML; its keys are the names of the flags, and `settings:` holds all thresholds
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Time an object may take to converge, for all kinds (10m) or for one (example.io/Widget=30m).
+    #[arg(long, value_name = "[GROUP/KIND=]DURATION", value_delimiter = ',', help = format!(
+        "Time an object may take to converge, for all kinds (10m) or for one (example.io/Widget=30m) [default: {}]",
+        Settings::default().deadline
+    ))]
+    pub deadline: Vec<Deadline>,
+}
 
-impl Config {
-    /// Brings flags, environment and file together.
-    ///
-    /// # Errors
-    /// The first thing that cannot be used.
-    pub fn new(cluster: ClusterFlags, judge: JudgeFlags, serve: ServeFlags) -> Result<Self, Problem> {
-        let file = judge.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        let mut settings = file.settings.unwrap_or_default();
-        for deadline in file.deadline.iter().chain(&judge.deadline) {
-            set_deadline(&mut settings, deadline)?;
+/// How to serve the results over HTTP.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Serving")]
+pub struct ServeFlags {
+    /// Address of metrics, health, page and API; the default depends on the command.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
+        "Address of metrics, health, page and API [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
+         127.0.0.1:{DEFAULT_PORT}]"
+    ))]
+    pub listen: Option<SocketAddr>,
+    /// Serve the page and the API to other hosts too; both show the names of tenants' objects
+    #[arg(long)]
+    pub expose_ui: bool,
+    /// Objects that get their own series: only unhealthy ones, or all
+    #[arg(long, value_name = "unhealthy|all", default_value = "unhealthy", value_parser = object_series)]
+    pub object_series: ObjectSeries,
+    /// Maximum number of per-object series in a metric family; without it, the settings decide.
+    #[arg(long, value_name = "N", value_parser = whole_number, help = format!(
+        "Maximum number of per-object series in each metric family, worst objects first [default: {}]",
+        Settings::default().limits.object_series
+    ))]
+    pub max_object_series: Option<usize>,
+}
+
+/// A deadline for one kind, or for all kinds that have none of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    kind: Option<KindSelector>,
+    span: Span,
+}
+
+/// An empty command with the flags that are keys of the file.
+#[must_use]
+pub fn keys() -> Command {
+    Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
+}
+
+/// Gives each flag of `command` that is also one of `named` its variable, except the `ignored` flags.
+#[must_use]
+pub fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
+    let names: Vec<&str> = named.get_arguments().filter_map(Arg::get_long).collect();
+    let name = |arg: Arg| match arg.get_long() {
+        Some(long) if names.contains(&long) && !ignored.iter().any(|flag| flag == long) => {
+            let variable = variable(long);
+            arg.env(variable)
         }
-        if let Some(limit) = serve.max_object_series.or(file.max_object_series) {
-            settings.limits.object_series = limit;
-        }
-        Ok(Self {
-            access: Access {
-                kubeconfig: cluster.kubeconfig.or(file.kubeconfig),
-                context: cluster.context.or(file.context),
-                operator: match (cluster.operator, file.operator) {
-                    (Some(operator), _) => Some(operator),
-                    (None, Some(text)) => Some(operator_name(&text).map_err(Problem)?),
-                    (None, None) => None,
-                },
-            },
-            namespaces: if cluster.namespace.is_empty() { file.namespace } else { cluster.namespace },
-            watch: if cluster.watch.is_empty() { selectors(&file.watch)? } else { cluster.watch },
-            max_watches: cluster.max_watches.or(file.max_watches).unwrap_or(64),
-            settings,
-            listen: match (serve.listen, file.listen) {
-                (Some(listen), _) => Some(listen),
-                (None, Some(text)) => Some(address(&text)?),
-                (None, None) => None,
-            },
-            expose_ui: serve.expose_ui || file.expose_ui.unwrap_or_default(),
-            object_series: match (serve.object_series, file.object_series) {
-                (Some(series), _) => series,
-                (None, Some(text)) => object_series(&text).map_err(Problem)?,
-                (None, None) => ObjectSeries::default(),
-            },
-            state_dir: file.state_dir,
+        _ => arg,
+    };
+    command.mut_args(name).mut_subcommands(|subcommand| subcommand.mut_args(name))
+}
+
+/// The environment variable of a flag.
+#[must_use]
+pub fn variable(long: &str) -> String {
+    format!("LOOPWATCH_{}", long.replace('-', "_").to_uppercase())
+}
+
+/// Makes the values of `file` the defaults of the flags of the same names.
+#[must_use]
+pub fn with_file(command: Command, file: &File) -> Command {
+    command.mut_subcommands(|subcommand| {
+        subcommand.mut_args(|arg| match arg.get_long().and_then(|long| file.values.get(long)) {
+            Some(values) => arg.default_values(values),
+            None => arg,
         })
+    })
+}
+
+// === impl Flags ===
+
+impl Flags {
+    /// Changes `settings` as the flags say.
+    pub fn apply(&self, settings: &mut Settings) {
+        self.judge.apply(settings);
+        self.serve.apply(settings);
+    }
+}
+
+// === impl ClusterFlags ===
+
+impl ClusterFlags {
+    /// How to reach the cluster.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        let Self { kubeconfig, context, operator, .. } = self.clone();
+        Access { kubeconfig, context, operator }
     }
 
-    /// As [`Config::new`], but what cannot be used is left out and told: first the file, then everything.
+    /// The options of the sources; `hash_key` is the key of the fingerprints.
     #[must_use]
-    pub fn at_any_price(cluster: ClusterFlags, judge: JudgeFlags, serve: ServeFlags) -> (Self, Vec<Problem>) {
-        let mut problems = Vec::new();
-        let no_file = JudgeFlags { config: None, ..judge.clone() };
-        for judge in [judge, no_file, JudgeFlags::default()] {
-            match Self::new(cluster.clone(), judge, serve.clone()) {
-                Ok(config) => return (config, problems),
-                Err(problem) if problems.contains(&problem) => {}
-                Err(problem) => problems.push(problem),
+    pub fn source_options(&self, hash_key: HashKey) -> SourceOptions {
+        SourceOptions {
+            watch: self.watch.clone(),
+            namespaces: self.namespace.clone(),
+            max_watches: self.max_watches,
+            ..SourceOptions::new(hash_key)
+        }
+    }
+}
+
+// === impl JudgeFlags ===
+
+impl JudgeFlags {
+    /// Changes the deadlines of `settings` as the flags say.
+    pub fn apply(&self, settings: &mut Settings) {
+        for Deadline { kind, span } in &self.deadline {
+            match kind {
+                None => settings.deadline = *span,
+                Some(kind) => _ = settings.deadlines.insert(kind.to_string(), *span),
             }
         }
-        (Self::fallback(), problems)
     }
+}
 
-    /// The configuration without any flag, variable or file.
-    #[must_use]
-    pub fn fallback() -> Self {
-        Self {
-            access: Access::default(),
-            namespaces: Vec::new(),
-            watch: Vec::new(),
-            max_watches: 64,
-            settings: Settings::default(),
-            listen: None,
-            expose_ui: false,
-            object_series: ObjectSeries::default(),
-            state_dir: None,
+// === impl ServeFlags ===
+
+impl ServeFlags {
+    /// Changes the limits of `settings` as the flags say.
+    pub fn apply(&self, settings: &mut Settings) {
+        if let Some(limit) = self.max_object_series {
+            settings.limits.object_series = limit;
         }
     }
 }
 
-fn set_deadline(settings: &mut Settings, text: &str) -> Result<(), Problem> {
-    let wrong = |reason: String| Problem(format!("deadline {text:?}: {reason}"));
-    match text.rsplit_once('=') {
-        None => settings.deadline = Span::parse(text).map_err(wrong)?,
-        Some((kind, span)) => {
-            let span = Span::parse(span).map_err(wrong)?;
-            let kind: KindSelector = kind.parse().map_err(|error| wrong(format!("{error}")))?;
-            settings.deadlines.insert(kind.to_string(), span);
+// === impl Deadline ===
+
+impl FromStr for Deadline {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.rsplit_once('=') {
+            None => Ok(Self { kind: None, span: Span::parse(text)? }),
+            Some((kind, span)) => {
+                let kind = kind.parse().map_err(|error| format!("{error}"))?;
+                Ok(Self { kind: Some(kind), span: Span::parse(span)? })
+            }
         }
     }
-    Ok(())
 }
 
-fn selectors(texts: &[String]) -> Result<Vec<KindSelector>, Problem> {
-    let parse = |text: &String| text.parse().map_err(|error| Problem(format!("watch: {error}")));
-    texts.iter().map(parse).collect()
-}
-
-fn address(text: &str) -> Result<SocketAddr, Problem> {
-    text.parse().map_err(|_| Problem(format!("listen {text:?} is not ADDRESS:PORT, for example 0.0.0.0:9917")))
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("expected ADDRESS:PORT, for example 0.0.0.0:{DEFAULT_PORT}, not {text:?}"))
 }
 
 fn operator_name(text: &str) -> Result<OperatorName, String> {
@@ -207,7 +231,7 @@ fn operator_name(text: &str) -> Result<OperatorName, String> {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(OperatorName { namespace: namespace.to_owned(), name: name.to_owned() })
         }
-        _ => Err(format!("{text:?} does not name an operator; write NAMESPACE/DEPLOYMENT")),
+        _ => Err(format!("expected NAMESPACE/DEPLOYMENT, not {text:?}")),
     }
 }
 
@@ -215,11 +239,33 @@ fn object_series(text: &str) -> Result<ObjectSeries, String> {
     match text {
         "unhealthy" => Ok(ObjectSeries::Unhealthy),
         "all" => Ok(ObjectSeries::All),
-        _ => Err(format!("{text:?} is neither unhealthy nor all")),
+        _ => Err(format!("expected unhealthy or all, not {text:?}")),
     }
 }
 
-/// Shows a path in messages.
-pub(crate) fn shown(path: &Path) -> String {
-    path.display().to_string()
+fn whole_number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("expected a whole number, not {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_has_a_variable_and_commands_keep_their_own_flags() {
+        let command = Command::new("loopwatch").subcommand(keys().arg(Arg::new("once").long("once")));
+        let command = with_variables(command, &keys(), &["listen".to_owned()]);
+        let run = command.get_subcommands().next().expect("the subcommand");
+        for arg in run.get_arguments() {
+            let long = arg.get_long().expect("each flag has a long name");
+            let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+            let expected = (!["once", "listen"].contains(&long)).then(|| super::variable(long));
+            assert_eq!(variable, expected, "{long}");
+        }
+    }
+
+    #[test]
+    fn variables_are_the_names_of_the_flags() {
+        assert_eq!(variable("max-object-series"), "LOOPWATCH_MAX_OBJECT_SERIES");
+    }
 }

@@ -40,12 +40,12 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is invalid.
-    #[error("{filter:?} is not a log filter ({source}); write for example info or loopwatch=debug")]
+    #[error("{filter:?} is not a log filter ({error}); write for example info or loopwatch=debug")]
     Filter {
         /// The filter.
         filter: String,
         /// The error.
-        source: tracing_subscriber::filter::ParseError,
+        error: tracing_subscriber::filter::ParseError,
     },
     /// Logging has been set up before.
     #[error("logging is already set up")]
@@ -59,7 +59,7 @@ pub enum LogError {
 pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     use std::io::IsTerminal as _;
 
-    let parsed = EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
+    let parsed = EnvFilter::try_new(filter).map_err(|error| LogError::Filter { filter: filter.to_owned(), error })?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let logs = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr).with_ansi(colours);
     let result = match format {

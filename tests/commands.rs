@@ -47,10 +47,55 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
         (vec!["check", "--config", "/no/such/config"], "/no/such/config"),
     ] {
         let failed = loopwatch(&arguments);
-        let stderr = text(&failed.stderr);
-        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {stderr}");
-        assert!(stderr.contains(expected), "{arguments:?} gave {stderr:?}");
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?} gave {said:?}");
+        assert!(said.matches("No such file").count() <= 1, "each reason appears once: {said:?}");
     }
+}
+
+#[test]
+fn a_bad_value_is_one_line_that_names_its_origin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config.yaml");
+    std::fs::write(&config, "deadline: soon\nmax_watchs: 3\nlisten: nowhere\n").expect("written");
+    let config = config.to_str().expect("a path");
+    for arguments in [["check", "--config", config].as_slice(), &["run", "--strict", "--config", config]] {
+        let failed = loopwatch(arguments);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 3, "{said}");
+        for expected in ["deadline: \"soon\" is not a duration", "did you mean \"max_watches\"?", "listen: expected"] {
+            let line =
+                said.lines().find(|line| line.contains(expected)).unwrap_or_else(|| panic!("{expected}: {said}"));
+            assert!(line.starts_with(&format!("loopwatch: {config}: ")), "{line}");
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    let failed = command.args(["check"]).env("LOOPWATCH_DEADLINE", "soon").output().expect("loopwatch runs");
+    assert_eq!(failed.status.code(), Some(64));
+    assert!(text(&failed.stderr).starts_with("loopwatch: LOOPWATCH_DEADLINE: "), "{}", text(&failed.stderr));
+}
+
+#[test]
+fn a_file_sets_what_flags_and_variables_leave_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, dump) = (folder.path().join("config.yaml"), folder.path().join("dump.yaml"));
+    std::fs::write(&config, "deadline: [7m, example.io/Gadget=9m]\nlisten: 127.0.0.1:1\n").expect("written");
+    let yaml = |kind| format!("apiVersion: example.io/v1\nkind: {kind}\nmetadata: {{name: web, uid: {kind}}}\n");
+    std::fs::write(&dump, format!("{}---\n{}", yaml("Widget"), yaml("Gadget"))).expect("written");
+    let deadlines = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["check", "-o", "json", "--config"]).arg(&config).arg("--snapshot").arg(&dump).args(arguments);
+        command.envs(variable.map(|value| ("LOOPWATCH_DEADLINE", value)));
+        let output = command.output().expect("loopwatch runs");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let kinds = json["status"]["kinds"].as_array().cloned().unwrap_or_default();
+        kinds.iter().map(|kind| kind["deadline_seconds"].as_f64().unwrap_or_default() / 60.0).collect::<Vec<_>>()
+    };
+    assert_eq!(deadlines(&[], None), [9.0, 7.0], "Gadget and Widget, by the file");
+    assert_eq!(deadlines(&[], Some("8m")), [9.0, 8.0], "the variable wins over the file and adds to it");
+    assert_eq!(deadlines(&["--deadline", "1m"], Some("8m")), [9.0, 1.0], "the flag wins over the variable");
 }
 
 #[test]
@@ -77,6 +122,31 @@ fn check_reads_a_dump_without_a_cluster() {
     assert_eq!(json["objects"]["example.io/Widget"]["terminating"], 1);
     assert_eq!(json["items"][0]["state"], "terminating");
     assert!(loopwatch(&["check", "--snapshot", file, "-o", "markdown"]).status.code() == Some(1));
+}
+
+#[test]
+fn a_recording_is_judged_at_its_end_or_at_an_instant() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let end = loopwatch(&["check", "--snapshot", file]);
+    assert_eq!(end.status.code(), Some(1), "{}", text(&end.stderr));
+    let note = text(&end.stderr);
+    assert!(note.contains("is a recording") && note.contains(&format!("`loopwatch replay {file}`")), "{note}");
+    let replayed = text(&loopwatch(&["replay", file]).stdout);
+    let report = text(&end.stdout).replace("; show them with --all", ""); // a flag that `replay` does not have
+    assert!(replayed.ends_with(&report), "the same report: {replayed}");
+    let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/busy.jsonl.gz");
+    assert!(text(&loopwatch(&["check", "--snapshot", packed]).stderr).contains("is a recording"));
+
+    let lines = std::fs::read_to_string(file).expect("the scenario");
+    let instant = |line: &str| Some(serde_json::from_str::<serde_json::Value>(line).ok()?["at"].as_str()?.to_owned());
+    let middle = lines.lines().filter_map(instant).nth(40).expect("a line");
+    let early = loopwatch(&["check", "--snapshot", file, "--at", &middle]);
+    assert!(text(&early.stderr).contains(&format!("shows {middle}")), "{}", text(&early.stderr));
+    for (at, expected) in [("2000-01-01T00:00:00Z", "begins at"), ("2100-01-01T00:00:00Z", "ends at")] {
+        let refused = loopwatch(&["check", "--snapshot", file, "--at", at]);
+        assert_eq!(refused.status.code(), Some(2), "{at}");
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]

@@ -249,7 +249,9 @@ impl Model {
         let subject = Subject::Definition { name: definition.name };
         if definition.status == StatusSchema::InBody {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
-            self.raise(self.now, FindingCode::StatusSubresourceMissing, subject, evidence);
+            // The creation is the best evidence: loopwatch does not see earlier versions of a definition.
+            let since = definition.created.unwrap_or(self.now).min(self.now);
+            self.raise(since, FindingCode::StatusSubresourceMissing, subject, evidence);
         } else {
             self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
         }

@@ -7,7 +7,7 @@ use lab::{Lab, Widget};
 use loopwatch_model::observation::{ConditionStatus, DefinitionView, Observation, StatusSchema};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 #[test]
 fn a_spec_change_that_the_operator_ignores_is_unacknowledged() {
@@ -316,8 +316,13 @@ fn a_status_without_subresource_is_a_finding_about_the_definition() {
     lab.assert_no_findings();
     lab.observe(Observation::DefinitionSeen(definition(StatusSchema::InBody)));
     assert_eq!(lab.findings(), ["StatusSubresourceMissing definition widgets.example.io"]);
+    let finding = &lab.snapshot().findings[0];
+    assert_eq!(finding.since, finding.found, "an old recording does not say since when");
     lab.observe(Observation::DefinitionSeen(definition(StatusSchema::Subresource)));
     lab.assert_no_findings();
+    let created = Some(Timestamp(lab.now.0 - Span::hours(5).0));
+    lab.observe(Observation::DefinitionSeen(DefinitionView { created, ..definition(StatusSchema::InBody) }));
+    assert_eq!(Some(lab.snapshot().findings[0].since), created);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What was learnt, kept in a folder across restarts: a recording that holds nothing but a checkpoint.
+//! The checkpoint in the state directory, which survives restarts: a recording with one observation.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::replay::Recording;
 
-/// The file in the state folder.
+/// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
 
-/// Gives the model what an earlier run had learnt. A file that cannot be read is left alone and told: the model starts
-/// empty, as on its first day.
+/// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the file
+/// stays as it is.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
     if !path.exists() {
@@ -29,16 +29,16 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
                     lines += 1;
                 }
             }
-            info!(file = %path.display(), checkpoints = lines, "restored what an earlier run had learnt");
+            info!(file = %path.display(), checkpoints = lines, "restored the checkpoint of an earlier run");
         }
-        Err(error) => warn!(%error, "starting without what an earlier run had learnt"),
+        Err(error) => warn!(%error, "cannot read the checkpoint of an earlier run; starting without it"),
     }
 }
 
-/// Keeps what was learnt: written beside and renamed, so that a crash leaves the old one.
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
 pub(super) fn keep(dir: &Path, model: &Model) {
     if let Err(error) = write(dir, model) {
-        warn!(dir = %dir.display(), %error, "cannot keep what was learnt");
+        warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
     }
 }
 

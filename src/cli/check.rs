@@ -1,4 +1,4 @@
-//! `loopwatch check`: one look at a cluster, or at a dump of one.
+//! `loopwatch check`: one report on a cluster, a dump or a recording.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -9,76 +9,85 @@ use clap::Args;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
-use loopwatch_model::snapshot::{Cursor, ObjectRow};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::{Cursor, KindSummary, ObjectRow};
+use loopwatch_model::time::{Span, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{CANNOT_LOOK, FINE, FOUND};
+use super::{FAILURE, FINDINGS, SUCCESS, replay};
 use crate::app;
-use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
-use crate::export::report::{self, OutputFormat};
+use crate::config::{ClusterFlags, JudgeFlags};
+use crate::export::report::{self, OutputFormat, Style};
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::dump::Dump;
+use crate::sources::replay::{Recording, RecordingError};
 use crate::sources::{Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
 /// Flags of `check`.
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
+    /// Judge a dump instead of a cluster: a file or folder from `kubectl get -o json|yaml`, or the end of a recording
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    snapshot: Option<PathBuf>,
+    /// Instant to judge [default: the newest time in the dump, or the end of the recording]
+    #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = instant)]
+    at: Option<Timestamp>,
+    /// List all objects with their states, and all kinds
+    #[arg(long)]
+    all: bool,
+    /// Output format: table, json or markdown
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
+    output: OutputFormat,
+    /// Exit with 1 if there is a finding of at least this severity: critical, warning or info
+    #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
+    fail_on: Severity,
+    /// Report after this time even if loopwatch has not listed all kinds
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
+    timeout: Span,
     #[command(flatten)]
     cluster: ClusterFlags,
     #[command(flatten)]
     judge: JudgeFlags,
-    /// Judge a dump instead of a cluster: a file or folder of `kubectl get -o json|yaml`
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
-    snapshot: Option<PathBuf>,
-    /// When the dump was taken [default: the newest time in it]
-    #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = instant)]
-    at: Option<Timestamp>,
-    /// List every object with its state
-    #[arg(long)]
-    all: bool,
-    /// Write table, json or markdown
-    #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
-    output: OutputFormat,
-    /// Exit with 1 when there are findings at least this severe: critical, warning or info
-    #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
-    fail_on: Severity,
-    /// Give up after this time
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = loopwatch_model::time::Span::parse)]
-    timeout: loopwatch_model::time::Span,
 }
 
-pub(super) fn check(args: CheckArgs) -> anyhow::Result<u8> {
-    let CheckArgs { cluster, judge, snapshot, at, all, output, fail_on, timeout } = args;
-    let config = Config::new(cluster, judge, ServeFlags::default())?;
-    let model = match snapshot {
-        Some(path) => judge_dump(&path, at, config)?,
-        None => app::runtime()?.block_on(judge_cluster(config, Duration::from_millis(timeout.0.unsigned_abs())))?,
+pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
+    args.judge.apply(&mut settings);
+    let model = match &args.snapshot {
+        Some(path) => judge_file(path, &args, settings)?,
+        None => app::runtime()?.block_on(judge_cluster(&args, settings))?,
     };
-    let shown = model.snapshot();
-    let rows = all.then(|| every_row(&model));
-    match output {
-        OutputFormat::Json => super::say(&report::json(&shown, rows.as_deref())),
+    let snapshot = model.snapshot();
+    let rows = args.all.then(|| all_rows(&model));
+    match args.output {
+        OutputFormat::Json => super::print(&report::json(&snapshot, rows.as_deref())),
         OutputFormat::Table | OutputFormat::Markdown => {
-            super::say(&report::text(&shown, rows.as_deref(), report::style(output)));
+            let style = Style { offers_all: true, ..report::style(args.output) };
+            super::print(&report::text(&snapshot, rows.as_deref(), style));
         }
     }
-    if shown.kinds.iter().all(|kind| kind.watches.iter().all(|watch| !watch.synced)) && !shown.kinds.is_empty() {
-        return Ok(CANNOT_LOOK); // the report says what was in the way
+    let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
+    if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
+        return Ok(FAILURE); // the report names the reason
     }
-    let found = shown.findings.iter().any(|finding| finding.info().severity <= fail_on);
-    Ok(if found { FOUND } else { FINE })
+    let found = snapshot.findings.iter().any(|finding| finding.info().severity <= args.fail_on);
+    Ok(if found { FINDINGS } else { SUCCESS })
 }
 
-fn judge_dump(path: &Path, at: Option<Timestamp>, config: Config) -> anyhow::Result<Model> {
+/// Judges a dump or a recording.
+fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
+    if path.is_file() {
+        match Recording::open(path) {
+            Ok(recording) => return judge_recording(path, recording, args, settings),
+            Err(error @ RecordingError::TooNew { .. }) => return Err(error.into()),
+            Err(_) => {} // a dump, or a file that the dump's reader refuses
+        }
+    }
     let dump = Dump::read(path, &app::hash_key())?;
     let now = SystemClock::new().wall();
-    // A dump is often looked at long after it was taken: by its own clock nothing has become overdue since.
-    let at = at.or(dump.newest()).unwrap_or(now).min(now);
-    for problem in &dump.problems {
-        super::complain(problem);
-    }
-    let mut model = Model::new(config.settings);
+    // People check a dump long after they took it: by the dump's own clock, no deadline has passed since.
+    let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
+    dump.problems.iter().for_each(|problem| super::print_error(problem));
+    let mut model = Model::new(settings);
     for observation in dump.observations() {
         model.apply(at, observation);
     }
@@ -86,27 +95,59 @@ fn judge_dump(path: &Path, at: Option<Timestamp>, config: Config) -> anyhow::Res
     Ok(model)
 }
 
-async fn judge_cluster(config: Config, timeout: Duration) -> anyhow::Result<Model> {
-    let Config { access, namespaces, watch, max_watches, settings, .. } = config;
+/// Judges the end of a recording, or the instant that `--at` names.
+fn judge_recording(
+    path: &Path,
+    mut recording: Recording,
+    args: &CheckArgs,
+    settings: Settings,
+) -> anyhow::Result<Model> {
+    let file = path.display();
+    let mut model = Model::new(replay::choose_settings(&recording, &args.judge, settings));
+    let (mut last, mut later) = (None, false);
+    for line in recording.by_ref() {
+        if let Some(at) = args.at.filter(|at| *at < line.at) {
+            anyhow::ensure!(last.is_some(), "{file} begins at {}, after --at {at}", line.at);
+            later = true;
+            break;
+        }
+        last = Some(line.at);
+        model.apply(line.at, line.saw);
+        model.probes(); // the recording contains the answers
+    }
+    let last = last.ok_or_else(|| anyhow::anyhow!("{file} is a recording without observations"))?;
+    if let Some(at) = args.at {
+        anyhow::ensure!(later || at == last, "{file} ends at {last}, before --at {at}");
+        model.apply(at, Observation::Tick);
+    }
+    replay::report_unreadable(recording.unreadable());
+    let shown = args.at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
+    super::print_error(&format!(
+        "{file} is a recording; this report shows {shown}, and `loopwatch replay {file}` shows its timeline"
+    ));
+    Ok(model)
+}
+
+async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
+    let access = args.cluster.access();
     let cluster = app::connect(&access).await?;
-    // An operator's own account tells what it owns; anyone else wants to see everything.
+    // The permissions of an operator's account say what it owns; an administrator wants to see everything.
     let select = if access.operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
     let options = SourceOptions {
-        watch,
-        namespaces,
-        max_watches,
         select,
         lease: LeaseSelection::Off,
         once: true,
-        ..SourceOptions::new(app::hash_key())
+        ..args.cluster.source_options(app::hash_key())
     };
     let model = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel();
     let handle = Supervisor::start(cluster, options, feed);
     let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false));
-    if tokio::time::timeout(timeout, wait_and_tell(&handle)).await.is_err() {
-        super::complain(&format!(
-            "gave up after {timeout:?}; what was not listed by then is missing (--timeout, --watch)"
+    let timeout = args.timeout;
+    let within = Duration::from_millis(timeout.0.unsigned_abs());
+    if tokio::time::timeout(within, first_lists(&handle)).await.is_err() {
+        super::print_error(&format!(
+            "some lists were incomplete after {timeout}, so this report is incomplete too; see --timeout and --watch"
         ));
     }
     handle.shutdown().await;
@@ -116,8 +157,8 @@ async fn judge_cluster(config: Config, timeout: Duration) -> anyhow::Result<Mode
     Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// Waits for all first lists and says how far they are: on a terminal in one line, else not at all.
-async fn wait_and_tell(handle: &Handle) {
+/// Waits for the first list of all watches. On a terminal, it shows the progress.
+async fn first_lists(handle: &Handle) {
     let sync = handle.initial_sync();
     let terminal = std::io::stderr().is_terminal();
     let done = sync.done();
@@ -128,7 +169,7 @@ async fn wait_and_tell(handle: &Handle) {
             () = tokio::time::sleep(Duration::from_millis(200)) => if terminal {
                 let progress = sync.progress();
                 let (listed, watches, objects) = (progress.listed + progress.failed, progress.watches, progress.objects);
-                progress_line(&format!("looking: {listed} of {watches} kinds, {objects} objects"));
+                progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
             },
         }
     }
@@ -137,19 +178,19 @@ async fn wait_and_tell(handle: &Handle) {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "progress is for people who wait, not a result")]
+#[expect(clippy::print_stderr, reason = "progress is not a result")]
 fn progress_line(text: &str) {
     eprint!("\r\x1b[K{text}");
 }
 
-fn every_row(model: &Model) -> Vec<ObjectRow> {
+fn all_rows(model: &Model) -> Vec<ObjectRow> {
     let (rows, _) = model.rows(Cursor::default(), usize::MAX);
     rows
 }
 
 fn instant(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text)
-        .ok_or_else(|| format!("{text:?} is not a time as in RFC 3339, for example 2026-01-31T12:00:00Z"))
+        .ok_or_else(|| format!("expected an RFC 3339 time, for example 2026-01-31T12:00:00Z, not {text:?}"))
 }
 
 fn severity(text: &str) -> Result<Severity, String> {
@@ -157,7 +198,7 @@ fn severity(text: &str) -> Result<Severity, String> {
         "critical" => Ok(Severity::Critical),
         "warning" => Ok(Severity::Warning),
         "info" => Ok(Severity::Info),
-        _ => Err(format!("{text:?} is none of critical, warning, info")),
+        _ => Err(format!("expected one of critical, warning, info, not {text:?}")),
     }
 }
 
@@ -166,6 +207,6 @@ fn format(text: &str) -> Result<OutputFormat, String> {
         "table" => Ok(OutputFormat::Table),
         "json" => Ok(OutputFormat::Json),
         "markdown" => Ok(OutputFormat::Markdown),
-        _ => Err(format!("{text:?} is none of table, json, markdown")),
+        _ => Err(format!("expected one of table, json, markdown, not {text:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! `loopwatch record`: keeps what a cluster does, for `replay`.
+//! `loopwatch record`: records the observations of a cluster for `replay`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,14 @@ use anyhow::Context;
 use clap::Args;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
-use super::FINE;
+use super::SUCCESS;
 use crate::app::{self, Ended, SharedModel, Tap};
-use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
+use crate::config::{ClusterFlags, JudgeFlags};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
@@ -22,35 +23,35 @@ use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
 /// Flags of `record`.
 #[derive(Args, Debug)]
 pub(super) struct RecordArgs {
-    #[command(flatten)]
-    cluster: ClusterFlags,
-    #[command(flatten)]
-    judge: JudgeFlags,
-    /// Write to this file, which must not exist yet; packed when it ends in .gz
+    /// File to create; gzip if its name ends in .gz
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Stop after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = Span::parse)]
     duration: Option<Span>,
-    /// Begin anew when the file reaches this many MiB unpacked; the last one is kept beside it (x.1.jsonl)
+    /// Start a new file at this size, before compression; the previous file is kept as NAME.1.jsonl
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_size: u64,
-    /// Replace names of namespaces and objects by pseudonyms, and leave out messages
+    /// Replace the names of namespaces and objects with pseudonyms, and leave out messages
     #[arg(long)]
     anonymize: bool,
-    /// Record every custom resource that has a status, not only what the account's rights point to
+    /// Record all custom resources that have a status, not only those that the operator owns
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
+    judge: JudgeFlags,
 }
 
-pub(super) fn record(args: RecordArgs) -> anyhow::Result<u8> {
-    app::runtime()?.block_on(run(args))
+pub(super) fn record(args: RecordArgs, settings: Settings) -> anyhow::Result<u8> {
+    app::runtime()?.block_on(run(args, settings))
 }
 
-async fn run(args: RecordArgs) -> anyhow::Result<u8> {
+async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     let RecordArgs { cluster, judge, output, duration, max_size, anonymize, all } = args;
-    let config = Config::new(cluster, judge, ServeFlags::default())?;
-    let server = app::connect(&config.access).await?;
+    judge.apply(&mut settings);
+    let server = app::connect(&cluster.access()).await?;
     let stop = app::stop_signal();
     if let Some(duration) = duration {
         let stop = stop.clone();
@@ -60,31 +61,28 @@ async fn run(args: RecordArgs) -> anyhow::Result<u8> {
         });
     }
     let options = SourceOptions {
-        watch: config.watch,
-        namespaces: config.namespaces,
-        max_watches: config.max_watches,
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorRights },
-        ..SourceOptions::new(app::hash_key())
+        ..cluster.source_options(app::hash_key())
     };
     let key = anonymize.then(app::random_key);
-    let model: SharedModel = Arc::new(Mutex::new(Model::new(config.settings)));
+    let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
     loop {
         let segment = Segment { output: &output, max_bytes: max_size.max(1) * 1024 * 1024, key };
         match record_segment(&server, options.clone(), &model, &segment, &stop).await? {
             Ended::Full => rotate(&output)?,
-            Ended::Dry | Ended::Unwritable(_) => return Ok(FINE),
+            Ended::Dry | Ended::Unwritable(_) => return Ok(SUCCESS),
         }
     }
 }
 
-/// One file of a recording.
+/// One file of a recording that spans several.
 struct Segment<'a> {
     output: &'a Path,
     max_bytes: u64,
     key: Option<[u8; 16]>,
 }
 
-/// Each file begins with what was learnt and a complete list, so that it can be replayed without the ones before.
+/// Records one file. It begins with a checkpoint and complete lists, so that it replays without the earlier files.
 async fn record_segment(
     server: &Cluster,
     options: SourceOptions,
@@ -103,15 +101,15 @@ async fn record_segment(
     let (feed, observations) = app::channel();
     let handle = Supervisor::start(server.clone(), options, feed);
     let tap = Tap { writer, max_bytes: segment.max_bytes };
-    let (asked, mut questions) = tokio::sync::mpsc::channel(64);
+    let (sender, mut probes) = tokio::sync::mpsc::channel(64);
     let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(tap), Gauge::default(), move |probe| {
-        asked.try_send(probe).is_ok()
+        sender.try_send(probe).is_ok()
     }));
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),
-            Some(probe) = questions.recv() => if !handle.ask(probe) {
-                tracing::debug!("too many questions wait; the model asks again");
+            Some(probe) = probes.recv() => if !handle.ask(probe) {
+                tracing::debug!("the queue of probes is full; the model asks again");
             },
             () = stop.cancelled() => break None,
         }
@@ -119,7 +117,7 @@ async fn record_segment(
     handle.shutdown().await;
     let (tap, ended) = match ended {
         Some(ended) => ended,
-        None => pump.await, // what is still in the channel is written, too
+        None => pump.await, // the pump writes the rest of the channel first
     }?;
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
@@ -136,7 +134,7 @@ async fn record_segment(
 }
 
 fn rotate(output: &Path) -> anyhow::Result<()> {
-    // `incident.jsonl.gz` becomes `incident.1.jsonl.gz`, so that it is still known to be packed.
+    // `incident.jsonl.gz` becomes `incident.1.jsonl.gz`: the extension still says that it is gzip.
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let kept = match name.split_once('.') {
         Some((stem, extensions)) => format!("{stem}.1.{extensions}"),

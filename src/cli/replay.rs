@@ -1,4 +1,4 @@
-//! `loopwatch replay`: what a recording shows, under virtual time.
+//! `loopwatch replay`: the findings of a recording over time, and the state at its end.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -8,12 +8,13 @@ use clap::Args;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 use super::timeline::{self, Timeline};
-use super::{FINE, FOUND};
+use super::{FINDINGS, SUCCESS};
 use crate::app;
-use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
+use crate::config::{JudgeFlags, ServeFlags};
 use crate::export::prometheus::TextFormat;
 use crate::export::report::{self, OutputFormat};
 use crate::sources::replay::{Recording, Unreadable};
@@ -21,24 +22,24 @@ use crate::sources::replay::{Recording, Unreadable};
 /// Flags of `replay`.
 #[derive(Args, Debug)]
 pub(super) struct ReplayArgs {
-    /// The recording, plain or gzip
+    /// Recording, plain or gzip
     file: PathBuf,
-    #[command(flatten)]
-    judge: JudgeFlags,
-    #[command(flatten)]
-    serve_flags: ServeFlags,
-    /// Then serve page, metrics and API as they are at the end of the recording, until interrupted
-    #[arg(long, help_heading = "Serving")]
-    serve: bool,
-    /// With --serve: play this many times as fast as it happened, instead of at once
-    #[arg(long, value_name = "N", requires = "serve", help_heading = "Serving")]
-    speed: Option<f64>,
-    /// Write table, json, markdown, or metrics (what /metrics would say at the end)
+    /// Output format; metrics prints the exposition of /metrics at the end of the recording
     #[arg(long, short, value_name = "FORMAT", default_value = "table")]
     output: Output,
+    #[command(flatten)]
+    judge: JudgeFlags,
+    /// Serve page, metrics and API of the end of the recording until interrupted
+    #[arg(long, help_heading = "Serving")]
+    serve: bool,
+    /// With --serve: play the recording N times as fast as it happened, instead of at once
+    #[arg(long, value_name = "N", requires = "serve", help_heading = "Serving")]
+    speed: Option<f64>,
+    #[command(flatten)]
+    serve_flags: ServeFlags,
 }
 
-/// What to write.
+/// The output format.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Output {
     Table,
@@ -47,84 +48,90 @@ enum Output {
     Metrics,
 }
 
-pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
+pub(super) fn replay(args: ReplayArgs, mut settings: Settings) -> anyhow::Result<u8> {
+    args.judge.apply(&mut settings);
     let recording = Recording::open(&args.file)?;
-    let settings = recording.header().settings.clone();
-    let config = Config::new(ClusterFlags::default(), args.judge.clone(), args.serve_flags)?;
-    // The recorder's settings hold unless somebody says otherwise here: "would it have paged with another deadline?"
-    let overridden = args.judge.config.is_some() || !args.judge.deadline.is_empty();
-    let model = Model::new(if overridden { config.settings.clone() } else { settings });
+    let mut settings = choose_settings(&recording, &args.judge, settings);
+    args.serve_flags.apply(&mut settings);
+    let model = Model::new(settings);
     if args.serve && args.speed.is_some() {
-        return app::runtime()?.block_on(serve_playing(recording, model, &config, args.speed.unwrap_or(1.0)));
+        let speed = args.speed.unwrap_or(1.0);
+        return app::runtime()?.block_on(serve_playing(recording, model, &args.serve_flags, speed));
     }
     let (model, timeline, unreadable) = play(recording, model);
     let snapshot = model.snapshot();
     let found = snapshot.findings.iter().any(|f| f.info().severity <= Severity::Warning);
     match args.output {
         Output::Metrics => {
-            let exporter = app::exporter(Arc::new(Mutex::new(model)), config.object_series, false);
-            super::say(&exporter.render(TextFormat::Text004).into_text());
+            let exporter = app::exporter(Arc::new(Mutex::new(model)), &args.serve_flags);
+            super::print(&exporter.render(TextFormat::Text004).into_text());
         }
-        Output::Json => super::say(&report::json(&snapshot, None)),
+        Output::Json => super::print(&report::json(&snapshot, None)),
         Output::Table | Output::Markdown => {
             let format =
                 if matches!(args.output, Output::Markdown) { OutputFormat::Markdown } else { OutputFormat::Table };
-            super::say(&timeline.text());
-            super::say(&report::text(&snapshot, None, report::style(format)));
-            tell(&unreadable);
+            super::print(&timeline.text());
+            super::print(&report::text(&snapshot, None, report::style(format)));
+            report_unreadable(&unreadable);
             if args.serve {
-                return serve_end(model, &config);
+                return serve_end(model, &args.serve_flags);
             }
         }
     }
-    Ok(if found { FOUND } else { FINE })
+    Ok(if found { FINDINGS } else { SUCCESS })
 }
 
-/// Takes the whole recording into the model.
+/// The recorder's settings, or `settings` if the user named a configuration file or a deadline: "would this have
+/// alerted with another deadline?".
+pub(super) fn choose_settings(recording: &Recording, judge: &JudgeFlags, settings: Settings) -> Settings {
+    let chosen = judge.config.is_some() || !judge.deadline.is_empty();
+    if chosen { settings } else { recording.header().settings.clone() }
+}
+
+/// Applies the whole recording to the model.
 pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, Unreadable) {
     let mut timeline = Timeline::default();
     for line in recording.by_ref() {
         model.apply(line.at, line.saw);
         timeline.add(model.finding_events());
-        model.probes(); // the answers stand in the recording
+        model.probes(); // the recording contains the answers
     }
     timeline.add(model.finding_events());
     let unreadable = recording.unreadable().clone();
     (model, timeline, unreadable)
 }
 
-/// Says which lines could not be read.
-pub(super) fn tell(unreadable: &Unreadable) {
+/// Reports the lines that loopwatch could not read.
+pub(super) fn report_unreadable(unreadable: &Unreadable) {
     for (number, reason) in &unreadable.first {
-        super::complain(&format!("line {number} was skipped: {reason}"));
+        super::print_error(&format!("skipped line {number}: {reason}"));
     }
     if unreadable.count > unreadable.first.len() as u64 {
-        super::complain(&format!("{} lines were skipped in all", unreadable.count));
+        super::print_error(&format!("skipped {} lines in total", unreadable.count));
     }
 }
 
 /// Serves the model as it is until interrupted.
-pub(super) fn serve_end(model: Model, config: &Config) -> anyhow::Result<u8> {
+pub(super) fn serve_end(model: Model, flags: &ServeFlags) -> anyhow::Result<u8> {
     app::runtime()?.block_on(async {
-        let model = Arc::new(Mutex::new(model));
-        let exporter = app::exporter(model, config.object_series, config.expose_ui);
-        timeline::serve_and_tell(config.listen, exporter, app::stop_signal()).await
+        let exporter = app::exporter(Arc::new(Mutex::new(model)), flags);
+        timeline::serve(flags.listen, exporter, app::stop_signal()).await
     })?;
-    Ok(FINE)
+    Ok(SUCCESS)
 }
 
-async fn serve_playing(recording: Recording, model: Model, config: &Config, speed: f64) -> anyhow::Result<u8> {
+async fn serve_playing(recording: Recording, model: Model, flags: &ServeFlags, speed: f64) -> anyhow::Result<u8> {
     let model = Arc::new(Mutex::new(model));
     let stop = app::stop_signal();
-    let exporter = app::exporter(model.clone(), config.object_series, config.expose_ui);
+    let exporter = app::exporter(model.clone(), flags);
     let playing = tokio::spawn(play_slowly(recording, model, speed.clamp(0.01, 1e6)));
-    timeline::serve_and_tell(config.listen, exporter, stop).await?;
+    timeline::serve(flags.listen, exporter, stop).await?;
     playing.abort();
-    Ok(FINE)
+    Ok(SUCCESS)
 }
 
-/// Lets time pass between the lines as it did, so many times as fast, in steps of a tenth of a second, so that ages
-/// grow on the page also while nothing happens.
+/// Applies the recording `speed` times as fast as it happened. Time advances in steps of a tenth of a second, so that
+/// the ages on the page also grow between lines.
 async fn play_slowly(recording: Recording, model: app::SharedModel, speed: f64) {
     const STEP: Duration = Duration::from_millis(100);
     let step = Span((100.0 * speed) as i64).max(Span(1));

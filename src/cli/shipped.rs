@@ -1,28 +1,28 @@
-//! `loopwatch rules` and `loopwatch dashboards`: what is bundled, for people who have only the binary.
+//! `loopwatch rules` and `loopwatch dashboards`: print the files that the binary contains.
 
-use super::FINE;
+use super::SUCCESS;
 
-/// Rule files in the order in which they are printed, as one document.
+/// Rule files, in the order of the printed document.
 const RULES: &[&str] = &[
     include_str!("../../alerts/slo.rules.yaml"),
     include_str!("../../alerts/findings.rules.yaml"),
     include_str!("../../alerts/self.rules.yaml"),
 ];
 
-/// Dashboards.
+/// Dashboard files.
 const DASHBOARDS: &[&str] = &[include_str!("../../dashboards/loopwatch-overview.json")];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
-    super::say(&merged(RULES));
-    Ok(FINE)
+    super::print(&merged(RULES));
+    Ok(SUCCESS)
 }
 
 pub(super) fn dashboards() -> anyhow::Result<u8> {
-    super::say(&format!("[{}]\n", DASHBOARDS.join(",")));
-    Ok(FINE)
+    super::print(&format!("[{}]\n", DASHBOARDS.join(",")));
+    Ok(SUCCESS)
 }
 
-/// One document with the groups of all files: `groups:` may stand there once.
+/// Merges the groups of all files into one document, which may contain `groups:` only once.
 fn merged(files: &[&str]) -> String {
     let mut text = String::new();
     for (index, file) in files.iter().enumerate() {

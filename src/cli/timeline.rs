@@ -1,18 +1,19 @@
-//! What happened over time: which findings came and went.
+//! The timeline of a recording: when findings opened and closed.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::DEFAULT_PORT;
 use crate::export::{Exporter, http};
 
-/// Lines told; a recording of weeks has more events than anybody reads.
+/// Events that the timeline shows. A recording of weeks has more than anybody reads.
 const MAX_LINES: usize = 200;
 
-/// The findings that came and went, in order.
+/// The finding events of a recording, in order.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     events: Vec<FindingEvent>,
@@ -22,41 +23,43 @@ pub(super) struct Timeline {
 // === impl Timeline ===
 
 impl Timeline {
+    /// Adds events, up to the limit.
     pub(super) fn add(&mut self, events: Vec<FindingEvent>) {
         let room = MAX_LINES.saturating_sub(self.events.len());
         self.more += events.len().saturating_sub(room);
         self.events.extend(events.into_iter().take(room));
     }
 
-    /// One line per change, with the time since the first.
+    /// One line per event, with the time since the first.
     pub(super) fn text(&self) -> String {
-        let Some(first) = self.events.first().map(|events| events.at) else {
-            return "nothing was found in this recording\n\n".to_owned();
+        let Some(first) = self.events.first().map(|event| event.at) else {
+            return "No findings in this recording.\n\n".to_owned();
         };
-        let mut text = format!("what was found, and when (from {first}):\n");
-        for events in &self.events {
-            text.push_str(&line(events, first));
+        let mut text = format!("Findings since {first}:\n");
+        for event in &self.events {
+            text.push_str(&line(event, first));
         }
         if self.more > 0 {
-            text.push_str(&format!("  … and {} more changes\n", self.more));
+            text.push_str(&format!("  … and {} more events\n", self.more));
         }
         text.push('\n');
         text
     }
 }
 
-fn line(events: &FindingEvent, first: Timestamp) -> String {
-    let (code, subject) = (events.finding.code.name(), &events.finding.subject);
-    let since = format!("+{}", events.at.since(first));
-    match events.change {
-        Change::Opened => format!("  {since:>8}  found    {code} on {subject}\n"),
-        Change::Closed => format!("  {since:>8}  cleared  {code} on {subject}\n"),
-    }
+fn line(event: &FindingEvent, first: Timestamp) -> String {
+    let (code, subject) = (event.finding.code.name(), &event.finding.subject);
+    let since = format!("+{}", event.at.since(first));
+    let change = match event.change {
+        Change::Opened => "opened",
+        Change::Closed => "closed",
+    };
+    format!("  {since:>8}  {change}  {code} on {subject}\n")
 }
 
-/// Serves until interrupted, on the given address or on the usual port of this machine alone; when that is taken, on
-/// any free one. Says where.
-pub(super) async fn serve_and_tell(
+/// Serves until interrupted, and prints the address. Without `listen`, it serves only this machine: on the default
+/// port, or on any free port if another process uses that one.
+pub(super) async fn serve(
     listen: Option<SocketAddr>,
     exporter: std::sync::Arc<Exporter>,
     stop: CancellationToken,
@@ -65,13 +68,13 @@ pub(super) async fn serve_and_tell(
         Some(address) => {
             TcpListener::bind(address).await.map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?
         }
-        None => match TcpListener::bind(("127.0.0.1", 9917)).await {
+        None => match TcpListener::bind((Ipv4Addr::LOCALHOST, DEFAULT_PORT)).await {
             Ok(listener) => listener,
-            Err(_) => TcpListener::bind(("127.0.0.1", 0)).await?,
+            Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
         },
     };
     let address = listener.local_addr()?;
-    super::say(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
+    super::print(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
     http::serve(listener, exporter, stop.cancelled_owned()).await;
     Ok(())
 }

@@ -1,124 +1,203 @@
-//! The configuration file: YAML whose keys are the names of the flags.
+//! The configuration file: YAML whose keys are the names of the flags, and `settings`.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::path::Path;
 
+use clap::builder::ValueParser;
+use clap::{Arg, Command, FromArgMatches};
 use loopwatch_model::settings::Settings;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Problem, shown};
+use super::{Flags, keys};
 
-/// Largest file that is read.
+/// Size of the largest file that loopwatch reads.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// How alike two names must be for the one to be suggested for the other (Jaro and Winkler's measure).
-const ALIKE: f64 = 0.8;
+/// Similarity (Jaro-Winkler) from which on loopwatch suggests a known name for an unknown one.
+const SIMILAR: f64 = 0.8;
 
-/// The file's content; what is absent was not said.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "snake_case")]
+/// The key of the thresholds. It is not a flag.
+const SETTINGS: &str = "settings";
+
+/// The flag that names the file. It is not a key.
+const CONFIG: &str = "config";
+
+/// The valid part of a configuration file.
+#[derive(Clone, Debug, Default)]
 pub struct File {
-    pub(super) listen: Option<String>,
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) context: Option<String>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) namespace: Vec<String>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) watch: Vec<String>,
-    pub(super) operator: Option<String>,
-    pub(super) max_watches: Option<usize>,
-    #[serde(deserialize_with = "one_or_many")]
-    pub(super) deadline: Vec<String>,
-    pub(super) object_series: Option<String>,
-    pub(super) max_object_series: Option<usize>,
-    pub(super) expose_ui: Option<bool>,
-    pub(super) state_dir: Option<PathBuf>,
-    pub(super) settings: Option<Settings>,
+    /// The values of flags, by the long name of the flag.
+    pub(super) values: BTreeMap<String, Vec<String>>,
+    /// The thresholds, with the deadlines and limits of [`File::values`].
+    pub settings: Settings,
 }
-
-/// The keys of [`File`]; a test compares them.
-const KEYS: &[&str] = &[
-    "listen",
-    "kubeconfig",
-    "context",
-    "namespace",
-    "watch",
-    "operator",
-    "max_watches",
-    "deadline",
-    "object_series",
-    "max_object_series",
-    "expose_ui",
-    "state_dir",
-    "settings",
-];
 
 // === impl File ===
 
 impl File {
-    /// Reads the file at `path`.
-    ///
-    /// # Errors
-    /// When it cannot be read, is not YAML, or holds a key or a value that cannot be used.
-    pub fn read(path: &Path) -> Result<Self, Problem> {
-        let name = shown(path);
-        let size = std::fs::metadata(path).map_err(|e| Problem(format!("cannot read {name}: {e}")))?.len();
-        if size > MAX_BYTES {
-            return Err(Problem(format!("{name} is {size} bytes long; a configuration has at most {MAX_BYTES}")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|e| Problem(format!("cannot read {name}: {e}")))?;
-        Self::parse(&text).map_err(|Problem(reason)| Problem(format!("{name}: {reason}")))
-    }
-
-    /// Reads a file's text.
-    ///
-    /// # Errors
-    /// As [`File::read`].
-    pub fn parse(text: &str) -> Result<Self, Problem> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        let value: Value =
-            serde_saphyr::from_str(text).map_err(|e| Problem(format!("not YAML: {}", first_line(&e))))?;
-        let entries = match value {
-            Value::Null => return Ok(Self::default()),
-            Value::Object(entries) => entries,
-            _ => return Err(Problem("expected keys and values, for example `deadline: 10m`".to_owned())),
+    /// Reads the file at `path`. Returns what is valid, and a problem for each part that is not.
+    #[must_use]
+    pub fn read(path: &Path) -> (Self, Vec<String>) {
+        let (file, mut problems) = match contents(path) {
+            Ok(text) => Self::parse(&text),
+            Err(problem) => (Self::default(), vec![problem]),
         };
-        let mut known = serde_json::Map::new();
+        problems.iter_mut().for_each(|problem| problem.insert_str(0, &format!("{}: ", path.display())));
+        (file, problems)
+    }
+
+    /// Reads the text of a file, as [`File::read`] does.
+    #[must_use]
+    pub fn parse(text: &str) -> (Self, Vec<String>) {
+        let entries = match entries(text) {
+            Ok(entries) => entries,
+            Err(problem) => return (Self::default(), vec![problem]),
+        };
+        let (mut file, mut problems) = (Self::default(), Vec::new());
+        let command = keys();
         for (key, value) in entries {
-            let name = key.replace('-', "_"); // as the flags are written
-            if !KEYS.contains(&name.as_str()) {
-                return Err(Problem(unknown(&key, KEYS)));
+            let name = key.replace('_', "-");
+            if name == SETTINGS {
+                problems.extend(file.take_settings(value));
+            } else if let Err(problem) = file.take(&command, &key, &name, value) {
+                problems.push(problem);
             }
-            check_settings(&name, &value)?;
-            known.insert(name, value);
         }
-        serde_json::from_value(Value::Object(known)).map_err(|e| Problem(first_line(&e)))
+        let arguments = file.values.iter().flat_map(|(name, values)| arguments(&command, name, values));
+        if let Ok(flags) = flags(&command, arguments.collect()) {
+            flags.apply(&mut file.settings);
+        }
+        (file, problems)
+    }
+
+    /// Takes the value of one key, if the flag of that name accepts it.
+    fn take(&mut self, command: &Command, key: &str, name: &str, value: Value) -> Result<(), String> {
+        let known = || command.get_arguments().filter(|arg| arg.get_long() != Some(CONFIG));
+        let Some(arg) = known().find(|arg| arg.get_long() == Some(name)) else {
+            let names = known().filter_map(Arg::get_long).chain([SETTINGS]);
+            return Err(unknown(key, names.map(|name| name.replace('-', "_"))));
+        };
+        let values = texts(arg, value).map_err(|problem| format!("{key}: {problem}"))?;
+        flags(command, arguments(command, name, &values)).map_err(|error| {
+            // The parser of the value says it best; clap adds the name of the flag and its usage.
+            let reason = error.source().map_or_else(|| first_line(&error), ToString::to_string);
+            format!("{key}: {}", reason.trim_start_matches("error: "))
+        })?;
+        if !values.is_empty() {
+            self.values.insert(name.to_owned(), values);
+        }
+        Ok(())
+    }
+
+    /// Takes the thresholds, one by one, and returns the problems.
+    fn take_settings(&mut self, value: Value) -> Vec<String> {
+        let (entries, defaults) = match (value, serde_json::to_value(&self.settings)) {
+            (Value::Object(entries), Ok(defaults)) => (entries, defaults),
+            (Value::Null, _) => return Vec::new(),
+            _ => return vec![format!("{SETTINGS}: expected keys and values, for example `settle: 10s`")],
+        };
+        let (mut all, mut problems) = (defaults, Vec::new());
+        overlay(&mut all, "", entries, &mut problems);
+        if let Ok(settings) = serde_json::from_value(all) {
+            self.settings = settings;
+        }
+        problems
     }
 }
 
-/// Names an unknown setting with its neighbour: serde alone would list all of them.
-fn check_settings(key: &str, value: &Value) -> Result<(), Problem> {
-    let Value::Object(settings) = value else { return Ok(()) };
-    let Ok(Value::Object(defaults)) = serde_json::to_value(Settings::default()) else { return Ok(()) };
-    let names: Vec<&str> = defaults.keys().map(String::as_str).collect();
-    let limits: Vec<&str> =
-        defaults["limits"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    let inner = settings.get("limits").and_then(Value::as_object).into_iter().flatten();
-    let unknown_setting = settings.keys().find(|name| key == "settings" && !names.contains(&name.as_str()));
-    let unknown_limit = inner.map(|(name, _)| name).find(|name| key == "settings" && !limits.contains(&name.as_str()));
-    match (unknown_setting, unknown_limit) {
-        (Some(name), _) => Err(Problem(format!("settings: {}", unknown(name, &names)))),
-        (None, Some(name)) => Err(Problem(format!("settings.limits: {}", unknown(name, &limits)))),
-        (None, None) => Ok(()),
+fn contents(path: &Path) -> Result<String, String> {
+    let unreadable = |error| format!("cannot read the file: {error}");
+    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    if size > MAX_BYTES {
+        return Err(format!("the file has {size} bytes; a configuration has at most {MAX_BYTES}"));
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
+fn entries(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_saphyr::from_str(text).map_err(|error| format!("not YAML: {}", first_line(&error)))? {
+        Value::Null => Ok(Map::new()),
+        Value::Object(entries) => Ok(entries),
+        _ => Err("expected keys and values, for example `deadline: 10m`".to_owned()),
     }
 }
 
-fn unknown(name: &str, known: &[&str]) -> String {
-    let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
-    let nearest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match nearest.filter(|nearest| likeness(nearest) >= ALIKE) {
+/// The texts that a value gives to the flag `arg`: none, one or several.
+fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
+    let whole_number = ValueParser::from(clap::value_parser!(usize)).type_id();
+    let number = arg.get_value_parser().type_id() == whole_number;
+    let one = |value| match value {
+        Value::String(text) => Ok(text),
+        Value::Number(value) if number => Ok(value.to_string()),
+        // YAML has read `0123` as a number and `y` as a truth value already, so that the text is lost.
+        Value::Number(_) | Value::Bool(_) => Err("expected text; put the value in quotes".to_owned()),
+        _ => Err("expected a text or a list of texts".to_owned()),
+    };
+    if !arg.get_action().takes_values() {
+        return match value {
+            Value::Bool(set) => Ok(if set { vec!["true".to_owned()] } else { Vec::new() }),
+            Value::Null => Ok(Vec::new()),
+            _ => Err("expected true or false".to_owned()),
+        };
+    }
+    match (value, arg.get_value_delimiter()) {
+        (Value::Null, _) => Ok(Vec::new()),
+        (Value::Array(items), _) => items.into_iter().map(one).collect(),
+        (value, Some(delimiter)) => Ok(one(value)?.split(delimiter).map(|part| part.trim().to_owned()).collect()),
+        (value, None) => Ok(vec![one(value)?]),
+    }
+}
+
+/// The command line that sets the flag `name` to `values`.
+fn arguments(command: &Command, name: &str, values: &[String]) -> Vec<String> {
+    let takes_values = |arg: &Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
+    match command.get_arguments().any(takes_values) {
+        true => values.iter().map(|value| format!("--{name}={value}")).collect(),
+        false => values.iter().map(|_| format!("--{name}")).collect(),
+    }
+}
+
+fn flags(command: &Command, arguments: Vec<String>) -> Result<Flags, clap::Error> {
+    Flags::from_arg_matches(&command.clone().try_get_matches_from(arguments)?)
+}
+
+/// Replaces the values at `pointer` in `settings` by `entries`, one by one. A value that [`Settings`] refuses is a
+/// problem, and the old value stays.
+fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, problems: &mut Vec<String>) {
+    let place = format!("{SETTINGS}{}", pointer.replace('/', "."));
+    for (name, value) in entries {
+        let known = settings.pointer(pointer).and_then(Value::as_object);
+        if !known.is_some_and(|known| known.contains_key(&name)) {
+            let names = known.into_iter().flat_map(Map::keys).cloned();
+            problems.push(format!("{place}: {}", unknown(&name, names)));
+            continue;
+        }
+        let value = match value {
+            Value::Object(limits) if name == "limits" => {
+                overlay(settings, "/limits", limits, problems);
+                continue;
+            }
+            value => value,
+        };
+        let mut changed = settings.clone();
+        if let Some(entry) = changed.pointer_mut(pointer).and_then(|all| all.get_mut(&name)) {
+            *entry = value;
+        }
+        match serde_json::from_value::<Settings>(changed.clone()) {
+            Ok(_) => *settings = changed,
+            Err(error) => problems.push(format!("{place}.{name}: {}", first_line(&error))),
+        }
+    }
+}
+
+fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
+    let known: Vec<String> = known.collect();
+    let similarity = |candidate: &String| strsim::jaro_winkler(name, candidate);
+    let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    match nearest.filter(|nearest| similarity(nearest) >= SIMILAR) {
         Some(nearest) => format!("unknown key {name:?}; did you mean {nearest:?}?"),
         None => format!("unknown key {name:?}; known are {}", known.join(", ")),
     }
@@ -128,20 +207,6 @@ fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// `watch: example.io/Widget` and `watch: [example.io/Widget]` mean the same.
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a text or a list of texts")]
-    enum OneOrMany {
-        One(String),
-        Many(Vec<String>),
-    }
-    Ok(match OneOrMany::deserialize(deserializer)? {
-        OneOrMany::One(text) => text.split(',').map(|part| part.trim().to_owned()).collect(),
-        OneOrMany::Many(texts) => texts,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,45 +214,79 @@ mod tests {
 
     #[test]
     fn keys_are_the_names_of_the_flags() {
-        let file = File::parse(
+        let (file, problems) = File::parse(
             "deadline: [5m, example.io/Widget=30m]\nwatch: example.io/Widget\nmax-watches: 7\nsettings:\n  settle: 3s\n  limits: {objects: 10}\n",
-        )
-        .expect("a good file");
-        assert_eq!(file.watch, ["example.io/Widget"]);
-        assert_eq!(file.max_watches, Some(7));
-        let settings = file.settings.expect("settings");
-        assert_eq!((settings.settle, settings.limits.objects), (Span::secs(3), 10));
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(file.values["watch"], ["example.io/Widget"]);
+        assert_eq!(file.values["max-watches"], ["7"]);
+        assert_eq!((file.settings.settle, file.settings.limits.objects), (Span::secs(3), 10));
+        assert_eq!((file.settings.deadline, file.settings.deadlines.len()), (Span::mins(5), 1));
         for empty in ["", "\n", "# nothing\n", "---\n"] {
-            assert!(File::parse(empty).is_ok(), "{empty:?}");
+            assert!(File::parse(empty).1.is_empty(), "{empty:?}");
         }
     }
 
     #[test]
-    fn a_bad_file_says_what_and_what_to_write_instead() {
+    fn a_problem_names_the_mistake_and_the_remedy() {
         for (text, expected) in [
             ("deadlin: 5m", "did you mean \"deadline\"?"),
             ("settings: {settel: 5s}", "settings: unknown key \"settel\"; did you mean \"settle\"?"),
             ("settings: {limits: {object: 5}}", "did you mean \"objects\"?"),
             ("settings: {settle: soon}", "\"soon\" is not a duration"),
             ("settings: {settle: 5}", "expected"),
-            ("max_watches: many", "expected"),
-            ("zebra: 1", "known are listen, kubeconfig"),
+            ("settings: [settle]", "expected keys and values"),
+            ("max_watches: many", "max_watches: expected a whole number"),
+            ("listen: 9917", "listen: expected text"),
+            ("namespace: [x, y]", "namespace: expected text; put the value in quotes"),
+            ("listen: nowhere", "listen: expected ADDRESS:PORT"),
+            ("listen: ['127.0.0.1:1', '127.0.0.1:2']", "cannot be used multiple times"),
+            ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
+            ("expose_ui: perhaps", "expose_ui: expected true or false"),
+            ("kubeconfig: ''", "kubeconfig: a value is required"),
+            ("config: other.yaml", "unknown key \"config\""),
+            ("zebra: 1", "known are kubeconfig, context"),
             ("- a\n- b", "expected keys and values"),
             ("a: [1", "not YAML"),
             ("{{{{", "not YAML"),
             ("watch: {a: b}", "expected a text or a list"),
         ] {
-            let Problem(message) = File::parse(text).expect_err(text);
+            let (file, problems) = File::parse(text);
+            let [message] = &problems[..] else { panic!("{text:?} gave {problems:?}") };
             assert!(message.contains(expected), "{text:?} gave {message:?}");
             assert!(!message.contains('\n'), "{message:?} is one line");
+            assert!(file.values.is_empty() && file.settings == Settings::default(), "{text:?} has no valid part");
         }
     }
 
     #[test]
-    fn every_key_is_one_of_the_struct() {
-        for key in KEYS {
-            let wrong = format!("{key}: {{nobody: [expects, this]}}");
-            assert!(File::parse(&wrong).is_err(), "{key} is listed but not read");
+    fn the_valid_part_of_a_file_holds() {
+        let text = "listen: nowhere\nmax_watches: 7\nsettings: {settle: soon, learn_after: 3, limits: {objects: 5, phases: -1}}\n";
+        let (file, problems) = File::parse(text);
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.starts_with("settings.limits.phases: ")), "{problems:?}");
+        assert_eq!(file.values.keys().collect::<Vec<_>>(), ["max-watches"]);
+        assert_eq!((file.settings.learn_after, file.settings.limits.objects), (3, 5));
+        assert_eq!(file.settings.settle, Settings::default().settle);
+    }
+
+    #[test]
+    fn every_flag_is_a_key_in_both_spellings() {
+        for arg in keys().get_arguments().filter(|arg| arg.get_long() != Some(CONFIG)) {
+            let name = arg.get_long().expect("each flag has a long name");
+            for key in [name.to_owned(), name.replace('-', "_")] {
+                let (_, problems) = File::parse(&format!("{key}:\n"));
+                assert!(problems.is_empty(), "{problems:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("large.yaml");
+        std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).expect("written");
+        let (_, problems) = File::read(&path);
+        assert!(problems[0].contains("large.yaml: the file has 1048577 bytes"), "{problems:?}");
     }
 }

@@ -14,7 +14,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-use super::summary;
+use super::summary::{self, Number};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -65,22 +65,15 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
 
 fn headline(page: &mut String, snapshot: &Snapshot, health: &str) {
     let states = summary::states(snapshot);
-    let total: u64 = states.iter().sum();
-    let done = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
     let _ = write!(
         page,
         "<section class=\"headline {health}\" aria-label=\"Overall health\"><h1><span class=\"dot\" aria-hidden=\"true\"></span>{}</h1>",
         capitalised(health)
     );
-    let _ = match (health, total) {
+    let _ = match (health, summary::objects(snapshot)) {
         ("unknown", _) => write!(page, "<p>No watch is up and synced.</p>"),
-        (_, 0) => write!(page, "<p>No objects found.</p>"),
-        _ => write!(
-            page,
-            "<p><b>{}</b> of <b>{}</b> objects are converged or finished.</p>",
-            Grouped(done),
-            Grouped(total)
-        ),
+        (_, None) => write!(page, "<p>No objects of primary kinds found.</p>"),
+        (_, Some(objects)) => write!(page, "<p>{objects}.</p>"),
     };
     let findings = summary::Findings::of(snapshot);
     page.push_str("<ul class=\"counts\">");
@@ -110,7 +103,7 @@ fn namespaces(page: &mut String, snapshot: &Snapshot) {
     }
     let _ = match unhealthy.len().saturating_sub(SHOWN) {
         0 => write!(page, "</p>"),
-        more => write!(page, "<span>and {} more</span></p>", Grouped(more as u64)),
+        more => write!(page, "<span>and {} more</span></p>", Number(more as u64)),
     };
 }
 
@@ -119,7 +112,7 @@ fn count_tile(page: &mut String, class: &str, count: u64, noun: &str) {
     let zero = if count == 0 { " zero" } else { "" };
     let plural = if count == 1 { "" } else { "s" };
     let _ =
-        write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Grouped(count));
+        write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Number(count));
 }
 
 fn capitalised(word: &str) -> String {
@@ -167,22 +160,6 @@ impl fmt::Display for Age<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(snapshot, since) = self;
         write!(f, "<time datetime=\"{since}\" title=\"since {since}\">{}</time>", snapshot.at.since(*since))
-    }
-}
-
-/// An integer with thousands separators.
-struct Grouped(u64);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                f.write_char(',')?;
-            }
-            f.write_char(digit)?;
-        }
-        Ok(())
     }
 }
 

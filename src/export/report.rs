@@ -1,4 +1,4 @@
-//! The report of `check` and `replay`: what is wrong, in one screen, and what to do next.
+//! The report of `check` and `replay`: the findings, on one screen, with the next command to run.
 
 mod layout; // columns, wrapped lines, colours
 mod markdown; // for tickets and pull requests
@@ -7,39 +7,41 @@ mod terminal; // for people
 use std::io::IsTerminal as _;
 
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::snapshot::{ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::{json, summary};
 
-/// What the report is written as.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFormat {
     /// Text for a terminal.
     Table,
-    /// The versioned JSON.
+    /// Versioned JSON.
     Json,
-    /// Markdown, to paste.
+    /// Markdown for tickets.
     Markdown,
 }
 
-/// How text is laid out.
+/// The layout of a text report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it is Markdown.
+    /// Markdown instead of text for a terminal.
     pub markdown: bool,
-    /// Whether it may use colours.
+    /// Use colours.
     pub colours: bool,
-    /// Columns.
+    /// Columns of the terminal.
     pub width: usize,
+    /// The command has a flag `--all`, which the report may recommend.
+    pub offers_all: bool,
 }
 
-/// Columns where nothing says how many there are: what people read with ease.
+/// Columns without a terminal: a line length that is easy to read.
 const USUAL_WIDTH: usize = 110;
 
-/// Findings of one code that are shown; the rest is a number.
+/// Findings that the report shows per code. It shows the number of the others.
 const SHOWN: usize = 8;
 
-/// The style for standard output: colours only on a terminal, and not when `NO_COLOR` is set.
+/// The style for standard output: colours only on a terminal, and not if `NO_COLOR` is set.
 #[must_use]
 pub fn style(format: OutputFormat) -> Style {
     let terminal = std::io::stdout().is_terminal();
@@ -50,30 +52,28 @@ pub fn style(format: OutputFormat) -> Style {
         markdown: format == OutputFormat::Markdown,
         colours: terminal && !unwanted && !dumb,
         width: width.unwrap_or(USUAL_WIDTH).clamp(40, 160),
+        offers_all: false,
     }
 }
 
-/// The report as text. `rows` are all objects, with `--all`.
+/// The report as text. `rows` are all objects, for `--all`.
 #[must_use]
 pub fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
-    if style.markdown { markdown::write(snapshot, rows) } else { terminal::write(snapshot, rows, style) }
+    if style.markdown { markdown::write(snapshot, rows, style) } else { terminal::write(snapshot, rows, style) }
 }
 
-/// The report as JSON, on one line. `rows` are all objects, with `--all`.
+/// The report as JSON, on one line. `rows` are all objects, for `--all`.
 #[must_use]
 pub fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     let shape = json::check(snapshot, rows);
-    let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data has no way to fail
+    let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data cannot fail
     text.push('\n');
     text
 }
 
-/// Everything in one sentence.
+/// The findings and the objects by their numbers.
 fn headline(snapshot: &Snapshot) -> String {
     let findings = summary::Findings::of(snapshot);
-    let states = summary::states(snapshot);
-    let total: u64 = states.iter().sum();
-    let fine = states[ObjectState::Converged as usize] + states[ObjectState::Finished as usize];
     let counts: Vec<_> = [(Severity::Critical, "critical"), (Severity::Warning, "warning"), (Severity::Info, "note")]
         .into_iter()
         .filter_map(|(severity, word)| match findings.count(severity) {
@@ -83,11 +83,38 @@ fn headline(snapshot: &Snapshot) -> String {
             many => Some(format!("{many} {word}s")),
         })
         .collect();
-    let found = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
-    match total {
-        0 => found,
-        _ => format!("{found}; {fine} of {total} objects are where their specs want them"),
+    let found = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
+    match summary::objects(snapshot) {
+        None => found,
+        Some(objects) => format!("{found}; {objects}"),
     }
+}
+
+/// ` for 3d4h`, or nothing if the age is unknown.
+fn lasting(snapshot: &Snapshot, finding: &Finding) -> String {
+    summary::age(snapshot, finding).map(|age| format!(" for {age}")).unwrap_or_default()
+}
+
+/// The kinds that the table shows: all with `--all`, otherwise those that have objects.
+fn shown_kinds(snapshot: &Snapshot, all: bool) -> Vec<&KindSummary> {
+    snapshot.kinds.iter().filter(|kind| all || !is_empty(kind)).collect()
+}
+
+/// The number of kinds that the table leaves out because they have no objects. A kind that loopwatch cannot see does not
+/// count: it is not visible, and listed as such.
+fn omitted_kinds(snapshot: &Snapshot, all: bool, style: Style) -> Option<String> {
+    let seen = |kind: &&KindSummary| kind.watches.iter().any(|watch| watch.synced);
+    let count = snapshot.kinds.iter().filter(|kind| !all && is_empty(kind)).filter(seen).count();
+    let hint = if style.offers_all { "; show them with --all" } else { "" };
+    match count {
+        0 => None,
+        1 => Some(format!("1 kind without objects{}", hint.replace("them", "it"))),
+        many => Some(format!("{many} kinds without objects{hint}")),
+    }
+}
+
+fn is_empty(kind: &KindSummary) -> bool {
+    kind.states().iter().all(|count| *count == 0)
 }
 
 /// `Widget.example.io`, or `Pod` for the core group.
@@ -95,7 +122,7 @@ fn kind_name(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
-/// `team-a/web`, or `web` for what is cluster-scoped.
+/// `team-a/web`, or `web` for a cluster-scoped object.
 fn object_name(row: &ObjectRow) -> String {
     if row.namespace.is_empty() { row.name.clone() } else { format!("{}/{}", row.namespace, row.name) }
 }
@@ -106,17 +133,17 @@ fn evidence(finding: &Finding) -> String {
     parts.join(", ")
 }
 
-/// States that any kind has objects in: the columns of the table.
+/// States of at least one object: the columns of the table.
 fn states_in_use(snapshot: &Snapshot) -> Vec<ObjectState> {
     let used = |state: &ObjectState| snapshot.kinds.iter().any(|kind| kind.states()[*state as usize] > 0);
     ObjectState::ALL.iter().copied().filter(used).collect()
 }
 
-/// Objects that are past their deadline or failed, unless a finding has said so above.
-fn unsaid(snapshot: &Snapshot) -> Vec<&ObjectRow> {
+/// Objects that are overdue or failed and have no finding of their own.
+fn without_finding(snapshot: &Snapshot) -> Vec<&ObjectRow> {
     use loopwatch_model::finding::Subject;
 
-    let said = |row: &ObjectRow| {
+    let has_finding = |row: &ObjectRow| {
         snapshot.findings.iter().any(|finding| match &finding.subject {
             Subject::Object { group, kind, namespace, name } => {
                 (group, kind, namespace, name) == (&row.group, &row.kind, &row.namespace, &row.name)
@@ -125,7 +152,7 @@ fn unsaid(snapshot: &Snapshot) -> Vec<&ObjectRow> {
         })
     };
     let bad = |row: &&ObjectRow| matches!(row.state, ObjectState::Overdue | ObjectState::Failed);
-    snapshot.unhealthy.iter().filter(bad).filter(|row| !said(row)).collect()
+    snapshot.unhealthy.iter().filter(bad).filter(|row| !has_finding(row)).collect()
 }
 
 #[cfg(test)]

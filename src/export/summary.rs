@@ -1,24 +1,28 @@
-//! What page, report and API say alike: one word for everything, counts, and what cannot be seen.
+//! The common part of page, report and API: the overall health, counts, ages and blind spots.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 
-use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity};
+use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity, Subject};
 use loopwatch_model::histogram::Histogram;
-use loopwatch_model::observation::{Scope, WatchId};
+use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
 use loopwatch_model::time::Span;
 use serde::Serialize;
 
-/// Something that is not seen, and why: silence about it means nothing.
+/// Something that loopwatch cannot see, so that the absence of findings about it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlindSpot {
-    /// What is not seen.
+    /// The part of the cluster.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// The worst health of any namespace; `unknown` while nothing can be seen, which is not the same as healthy.
+/// A number with separators between thousands.
+pub struct Number(pub u64);
+
+/// The worst health of any namespace; `unknown` if loopwatch sees nothing, because that is not healthy.
 #[must_use]
 pub fn overall(snapshot: &Snapshot) -> &'static str {
     let worst = snapshot.health.values().max().copied().unwrap_or(Health::Healthy);
@@ -26,11 +30,11 @@ pub fn overall(snapshot: &Snapshot) -> &'static str {
     if worst == Health::Healthy && !sees { "unknown" } else { worst.as_str() }
 }
 
-/// Objects in each state, over all kinds to which something is owed.
+/// The number of objects in each state, over all primary kinds.
 #[must_use]
 pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     let mut sum = [0; ObjectState::ALL.len()];
-    for kind in snapshot.kinds.iter().filter(|kind| kind.role == loopwatch_model::observation::Role::Primary) {
+    for kind in snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary) {
         for (total, count) in sum.iter_mut().zip(kind.states()) {
             *total += count;
         }
@@ -38,20 +42,62 @@ pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     sum
 }
 
-/// Open findings, and which of them account for which.
+/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are no
+/// objects. States without objects are absent, except converged.
+#[must_use]
+pub fn objects(snapshot: &Snapshot) -> Option<String> {
+    let states = states(snapshot);
+    let total: u64 = states.iter().sum();
+    let mut text = format!("{} object{}:", Number(total), if total == 1 { "" } else { "s" });
+    for (state, count) in ObjectState::ALL.iter().zip(states) {
+        if count > 0 || *state == ObjectState::Converged {
+            let comma = if text.ends_with(':') { "" } else { "," };
+            let _ = write!(text, "{comma} {} {}", Number(count), state.as_str());
+        }
+    }
+    if states[ObjectState::Unknown as usize] > 0 {
+        text.push_str(" (cannot be judged)"); // unknown is the last state
+    }
+    (total > 0).then_some(text)
+}
+
+/// How long a finding has held. `None` if it held before loopwatch first saw its subject and nothing tells since when:
+/// a definition without a creation time.
+#[must_use]
+pub fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
+    let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
+    (!began_unseen).then(|| snapshot.at.since(finding.since))
+}
+
+/// Open findings, with their explanations.
 pub struct Findings<'a> {
-    /// Those that no other open finding accounts for, most severe first.
+    /// Root findings, most severe first.
     pub roots: Vec<&'a Finding>,
     explained: BTreeMap<FindingId, Vec<&'a Finding>>,
     root_of: BTreeMap<FindingId, &'a Finding>,
 }
 
-/// Root findings of one code.
+/// The root findings of one code.
 pub struct Group<'a> {
     /// The code.
     pub code: FindingCode,
     /// The findings, oldest first.
     pub findings: Vec<&'a Finding>,
+}
+
+// === impl Number ===
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+        Ok(())
+    }
 }
 
 // === impl Findings ===
@@ -74,19 +120,19 @@ impl<'a> Findings<'a> {
         findings
     }
 
-    /// What `root` accounts for, directly or not.
+    /// The findings that `root` explains, directly or not.
     #[must_use]
     pub fn explained_by(&self, root: &Finding) -> &[&'a Finding] {
         self.explained.get(&root.id).map_or(&[], Vec::as_slice)
     }
 
-    /// What accounts for `finding` in the end; `None` when it is a root itself.
+    /// The root finding that explains `finding`; `None` if it is a root itself.
     #[must_use]
     pub fn root_of(&self, finding: &Finding) -> Option<&'a Finding> {
         self.root_of.get(&finding.id).copied()
     }
 
-    /// Roots by code, in the order of their worst: what a code means and what to do is said once for all of them.
+    /// Roots by code, in the order of the first finding of each code, so that meaning and advice appear once.
     #[must_use]
     pub fn groups(&self) -> Vec<Group<'a>> {
         let mut groups = Vec::<Group<'_>>::new();
@@ -99,15 +145,15 @@ impl<'a> Findings<'a> {
         groups
     }
 
-    /// Roots of one severity.
+    /// The number of roots of one severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.roots.iter().filter(|finding| finding.info().severity == severity).count()
     }
 }
 
-/// Follows explanations to their end. One that is not open any more explains nothing; and should explanations ever lead
-/// in a circle, each of them stands for itself, rather than none being shown.
+/// Follows explanations to their end. A finding that is no longer open explains nothing. If explanations form a cycle,
+/// each finding is a root, so that all of them show.
 fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Option<&'a Finding> {
     const DEEPEST: usize = 8;
     let next = |finding: &Finding| finding.explained_by.and_then(|id| by_id.get(&id).copied());
@@ -121,7 +167,7 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
     None
 }
 
-/// Evidence as words, in the order in which the table of findings lists its keys: the most telling first.
+/// Evidence as text, in the order of the table of findings: the most important key first.
 pub fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
     let listed = finding.info().evidence;
     let mut entries: Vec<_> = finding.evidence.0.iter().collect();
@@ -129,24 +175,24 @@ pub fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '
     entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
 }
 
-/// Whether a character steers the display instead of showing something: terminal escapes, text direction.
+/// Whether a character controls the display instead of being visible: terminal escapes, text direction.
 #[must_use]
 pub fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Where runbooks are read; alerts link there, too.
+/// Base URL of the runbooks. Alerts link there, too.
 const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 
-/// Where the runbook of a finding is read.
+/// The URL of a finding's runbook.
 #[must_use]
 pub fn runbook(finding: &str) -> String {
     format!("{RUNBOOKS}/{finding}.md")
 }
 
-/// The value below which the part `q` of all values lies, as Prometheus estimates it: linear within its bucket. `None`
-/// without values, or when it lies beyond the last bound.
+/// The quantile `q`, as Prometheus estimates it: linear within its bucket. `None` without values, or if it lies beyond
+/// the last bucket.
 #[must_use]
 pub fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
     let total = histogram.count();
@@ -166,7 +212,7 @@ pub fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
     None
 }
 
-/// Everything that is not seen.
+/// Everything that loopwatch cannot see.
 #[must_use]
 pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     let mut spots = Vec::new();
@@ -175,7 +221,7 @@ pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     }
     for (kind, watch) in watches(snapshot) {
         if is_down(snapshot, &watch.watch) {
-            continue; // said above, with the cause
+            continue; // listed above, with the cause
         }
         let what = format!("{} in {}", kind.kind, scope(&watch.scope));
         if !watch.missing.is_empty() {
@@ -199,8 +245,8 @@ pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
         }
     }
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
-        let what = format!("{count} beyond the bound on {}", limit.replace('_', " "));
-        spots.push(BlindSpot { what, why: "the bound was reached".to_owned() });
+        let what = format!("{count} {}", limit.replace('_', " "));
+        spots.push(BlindSpot { what, why: "loopwatch reached its limit and dropped them".to_owned() });
     }
     spots
 }
@@ -214,14 +260,14 @@ pub fn scope(scope: &Scope) -> String {
     }
 }
 
-/// Since when and why a source fails.
+/// Why a source fails, and for how long.
 #[must_use]
 pub fn failure(snapshot: &Snapshot, source: &SourceSummary) -> String {
     let held = snapshot.at.since(source.since);
     match &source.latest {
         Some((cause, detail)) if detail.is_empty() => format!("{} for {held}", cause.replace('_', " ")),
         Some((cause, detail)) => format!("{} for {held}: {detail}", cause.replace('_', " ")),
-        None => format!("nothing came from it for {held}"),
+        None => format!("no observation for {held}"),
     }
 }
 
@@ -229,7 +275,7 @@ fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
     let watched = watches(snapshot).find(|(_, watch)| source_name(&watch.watch) == source.source);
     match watched {
         Some((kind, watch)) => format!("{} in {}", kind.kind, scope(&watch.scope)),
-        None => format!("what source {} would show", source.source),
+        None => format!("the observations of source {}", source.source),
     }
 }
 
@@ -237,7 +283,7 @@ fn watches(snapshot: &Snapshot) -> impl Iterator<Item = (&KindSummary, &WatchSum
     snapshot.kinds.iter().flat_map(|kind| kind.watches.iter().map(move |watch| (kind, watch)))
 }
 
-/// Whether the source behind a watch fails.
+/// Whether the source of a watch fails.
 #[must_use]
 pub fn is_down(snapshot: &Snapshot, watch: &WatchId) -> bool {
     let name = source_name(watch);
@@ -264,9 +310,32 @@ mod tests {
             [
                 "Pod in all namespaces – the first list is not complete yet",
                 "events in namespace team-b – the account may not list them",
-                "2 beyond the bound on phases – the bound was reached",
+                "2 phases – loopwatch reached its limit and dropped them",
             ]
         );
+    }
+
+    #[test]
+    fn objects_are_counted_by_state_and_unknown_is_explained() {
+        let said = objects(&sample().snapshot).expect("objects");
+        assert!(said.starts_with("488 objects: 344 converged, 4 progressing, "), "{said}");
+        assert!(said.ends_with(", 4 unknown (cannot be judged)"), "{said}");
+        assert_eq!(objects(&empty().snapshot), None);
+        let mut blind = healthy().snapshot;
+        blind.kinds[0].namespaces.values_mut().next().expect("one").states = [0, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(objects(&blind).as_deref(), Some("1 object: 0 converged, 1 unknown (cannot be judged)"));
+    }
+
+    #[test]
+    fn a_definition_without_creation_time_has_no_age() {
+        let snapshot = sample().snapshot;
+        let mut finding = snapshot.findings[0].clone();
+        assert!(age(&snapshot, &finding).is_some());
+        finding.subject = Subject::Definition { name: "widgets.example.io".to_owned() };
+        finding.found = finding.since;
+        assert_eq!(age(&snapshot, &finding), None);
+        finding.since.0 -= 1;
+        assert!(age(&snapshot, &finding).is_some());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct HashKey(pub [u8; 16]);
 pub enum DecodeError {
     /// The text is not JSON.
     #[error("not JSON: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// It is not an object with `metadata.name`.
     #[error("an object without metadata.name")]
     Nameless,
@@ -117,6 +117,14 @@ fn whole<'de, S: DeserializeSeed<'de>, R: serde_json::de::Read<'de>>(
 
 fn named(decoded: Decoded) -> Result<ObjectView, DecodeError> {
     if decoded.object.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(decoded.object) }
+}
+
+// === impl DecodeError ===
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
 }
 
 // === impl HashKey ===

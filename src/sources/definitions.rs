@@ -166,6 +166,7 @@ struct Wire {
 struct WireMetadata {
     name: String,
     resource_version: String,
+    creation_timestamp: Option<String>,
     deletion_timestamp: Option<String>,
 }
 
@@ -250,6 +251,7 @@ fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
         stored: status.stored_versions,
         status: storage.map_or(StatusSchema::Unknown, status_schema),
         conditions: status.conditions.into_iter().map(condition).collect(),
+        created: metadata.creation_timestamp.and_then(|time| Timestamp::parse(&time)),
         deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
     };
     Ok((view, metadata.resource_version))
@@ -280,5 +282,20 @@ fn condition(wire: WireCondition) -> Condition {
         message: message.chars().take(256).collect(),
         changed: last_transition_time.and_then(|time| Timestamp::parse(&time)),
         ..Condition::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_says_when_it_was_created_and_how_it_reports_status() {
+        let json = br#"{"metadata":{"name":"ws.a.io","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z"},
+            "spec":{"group":"a.io","names":{"kind":"W"},"versions":[{"name":"v1","served":true,"storage":true,
+            "schema":{"openAPIV3Schema":{"properties":{"status":{}}}}}]}}"#;
+        let (view, version) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!((view.created, view.deleted), (Timestamp::parse("2026-01-01T00:00:00Z"), None));
+        assert_eq!((view.status, version.as_str()), (StatusSchema::InBody, "7"));
     }
 }

@@ -1,7 +1,7 @@
 //! Reads dumps of a cluster, as `kubectl get -o json` or `-o yaml` writes them: objects, lists of objects, several
 //! YAML documents in a file, folders of such files.
 //!
-//! What cannot be read is told (file, document, reason) and skipped; the rest is read.
+//! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,36 +18,36 @@ use serde_json::value::RawValue;
 
 use super::decode::{self, Decoded, HashKey, ObjectSeed};
 
-/// How deep folders are followed: what support bundles need, and an end to links in circles.
+/// Depth of nested folders that loopwatch reads: enough for support bundles, and an end to cyclic links.
 const MAX_DEPTH: usize = 16;
 
-/// The objects of a dump by kind, and what could not be read.
+/// The objects of a dump by kind, and the problems.
 #[derive(Debug, Default)]
 pub struct Dump {
     objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
-    /// What could not be read: where, and why.
+    /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
-    /// Files that were read.
+    /// The number of files.
     pub files: usize,
 }
 
-/// Why there is nothing to judge.
+/// The reason why there is no object to judge.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file or folder cannot be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {error}")]
     Io {
-        /// Which one.
+        /// The file or folder.
         path: String,
         /// The system's reason.
-        source: std::io::Error,
+        error: std::io::Error,
     },
-    /// There is no object in it.
+    /// It contains no object.
     #[error("no Kubernetes object in {path}{}; write one with `kubectl get KIND -A -o yaml`", reason(.problem))]
     Empty {
         /// The file or folder.
         path: String,
-        /// The first thing that could not be read.
+        /// The first problem.
         problem: Option<String>,
     },
 }
@@ -62,10 +62,10 @@ impl Dump {
     /// Reads a file or a folder.
     ///
     /// # Errors
-    /// When it cannot be read, or holds no object at all.
+    /// If it cannot be read or contains no object.
     pub fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
         let mut dump = Self::default();
-        let io = |source| DumpError::Io { path: path.display().to_string(), source };
+        let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
         if metadata.is_dir() {
             for file in files(path, 0).map_err(io)? {
@@ -82,25 +82,25 @@ impl Dump {
         Ok(dump)
     }
 
-    /// How many objects.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.values().map(|(_, objects)| objects.len()).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// The newest instant that any object tells of: the dump was taken then or later.
+    /// The newest time in any object. The dump is at least that new.
     #[must_use]
     pub fn newest(&self) -> Option<Timestamp> {
         self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
     }
 
-    /// The dump as observations, in the order in which a watch would have told them.
+    /// The dump as observations, in the order of a watch.
     #[must_use]
     pub fn observations(self) -> Vec<Observation> {
         let kinds: Vec<WatchedKind> = self
@@ -108,22 +108,22 @@ impl Dump {
             .iter()
             .map(|((group, kind), (version, objects))| watched(group, version, kind, objects))
             .collect();
-        let mut told = vec![Observation::KindsDiscovered(kinds.clone())];
+        let mut observations = vec![Observation::KindsDiscovered(kinds.clone())];
         for (kind, (_, objects)) in kinds.into_iter().zip(self.objects.into_values()) {
             let watch = kind.watch;
-            told.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
+            observations.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
             let listed = objects
                 .into_iter()
                 .map(|object| Observation::Listed { watch: watch.clone(), object: Box::new(object) });
-            told.extend(listed);
-            told.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
+            observations.extend(listed);
+            observations.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
         let detail = self.problems.join("; ");
-        told.push(match self.problems.is_empty() {
+        observations.push(match self.problems.is_empty() {
             true => Observation::SourceRecovered { source: SourceId::Dump },
             false => Observation::SourceFailed { source: SourceId::Dump, cause: Cause::Undecodable, detail },
         });
-        told
+        observations
     }
 
     fn read_file(&mut self, path: &Path, key: &HashKey) {
@@ -149,7 +149,7 @@ impl Dump {
         }
     }
 
-    /// Items are decoded one by one out of the text, so that a dump needs little more memory than its file.
+    /// Decodes the items one by one from the text, so that a dump needs little more memory than its file.
     fn add_json(&mut self, file: &str, text: &str, key: &HashKey) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]
         struct Document<'a> {
@@ -173,7 +173,7 @@ impl Dump {
     }
 
     fn add_yaml(&mut self, place: &str, document: &str, key: &HashKey) -> Result<(), String> {
-        // A dump may be as large as its file; what is deep or full of aliases is still refused.
+        // The budget grows with the file. The parser still refuses deep nesting and expanded aliases.
         let room = document.len().max(64 * 1024);
         let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
             max_nodes: room, max_events: room * 2, max_total_scalar_bytes: room
@@ -199,7 +199,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Takes one object. Items of typed lists leave out what the list says: `api_version` and `kind`.
+    /// Adds one object. Items of a typed list lack `apiVersion` and `kind`, which the list has.
     fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<Decoded, String>) {
         let decoded = match decoded {
             Ok(decoded) => decoded,
@@ -208,7 +208,7 @@ impl Dump {
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
         let (api_version, kind) = (or(decoded.api_version, api_version), or(decoded.kind, kind));
         if kind.is_empty() || decoded.object.key.name.is_empty() {
-            return self.problems.push(format!("{place}: no Kubernetes object: it has no kind or no name"));
+            return self.problems.push(format!("{place}: not a Kubernetes object: it has no kind or no name"));
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));
@@ -219,7 +219,7 @@ impl Dump {
 fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> WatchedKind {
     let namespaced = objects.iter().any(|object| !object.key.namespace.is_empty());
     let scope = if namespaced { Scope::AllNamespaces } else { Scope::Cluster };
-    // The plural is not in a dump; kubectl accepts the kind in lower case.
+    // A dump does not contain the plural. kubectl accepts the kind in lower case.
     let resource = kind.to_lowercase();
     WatchedKind {
         watch: WatchId::new(group, &resource, &scope),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_the_rest_is_read() {
+    fn problems_are_reported_and_the_rest_is_read() {
         let dump = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
         assert_eq!(dump.len(), 1);
         assert_eq!(dump.problems.len(), 2, "{:?}", dump.problems);

@@ -7,6 +7,9 @@ use loopwatch_model::observation::Permission;
 
 use super::decode::HashKey;
 
+/// Watch connections that may be open at once, unless the user says otherwise.
+pub const DEFAULT_MAX_WATCHES: usize = 64;
+
 /// What the sources are to do. The defaults are those of a sidecar without any flag.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
@@ -81,7 +84,7 @@ impl SourceOptions {
             watch: Vec::new(),
             namespaces: Vec::new(),
             select: Selection::default(),
-            max_watches: 64,
+            max_watches: DEFAULT_MAX_WATCHES,
             hash_key,
             lease: LeaseSelection::default(),
             expect_denied: Vec::new(),

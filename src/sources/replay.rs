@@ -37,12 +37,12 @@ pub struct Unreadable {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {error}")]
     Io {
         /// The file.
         path: String,
         /// The system's reason.
-        source: io::Error,
+        error: io::Error,
     },
     /// The first line is not a header.
     #[error(
@@ -75,7 +75,7 @@ impl Recording {
     /// When the file cannot be read or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|source| RecordingError::Io { path: name.clone(), source })?;
+        let file = File::open(path).map_err(|error| RecordingError::Io { path: name.clone(), error })?;
         Self::read(BufReader::new(file), name)
     }
 
@@ -84,7 +84,7 @@ impl Recording {
     /// # Errors
     /// As [`Recording::open`].
     pub fn read(mut input: impl BufRead + Send + 'static, name: String) -> Result<Self, RecordingError> {
-        let io = |source| RecordingError::Io { path: name.clone(), source };
+        let io = |error| RecordingError::Io { path: name.clone(), error };
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
         let lines: Box<dyn BufRead + Send> =
             if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
@@ -94,7 +94,7 @@ impl Recording {
             Ok(Some(Ok(first))) => first,
             Ok(Some(Err(reason))) => return Err(not_one(reason)),
             Ok(None) => return Err(not_one("the file is empty".to_owned())),
-            Err(source) => return Err(io(source)),
+            Err(error) => return Err(io(error)),
         };
         recording.header = serde_json::from_slice(&first).map_err(|error| not_one(error.to_string()))?;
         match recording.header.loopwatch_recording {

@@ -123,6 +123,9 @@ pub struct DefinitionView {
     /// `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// `metadata.creationTimestamp`; absent in recordings of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
 use loopwatch_model::snapshot::Snapshot;
 
-use super::{Age, Escaped, Grouped};
+use super::{Age, Escaped, Number};
 use crate::export::summary::{self, Findings, Group};
 
 /// Findings shown per code. The page links to the API for the rest, because laying out thousands would slow the browser.
@@ -30,7 +30,7 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
         let _ = write!(
             page,
             "<details class=\"info-findings\" data-key=\"info\"><summary>{} info finding{}, not urgent</summary>",
-            Grouped(count as u64),
+            Number(count as u64),
             if count == 1 { "" } else { "s" }
         );
         cards(page, snapshot, &info, &findings);
@@ -58,7 +58,7 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
         if group.findings.len() == 1 {
             String::new()
         } else {
-            format!("{} findings", Grouped(group.findings.len() as u64))
+            format!("{} findings", Number(group.findings.len() as u64))
         },
         Escaped(info.meaning)
     );
@@ -67,7 +67,7 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
         details(page, snapshot, finding, findings, index == 0);
     }
     if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let more = Grouped(more as u64);
+        let more = Number(more as u64);
         let _ =
             write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>");
     }
@@ -124,7 +124,7 @@ fn explained(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], roo
         page,
         "<details data-key=\"e-{}\"><summary>explains {} other finding{}</summary><ul>",
         root.id,
-        Grouped(explained.len() as u64),
+        Number(explained.len() as u64),
         if explained.len() == 1 { "" } else { "s" }
     );
     for finding in explained.iter().take(SHOWN) {

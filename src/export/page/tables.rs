@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
-use super::{Age, Escaped, Grouped};
+use super::{Age, Escaped, Number};
 use crate::export::summary;
 
 /// Objects shown (and blind spots). The page links to the API for more objects.
@@ -26,7 +26,7 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
             page,
             "<details data-key=\"unused-kinds\"{}><summary>{} kind{} without objects</summary>",
             if used.is_empty() { " open" } else { "" },
-            Grouped(unused.len() as u64),
+            Number(unused.len() as u64),
             if unused.len() == 1 { "" } else { "s" }
         );
         kind_cards(page, snapshot, &unused);
@@ -51,7 +51,7 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         page,
         "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\
          <p class=\"total\">{}</p>",
-        Grouped(total),
+        Number(total),
         group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
         name = Escaped(&kind.kind),
     );
@@ -59,7 +59,7 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
         let state = state.as_str();
-        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Grouped(count));
+        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Number(count));
     }
     page.push_str("</ul>");
     if kind.role == Role::Primary {
@@ -85,7 +85,7 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
             "<div><dt>median convergence</dt><dd>{} <small>over {} change{}</small></dd></div>\
              <div><dt>p90 convergence</dt><dd>{}</dd></div>",
             latency(0.5),
-            Grouped(count),
+            Number(count),
             if count == 1 { "" } else { "s" },
             latency(0.9)
         ),
@@ -156,7 +156,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
             page,
             "<p class=\"more\">and {} more: <a href=\"api/v1/objects?state=overdue\">overdue</a>, \
              <a href=\"api/v1/objects?state=failed\">failed</a></p>",
-            Grouped(more)
+            Number(more)
         );
     }
     page.push_str("</section>");

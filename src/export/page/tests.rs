@@ -68,6 +68,6 @@ fn the_smallest_part_of_a_bar_stays_visible() {
 #[test]
 fn numbers_have_thousands_separators() {
     for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-        assert_eq!(Grouped(number).to_string(), text);
+        assert_eq!(Number(number).to_string(), text);
     }
 }

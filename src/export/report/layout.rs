@@ -1,18 +1,18 @@
-//! Columns, wrapped lines, colours. Names and messages come from tenants, and a terminal obeys what it is shown: whatever
-//! steers it is replaced.
+//! Columns, wrapped lines and colours. Names and messages come from tenants, so that this file replaces all characters
+//! that control a terminal.
 
 use crate::export::summary;
 
-/// A colour by its meaning.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// Wake someone.
+    /// A critical finding.
     Critical,
-    /// Look at it.
+    /// A warning.
     Warning,
-    /// Know it.
+    /// A note.
     Note,
-    /// As it should be.
+    /// Healthy.
     Good,
     /// Less important than the rest.
     Faint,
@@ -23,11 +23,11 @@ pub(super) enum Ink {
 /// A table whose columns are as wide as their widest cell.
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns whose cells are numbers, which stand on the right.
+    /// Columns of numbers, which are right-aligned.
     numbers: std::ops::Range<usize>,
 }
 
-/// `text` in the colour `ink`, if there are colours.
+/// `text` in the colour of `ink`, if colours are in use.
 pub(super) fn paint(text: &str, ink: Ink, colours: bool) -> String {
     let code = match ink {
         Ink::Critical => "1;31",
@@ -40,7 +40,7 @@ pub(super) fn paint(text: &str, ink: Ink, colours: bool) -> String {
     if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// `text` on one line and without anything that steers a terminal.
+/// `text` on one line and without characters that control a terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars()
         .map(|character| match character {
@@ -51,12 +51,12 @@ pub(super) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// `text` in lines of at most `width` columns, `indent` before each; a longer word has a line of its own.
+/// `text` in lines of at most `width` columns, each with `indent`. A longer word gets its own line.
 pub(super) fn wrap(text: &str, indent: &str, width: usize) -> String {
     wrap_item(text, indent, indent, width)
 }
 
-/// As [`wrap`], with something else before the first line.
+/// As [`wrap`], with another text before the first line.
 pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> String {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let (mut lines, mut line, mut length) = (String::new(), String::new(), 0);
@@ -84,7 +84,7 @@ pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> 
 // === impl Table ===
 
 impl Table {
-    /// A table with this heading; `numbers` are the columns that stand on the right.
+    /// Creates a table with a heading; `numbers` are the right-aligned columns.
     pub(super) fn new(heading: Vec<String>, numbers: std::ops::Range<usize>) -> Self {
         Self { rows: vec![heading], numbers }
     }
@@ -94,12 +94,12 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| plain(cell)).collect());
     }
 
-    /// The columns it takes.
+    /// The width of the table in columns.
     pub(super) fn width(&self) -> usize {
         self.widths().iter().map(|width| width + 2).sum()
     }
 
-    /// The table, with its heading in faint ink.
+    /// The table as text, with a faint heading.
     pub(super) fn text(&self, colours: bool) -> String {
         let widths = self.widths();
         let mut text = String::new();

@@ -1,27 +1,30 @@
-//! The report as Markdown: to paste into a ticket or to post on a pull request.
+//! The report as Markdown, for tickets and pull requests.
 
 use std::fmt::Write as _;
 
 use loopwatch_model::finding::Confidence;
-use loopwatch_model::snapshot::{ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::layout::plain;
-use super::{SHOWN, evidence, headline, kind_name, object_name, states_in_use, unsaid};
+use super::{
+    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
+    without_finding,
+};
 use crate::export::summary::{self, Findings};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
-pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
+pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
     let mut out = format!("## loopwatch: {}\n\n{}.\n", summary::overall(snapshot), headline(snapshot));
     findings(&mut out, snapshot);
-    kinds(&mut out, snapshot);
+    kinds(&mut out, snapshot, rows.is_some(), style);
     match rows {
-        Some(rows) => objects(&mut out, snapshot, "Every object", &rows.iter().collect::<Vec<_>>(), usize::MAX),
-        None => objects(&mut out, snapshot, "Also failed or overdue", &unsaid(snapshot), 2 * SHOWN),
+        Some(rows) => objects(&mut out, snapshot, "All objects", &rows.iter().collect::<Vec<_>>(), usize::MAX),
+        None => objects(&mut out, snapshot, "Also failed or overdue", &without_finding(snapshot), 2 * SHOWN),
     }
     let spots = summary::blind_spots(snapshot);
     if !spots.is_empty() {
-        out.push_str("\n### Not visible, so nothing is known about it\n\n");
+        out.push_str("\n### Not visible to loopwatch\n\n");
         for spot in spots {
             let _ = writeln!(out, "- {}: {}", text(&spot.what), text(&spot.why));
         }
@@ -36,8 +39,8 @@ fn findings(out: &mut String, snapshot: &Snapshot) {
         let _ = write!(out, "\n### {}: {}\n\n{}\n\n", info.severity.as_str(), info.name, info.meaning);
         for finding in group.findings.iter().take(SHOWN) {
             let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
-            let age = snapshot.at.since(finding.since);
-            let _ = write!(out, "- **{}** for {age}{suspected}", text(&finding.subject.to_string()));
+            let (subject, lasting) = (text(&finding.subject.to_string()), lasting(snapshot, finding));
+            let _ = write!(out, "- **{subject}**{lasting}{suspected}");
             let evidence = evidence(finding);
             let _ = if evidence.is_empty() { writeln!(out) } else { writeln!(out, " – {}", text(&evidence)) };
             for other in found.explained_by(finding).iter().take(SHOWN) {
@@ -56,22 +59,32 @@ fn findings(out: &mut String, snapshot: &Snapshot) {
     }
 }
 
-fn kinds(out: &mut String, snapshot: &Snapshot) {
+fn kinds(out: &mut String, snapshot: &Snapshot, all: bool, style: Style) {
     if snapshot.kinds.is_empty() {
         return;
     }
-    let states = states_in_use(snapshot);
-    out.push_str("\n### Kinds\n\n| Kind | Objects |");
-    for state in &states {
+    out.push_str("\n### Kinds\n");
+    let kinds = shown_kinds(snapshot, all);
+    if !kinds.is_empty() {
+        kind_table(out, &kinds, &states_in_use(snapshot));
+    }
+    if let Some(omitted) = omitted_kinds(snapshot, all, style) {
+        let _ = writeln!(out, "\n{omitted}");
+    }
+}
+
+fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState]) {
+    out.push_str("\n| Kind | Objects |");
+    for state in states {
         let _ = write!(out, " {} |", state.as_str());
     }
     out.push_str(" Deadline |\n|---|---:|");
     out.push_str(&"---:|".repeat(states.len()));
     out.push_str("---|\n");
-    for kind in &snapshot.kinds {
+    for kind in kinds {
         let counts = kind.states();
         let _ = write!(out, "| {} | {} |", text(&kind_name(&kind.group, &kind.kind)), counts.iter().sum::<u64>());
-        for state in &states {
+        for state in states {
             let _ = write!(out, " {} |", counts[*state as usize]);
         }
         let _ = writeln!(out, " {} ({}) |", kind.deadline, kind.deadline_source.as_str());
@@ -100,7 +113,7 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
     }
 }
 
-/// Text that stays text: no markup, links, mentions or HTML.
+/// Escapes text, so that it contains no markup, links, mentions or HTML.
 fn text(raw: &str) -> String {
     let mut safe = String::new();
     for character in plain(raw).chars() {

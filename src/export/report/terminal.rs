@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::finding::{Confidence, Severity};
-use loopwatch_model::snapshot::{ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::layout::{Ink, Table, paint, plain, wrap, wrap_item};
-use super::{SHOWN, Style, evidence, headline, kind_name, object_name, states_in_use, unsaid};
+use super::{
+    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
+    without_finding,
+};
 use crate::export::summary::{self, Findings, Group};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
@@ -20,19 +23,20 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
         "healthy" => Ink::Good,
         _ => Ink::Strong,
     };
-    let word = paint(&word.to_uppercase(), ink, style.colours);
-    let _ = writeln!(out, "{word}  {}", headline(snapshot));
+    let indent = " ".repeat(word.len() + 2);
+    let first = format!("{}  ", paint(&word.to_uppercase(), ink, style.colours));
+    out.push_str(&wrap_item(&headline(snapshot), &first, &indent, style.width));
     let found = Findings::of(snapshot);
     for group in found.groups() {
         findings(&mut out, snapshot, &group, &found, style);
     }
-    kinds(&mut out, snapshot, style);
+    kinds(&mut out, snapshot, rows.is_some(), style);
     match rows {
-        Some(rows) => objects(&mut out, snapshot, "Every object", rows.iter(), rows.len(), style),
+        Some(rows) => objects(&mut out, snapshot, "All objects", rows.iter(), rows.len(), style),
         None => {
-            let unsaid = unsaid(snapshot);
-            let count = unsaid.len();
-            objects(&mut out, snapshot, "Also failed or overdue", unsaid.into_iter().take(2 * SHOWN), count, style);
+            let others = without_finding(snapshot);
+            let count = others.len();
+            objects(&mut out, snapshot, "Also failed or overdue", others.into_iter().take(2 * SHOWN), count, style);
         }
     }
     blind_spots(&mut out, snapshot, style);
@@ -51,16 +55,18 @@ fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Fi
     let _ = writeln!(out, "\n{severity}  {name}");
     out.push_str(&wrap(info.meaning, "  ", style.width));
     for finding in group.findings.iter().take(SHOWN) {
-        let age = snapshot.at.since(finding.since);
+        let lasting = lasting(snapshot, finding);
+        let gap = if lasting.is_empty() { "" } else { " " };
         let subject = paint(&plain(&finding.subject.to_string()), Ink::Strong, style.colours);
         let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
-        let _ = writeln!(out, "  - {subject}  for {age}{suspected}");
+        let _ = writeln!(out, "  - {subject}{gap}{lasting}{suspected}");
         out.push_str(&wrap(&evidence(finding), "      ", style.width));
         let because = found.explained_by(finding);
         for other in because.iter().take(SHOWN) {
-            let age = snapshot.at.since(other.since);
-            let line = format!("explains {} of {}, for {age}", other.info().name, other.subject);
-            out.push_str(&wrap(&line, "      ", style.width));
+            let line =
+                format!("explains {} of {},{}", other.info().name, other.subject, super::lasting(snapshot, other));
+            let line = line.trim_end_matches(',');
+            out.push_str(&wrap(line, "      ", style.width));
         }
         if because.len() > SHOWN {
             let _ = writeln!(out, "      explains {} more", because.len() - SHOWN);
@@ -71,21 +77,31 @@ fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Fi
     }
     out.push_str(&wrap(info.advice, "  ", style.width));
     if let Some(first) = group.findings.first() {
-        // Never wrapped: it is there to be copied.
+        // The command is never wrapped: people copy it.
         let _ = writeln!(out, "  $ {}", plain(&first.command()));
     }
 }
 
-fn kinds(out: &mut String, snapshot: &Snapshot, style: Style) {
+fn kinds(out: &mut String, snapshot: &Snapshot, all: bool, style: Style) {
     if snapshot.kinds.is_empty() {
         return;
     }
-    let states = states_in_use(snapshot);
+    title(out, "Kinds", style);
+    let kinds = shown_kinds(snapshot, all);
+    if !kinds.is_empty() {
+        kind_table(out, &kinds, &states_in_use(snapshot), style);
+    }
+    if let Some(omitted) = omitted_kinds(snapshot, all, style) {
+        let _ = writeln!(out, "  {omitted}");
+    }
+}
+
+fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState], style: Style) {
     let mut heading = vec!["KIND".to_owned(), "OBJECTS".to_owned()];
     heading.extend(states.iter().map(|state| state.as_str().to_uppercase()));
     heading.push("DEADLINE".to_owned());
     let mut table = Table::new(heading, 1..states.len() + 2);
-    for kind in &snapshot.kinds {
+    for kind in kinds {
         let counts = kind.states();
         let mut cells = vec![kind_name(&kind.group, &kind.kind), counts.iter().sum::<u64>().to_string()];
         cells.extend(states.iter().map(|state| match counts[*state as usize] {
@@ -95,13 +111,12 @@ fn kinds(out: &mut String, snapshot: &Snapshot, style: Style) {
         cells.push(format!("{} ({})", kind.deadline, kind.deadline_source.as_str()));
         table.row(cells);
     }
-    title(out, "Kinds", style);
     if table.width() <= style.width {
         out.push_str(&table.text(style.colours));
         return;
     }
-    // Too many states for columns: in words then.
-    for kind in &snapshot.kinds {
+    // There are too many states for columns.
+    for kind in kinds {
         let counts = kind.states();
         let used = states.iter().filter(|state| counts[**state as usize] > 0);
         let words: Vec<_> = used.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
@@ -138,7 +153,8 @@ fn objects<'a>(
     title(out, name, style);
     out.push_str(&table.text(style.colours));
     if count > shown {
-        let _ = writeln!(out, "  … and {} more; --all lists them", count - shown);
+        let hint = if style.offers_all { "; --all lists them" } else { "" };
+        let _ = writeln!(out, "  … and {} more{hint}", count - shown);
     }
 }
 
@@ -147,7 +163,7 @@ fn blind_spots(out: &mut String, snapshot: &Snapshot, style: Style) {
     if spots.is_empty() {
         return;
     }
-    title(out, "Not visible, so nothing is known about it", style);
+    title(out, "Not visible to loopwatch", style);
     for spot in spots.iter().take(4 * SHOWN) {
         out.push_str(&wrap_item(&format!("{}: {}", spot.what, spot.why), "  - ", "    ", style.width));
     }

@@ -2,8 +2,8 @@ use super::*;
 use crate::export::golden;
 use crate::export::sample::{empty, healthy, sample};
 
-const PLAIN: Style = Style { markdown: false, colours: false, width: 100 };
-const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100 };
+const PLAIN: Style = Style { markdown: false, colours: false, width: 100, offers_all: true };
+const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100, offers_all: true };
 
 #[test]
 fn the_report_reads_as_before() {
@@ -52,5 +52,40 @@ fn hostile_names_steer_neither_terminal_nor_markdown() {
 
 #[test]
 fn a_model_that_saw_nothing_does_not_claim_health() {
-    assert_eq!(text(&empty().snapshot, None, PLAIN), "UNKNOWN  nothing found\n");
+    assert_eq!(text(&empty().snapshot, None, PLAIN), "UNKNOWN  no findings\n");
+}
+
+#[test]
+fn kinds_without_objects_are_one_line_unless_all_are_asked_for() {
+    let mut sample = healthy();
+    let mut kind = sample.snapshot.kinds[0].clone();
+    kind.kind = "Unused".to_owned();
+    kind.namespaces.clear();
+    for style in [PLAIN, MARKDOWN] {
+        sample.snapshot.kinds.truncate(1);
+        sample.snapshot.kinds.push(kind.clone());
+        let report = text(&sample.snapshot, None, style);
+        assert!(
+            report.contains("1 kind without objects; show it with --all\n") && !report.contains("Unused"),
+            "{report}"
+        );
+        sample.snapshot.kinds.push(kind.clone());
+        let report = text(&sample.snapshot, None, Style { offers_all: false, ..style });
+        assert!(report.contains("2 kinds without objects\n"), "{report}");
+        let all = text(&sample.snapshot, Some(&[]), style);
+        assert!(all.matches("Unused").count() == 2 && !all.contains("without objects"), "{all}");
+        sample.snapshot.kinds.iter_mut().skip(1).for_each(|kind| kind.watches[0].synced = false);
+        let report = text(&sample.snapshot, None, style);
+        assert!(!report.contains("without objects"), "loopwatch has not seen these kinds: {report}");
+    }
+}
+
+#[test]
+fn a_finding_of_unknown_age_has_none() {
+    let mut sample = sample();
+    let finding = &mut sample.snapshot.findings[0];
+    finding.subject = loopwatch_model::finding::Subject::Definition { name: "widgets.example.io".to_owned() };
+    finding.found = finding.since;
+    assert!(text(&sample.snapshot, None, PLAIN).contains("  - definition widgets.example.io\n"));
+    assert!(text(&sample.snapshot, None, MARKDOWN).contains("- **definition widgets.example.io** – "));
 }

@@ -1,0 +1,225 @@
+//! From arguments, environment variables and the configuration file to a command and its settings.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches};
+use loopwatch_model::settings::Settings;
+
+use super::{Cli, LogFlags};
+use crate::config::{self, File};
+
+/// The command, and how to run it.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) cli: Cli,
+    /// The thresholds of the configuration file, or the default ones.
+    pub(super) settings: Settings,
+    /// The parts of the configuration that loopwatch left out because they are invalid.
+    pub(super) problems: Vec<String>,
+}
+
+/// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down:
+/// for `run`, this function leaves out invalid arguments and variables one by one. It leaves out invalid parts of the
+/// file for all commands; the caller decides.
+pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
+    let runs = runs(arguments);
+    let mut arguments = arguments.to_vec();
+    let (mut ignored, mut problems) = (Vec::new(), Vec::new());
+    let mut file = None;
+    loop {
+        let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
+        let error = match command.try_get_matches_from(&arguments) {
+            Ok(matches) => match (&file, named_file(&matches)) {
+                (None, Some(path)) => {
+                    let (valid, more) = File::read(&path);
+                    problems.extend(more);
+                    file = Some(valid);
+                    continue; // parse again, with the values of the file as defaults
+                }
+                _ => {
+                    let cli = Cli::from_arg_matches(&matches)?;
+                    return Ok(Parsed { cli, settings: file.unwrap_or_default().settings, problems });
+                }
+            },
+            Err(error) => error,
+        };
+        let problem = one_line(&error, &arguments);
+        let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
+            return Err(error);
+        }
+        problems.push(problem);
+    }
+}
+
+/// The problem and the nearest valid name, in one line.
+pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
+    let text = error.to_string();
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let joined = lines.collect::<Vec<_>>().join("; ");
+    let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
+    match named_flag(error).filter(|flag| position(arguments, flag).is_none()) {
+        // The user gave no such argument, so that the value comes from the environment.
+        Some(flag) if error.get(ContextKind::InvalidValue).is_some() => {
+            format!("{}: {line}", config::variable(flag.trim_start_matches('-')))
+        }
+        _ => line,
+    }
+}
+
+/// The command line, with the environment variables of all flags but the `ignored` ones.
+fn command(ignored: &[String]) -> clap::Command {
+    config::with_variables(Cli::command(), &LogFlags::augment_args(config::keys()), ignored)
+}
+
+/// Whether the command is `run`, and may leave out what is invalid.
+fn runs(arguments: &[OsString]) -> bool {
+    let command = Cli::command();
+    let is_command = |argument: &&OsString| command.find_subcommand(argument).is_some();
+    arguments.iter().skip(1).find(is_command).is_some_and(|name| name == "run")
+        && !arguments.iter().any(|argument| argument == "--strict")
+}
+
+/// The path of the configuration file, for a command that takes one.
+fn named_file(matches: &clap::ArgMatches) -> Option<PathBuf> {
+    let (_, matches) = matches.subcommand()?;
+    matches.try_get_one::<PathBuf>("config").ok().flatten().cloned()
+}
+
+/// The flag or argument that an error names: clap writes `--deadline <DURATION>`, with the value.
+fn named_flag(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(named) => named.split([' ', '=']).next().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// The position of a flag in the arguments, also by its short name.
+fn position(arguments: &[OsString], flag: &str) -> Option<usize> {
+    let run = config::keys();
+    let short =
+        run.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--")).and_then(|arg| arg.get_short());
+    let is_named = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        let by_short = short.is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
+        by_short || *text == *flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
+    };
+    arguments.iter().skip(1).position(is_named).map(|position| position + 1)
+}
+
+/// Removes the argument that an error names, or ignores its environment variable. Returns false if there is neither.
+fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
+    let Some(flag) = named_flag(error) else { return false };
+    let Some(position) = position(arguments, &flag) else {
+        let name = flag.trim_start_matches('-').to_owned();
+        let new = !ignored.contains(&name);
+        ignored.push(name);
+        return new;
+    };
+    arguments.remove(position);
+    // The value may be the next argument.
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && let Some(next) = arguments.get(position).map(|next| next.to_string_lossy())
+        && (*next == **value || (!value.is_empty() && next.split(',').any(|part| part == value)))
+    {
+        arguments.remove(position);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Command;
+    use super::*;
+
+    fn arguments(line: &str) -> Vec<OsString> {
+        line.split(' ').map(Into::into).collect()
+    }
+
+    fn config(text: &str) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, text).expect("written");
+        let argument = format!("--config={}", path.display());
+        (folder, argument)
+    }
+
+    #[test]
+    fn a_wrong_flag_is_one_line_with_the_nearest_name() {
+        for (line, expected) in [
+            ("loopwatch check --snapsot x", "--snapshot"),
+            ("loopwatch chek", "check"),
+            ("loopwatch check --watch apps/v1", "does not name a kind"),
+            ("loopwatch check --operator nonsense", "NAMESPACE/DEPLOYMENT"),
+            ("loopwatch check --deadline soon", "not a duration"),
+            ("loopwatch check --context run --no-such-flag", "--no-such-flag"),
+        ] {
+            let arguments = arguments(line);
+            let error = one_line(&parse(&arguments).expect_err(line), &arguments);
+            assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
+        }
+    }
+
+    #[test]
+    fn run_starts_with_any_flags() {
+        let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
+        let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
+        assert!(matches!(cli.command, Command::Run(_)));
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(parse(&arguments("loopwatch run --strict --no-such-flag")).is_err());
+        for line in ["run -w apps/v1", "run -wapps/v1", "run extra", "run --deadline", "run --listen --expose-ui"] {
+            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+            let Command::Run(args) = cli.command else { panic!("{line}") };
+            assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let text = "max_watches: 7\nlisten: 127.0.0.1:1\nexpose-ui: true\nwatch: a.io/A, a.io/B\nnamespace: [x, z]\nstate_dir: /state\n\
+                    object_series: all\nmax_object_series: 9\ncontext: file\n";
+        let (_folder, config) = config(text);
+        let line = format!("loopwatch run {config} --max-watches 8 -n z");
+        let Parsed { cli, settings, problems } = parse(&arguments(&line)).expect("valid");
+        let Command::Run(args) = cli.command else { panic!("run") };
+        assert_eq!(problems, Vec::<String>::new());
+        let (cluster, serve) = (&args.flags.cluster, &args.flags.serve);
+        assert_eq!((cluster.max_watches, &cluster.namespace[..], cluster.watch.len()), (8, &["z".to_owned()][..], 2));
+        assert_eq!((serve.listen.map(|listen| listen.port()), serve.expose_ui), (Some(1), true));
+        assert_eq!(args.flags.state_dir, Some("/state".into()));
+        assert_eq!(serve.object_series, crate::export::prometheus::ObjectSeries::All);
+        assert_eq!(settings.limits.object_series, 9);
+        assert_eq!(cluster.context.as_deref(), Some("file"));
+        let Parsed { cli, .. } = parse(&arguments("loopwatch run")).expect("valid");
+        let Command::Run(args) = cli.command else { panic!("run") };
+        assert_eq!(args.flags.cluster.max_watches, crate::sources::options::DEFAULT_MAX_WATCHES);
+    }
+
+    #[test]
+    fn deadlines_of_file_and_flags_add_up() {
+        let (_folder, config) = config("deadline: [5m, a.io/A=1m, a.io/B=2m]\nsettings: {deadline: 3m}\n");
+        let line = format!("loopwatch run {config} --deadline a.io/B=3m");
+        let Parsed { cli, mut settings, .. } = parse(&arguments(&line)).expect("valid");
+        let Command::Run(args) = cli.command else { panic!("run") };
+        args.flags.apply(&mut settings);
+        let shown: Vec<String> = settings.deadlines.iter().map(|(kind, span)| format!("{kind} {span}")).collect();
+        assert_eq!(
+            (settings.deadline.to_string().as_str(), &shown[..]),
+            ("5m", &["a.io/A 1m".to_owned(), "a.io/B 3m".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn a_file_may_name_flags_that_a_command_does_not_take() {
+        let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
+        let line = format!("loopwatch check {config} --snapshot dump.yaml");
+        let Parsed { problems, .. } = parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
+        assert_eq!(problems, Vec::<String>::new());
+    }
+}
