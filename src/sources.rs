@@ -27,6 +27,7 @@ mod discovery;
 #[cfg(test)]
 mod fake;
 mod lease;
+mod metadata;
 mod watch;
 
 pub use self::cluster::{Access, Cluster, ConnectError, OperatorName};

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use super::cluster::{Cluster, LIST_METADATA};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
+use super::metadata::ListMetadata;
 use super::watch::WatchTarget;
-use super::watch::event::ListMetadata;
 
 /// Where each watch looks, as of now.
 pub(crate) type Targets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
@@ -21,7 +21,7 @@ pub(crate) type Targets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
 /// A list of at most one item.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Short {
+struct ShortList {
     metadata: ListMetadata,
     items: Vec<IgnoredAny>,
 }
@@ -56,6 +56,6 @@ async fn answer(cluster: &Cluster, targets: &Targets, probe: &Probe) -> Answer {
 /// How many objects the API server has, and at which version: one, and so many more.
 async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String), Failure> {
     let path = format!("{}?limit=1", target.path);
-    let Short { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
+    let ShortList { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
     Ok((items.len() as u64 + metadata.remaining_item_count.unwrap_or(0), metadata.resource_version))
 }

@@ -80,7 +80,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The API server does not answer, or not as hoped.
-    #[error("cannot look at {url}: {failure}{}", hint(failure.cause))]
+    #[error("cannot look at {url}: {failure}{}", advice(failure.cause))]
     Unreachable {
         /// The API server.
         url: String,
@@ -245,7 +245,7 @@ impl std::fmt::Debug for Cluster {
 }
 
 /// What to do when the API server cannot be looked at.
-fn hint(cause: Cause) -> &'static str {
+fn advice(cause: Cause) -> &'static str {
     match cause {
         Cause::Unauthorized => "; has the login of this context expired?",
         Cause::Tls => "; does the kubeconfig name the authority that signed this API server's certificate?",

@@ -12,19 +12,19 @@ use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::watch::event::undecodable;
+use super::metadata::ObjectMetadata;
 use super::watch::{Sink, WatchTarget};
 
 /// All definitions as they are now, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Definitions {
-    table: Arc<RwLock<Table>>,
+    table: Arc<RwLock<DefinitionTable>>,
     /// Rung when something changed that discovery should look at.
     pub(crate) changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct DefinitionTable {
     /// Whether they have been listed.
     known: bool,
     by_name: BTreeMap<String, DefinitionView>,
@@ -70,10 +70,10 @@ impl Definitions {
 
     /// They may not be read any more: what was known goes out of date.
     pub(crate) fn forget(&self) {
-        self.change(|table| *table = Table::default());
+        self.change(|table| *table = DefinitionTable::default());
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut DefinitionTable) -> T) -> T {
         change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -155,81 +155,73 @@ fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wire {
-    metadata: WireMetadata,
-    spec: WireSpec,
-    status: WireStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireMetadata {
-    name: String,
-    resource_version: String,
-    deletion_timestamp: Option<String>,
+struct DefinitionDocument {
+    metadata: ObjectMetadata,
+    spec: DefinitionSpecDocument,
+    status: DefinitionStatusDocument,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSpec {
+struct DefinitionSpecDocument {
     group: String,
-    names: WireNames,
-    versions: Vec<WireVersion>,
+    names: DefinitionNamesDocument,
+    versions: Vec<DefinitionVersionDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireNames {
+struct DefinitionNamesDocument {
     kind: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireVersion {
+struct DefinitionVersionDocument {
     name: String,
     served: bool,
     storage: bool,
-    schema: Option<WireSchema>,
-    subresources: Option<WireSubresources>,
+    schema: Option<DefinitionSchemaDocument>,
+    subresources: Option<DefinitionSubresourcesDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSchema {
+struct DefinitionSchemaDocument {
     #[serde(rename = "openAPIV3Schema")]
-    root: Option<WireRoot>,
+    root: Option<DefinitionRootDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireRoot {
-    properties: Option<WireProperties>,
+struct DefinitionRootDocument {
+    properties: Option<DefinitionPropertiesDocument>,
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     open: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireProperties {
+struct DefinitionPropertiesDocument {
     status: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSubresources {
+struct DefinitionSubresourcesDocument {
     status: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireStatus {
-    conditions: Vec<WireCondition>,
+struct DefinitionStatusDocument {
+    conditions: Vec<DefinitionConditionDocument>,
     stored_versions: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireCondition {
+struct DefinitionConditionDocument {
     r#type: String,
     status: String,
     reason: String,
@@ -239,7 +231,7 @@ struct WireCondition {
 
 /// Reads one definition and its resource version.
 fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
-    let Wire { metadata, spec, status } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+    let DefinitionDocument { metadata, spec, status } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
     let storage = spec.versions.iter().find(|version| version.storage);
     let view = DefinitionView {
         name: metadata.name,
@@ -255,7 +247,7 @@ fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
     Ok((view, metadata.resource_version))
 }
 
-fn status_schema(version: &WireVersion) -> StatusSchema {
+fn status_schema(version: &DefinitionVersionDocument) -> StatusSchema {
     let root = version.schema.as_ref().and_then(|schema| schema.root.as_ref());
     let in_schema = root.and_then(|root| root.properties.as_ref()).is_some_and(|p| p.status.is_some());
     match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
@@ -266,8 +258,8 @@ fn status_schema(version: &WireVersion) -> StatusSchema {
     }
 }
 
-fn condition(wire: WireCondition) -> Condition {
-    let WireCondition { r#type, status, reason, message, last_transition_time } = wire;
+fn condition(wire: DefinitionConditionDocument) -> Condition {
+    let DefinitionConditionDocument { r#type, status, reason, message, last_transition_time } = wire;
     Condition {
         r#type,
         status: match status.as_str() {

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use loopwatch_model::observation::{Permission, PermissionsView, Role, Scope, SourceId, WatchId, WatchedKind};
 
 mod api_resources;
-mod choose;
+
 mod permissions;
 mod scopes;
+mod select;
 
 use self::api_resources::{ApiKind, ApiResources};
-use self::choose::{Candidate, Choice, Facts, candidates, choose};
-use self::permissions::{Rules, may};
-use self::scopes::Reviews;
+use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
+use self::permissions::{Rules, is_allowed};
+use self::scopes::NamespaceRules;
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::failure::Failure;
@@ -34,13 +35,13 @@ pub(crate) struct Discovery {
 
 /// What one look found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Discovered {
     /// Kinds and scopes, primary ones first.
     pub(crate) kinds: Vec<WatchedKind>,
     /// One view per scope: of the cluster, and of each namespace in question.
     pub(crate) permissions: Vec<PermissionsView>,
     /// What the user must know, if anything.
-    pub(crate) trouble: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 /// Enough candidates to recognise the own ones by.
@@ -61,7 +62,7 @@ impl Discovery {
         for verb in ["list", "watch"] {
             let permission =
                 Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            if may(&self.cluster, &permission, namespace).await? != Some(true) {
+            if is_allowed(&self.cluster, &permission, namespace).await? != Some(true) {
                 return Ok(false);
             }
         }
@@ -79,37 +80,37 @@ impl Discovery {
     }
 
     /// Looks.
-    pub(crate) async fn poll(&mut self) -> Result<Found, Failure> {
+    pub(crate) async fn poll(&mut self) -> Result<Discovered, Failure> {
         let api_resources = ApiResources::read(&self.cluster).await?;
         let mut reviews = self.review(self.namespaces()).await?;
-        let (mut choice, mut trouble) = self.choose(&api_resources, &reviews.rules);
-        if trouble.is_some() && self.may_be_elsewhere(&choice) {
+        let (mut selected, mut problem) = self.select(&api_resources, &reviews.rules);
+        if problem.is_some() && self.may_be_elsewhere(&selected) {
             let others = self.other_namespaces().await?;
             reviews.extend(self.review(others).await?);
-            (choice, trouble) = self.choose(&api_resources, &reviews.rules);
+            (selected, problem) = self.select(&api_resources, &reviews.rules);
         }
         let mut kinds = Vec::new();
-        let doubtful = self.doubtful(&api_resources, &reviews.rules, &choice);
-        for candidate in choice.kinds.iter().chain(&doubtful) {
+        let doubtful = self.doubtful(&api_resources, &reviews.rules, &selected);
+        for candidate in selected.kinds.iter().chain(&doubtful) {
             kinds.extend(self.scopes(candidate, &reviews).await?);
         }
         kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &api_resources)).cloned());
-        let permissions = self.permissions(&kinds, &choice, &reviews).await?;
+        let permissions = self.permissions(&kinds, &selected, &reviews).await?;
         self.api_resources = api_resources;
-        Ok(Found { kinds, permissions, trouble })
+        Ok(Discovered { kinds, permissions, problem })
     }
 
-    fn choose(&self, api_resources: &ApiResources, rules: &[Rules]) -> (Choice, Option<String>) {
+    fn select(&self, api_resources: &ApiResources, rules: &[Rules]) -> (SelectedKinds, Option<String>) {
         let SourceOptions { watch, select, .. } = &self.options;
         let definition = |group: &str, resource: &str| self.definitions.get(group, resource);
-        let facts = Facts { api_resources, rules, definition: &definition, watch, select: *select };
-        let choice = choose(&facts);
-        let trouble = trouble(&facts, &choice);
-        (choice, trouble)
+        let input = SelectionInput { api_resources, rules, definition: &definition, watch, select: *select };
+        let selected = select_kinds(&input);
+        let problem = problem(&input, &selected);
+        (selected, problem)
     }
 
     /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.
-    fn doubtful(&self, api_resources: &ApiResources, rules: &[Rules], choice: &Choice) -> Vec<Candidate> {
+    fn doubtful(&self, api_resources: &ApiResources, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
         }
@@ -117,7 +118,7 @@ impl Discovery {
         for WatchedKind { group, resource, role, why, status, .. } in &self.last {
             let is = |candidate: &Candidate| candidate.kind.group == *group && candidate.kind.resource == *resource;
             if let Some(kind) = api_resources.get(group, resource)
-                && !choice.kinds.iter().chain(&doubtful).any(is)
+                && !selected.kinds.iter().chain(&doubtful).any(is)
             {
                 doubtful.push(Candidate { kind: kind.clone(), role: *role, why: *why, status: *status });
             }
@@ -128,13 +129,13 @@ impl Discovery {
     async fn permissions(
         &self,
         kinds: &[WatchedKind],
-        choice: &Choice,
-        reviews: &Reviews,
+        selected: &SelectedKinds,
+        reviews: &NamespaceRules,
     ) -> Result<Vec<PermissionsView>, Failure> {
         let mut views = BTreeMap::new();
-        let mut cluster = PermissionsView { excess: choice.excess.clone(), ..PermissionsView::default() };
+        let mut cluster = PermissionsView { excess: selected.excess.clone(), ..PermissionsView::default() };
         for permission in &self.options.expect_denied {
-            if may(&self.cluster, permission, "").await? == Some(true) {
+            if is_allowed(&self.cluster, permission, "").await? == Some(true) {
                 cluster.excess.push(permission.clone());
             }
         }
@@ -175,26 +176,26 @@ fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> Watched
 }
 
 /// What the user must know: that nothing is watched, or not what was named.
-fn trouble(facts: &Facts<'_>, choice: &Choice) -> Option<String> {
-    if !choice.not_served.is_empty() {
-        let named = choice.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let known = candidates(facts, CANDIDATES).join(", ");
+fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
+    if !selected.not_served.is_empty() {
+        let named = selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let known = candidates(input, CANDIDATES).join(", ");
         return Some(format!("the API server does not serve {named}, which --watch names; it serves: {known}"));
     }
-    if choice.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
+    if selected.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
         return None;
     }
-    let known = match candidates(facts, CANDIDATES) {
+    let known = match candidates(input, CANDIDATES) {
         known if known.is_empty() => "none is served yet".to_owned(),
         known => known.join(", "),
     };
-    Some(match facts.select {
+    Some(match input.select {
         Selection::EveryKindWithStatus => "no custom resource with a status is served".to_owned(),
-        Selection::OperatorRights if facts.rules.iter().any(|rules| rules.incomplete) => format!(
+        Selection::OperatorRights if input.rules.iter().any(|rules| rules.incomplete) => format!(
             "the API server does not tell all that this account may do; name the operator's kinds with \
              --watch GROUP/KIND. Candidates: {known}"
         ),
-        Selection::OperatorRights if !choice.excess.is_empty() => format!(
+        Selection::OperatorRights if !selected.excess.is_empty() => format!(
             "the account may write everything, so its permissions do not say what the operator owns; \
              name its kinds with --watch GROUP/KIND. Candidates: {known}"
         ),

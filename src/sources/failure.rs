@@ -24,16 +24,16 @@ pub struct Failure {
 /// The API server's own words: `metav1.Status`, as far as it matters here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Status {
+pub(crate) struct ApiStatus {
     message: String,
     reason: String,
     code: u16,
-    details: StatusDetails,
+    details: ApiStatusDetails,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct StatusDetails {
+struct ApiStatusDetails {
     retry_after_seconds: u64,
 }
 
@@ -56,13 +56,13 @@ impl Failure {
 
     /// From an HTTP answer that is not a success, with what could be read of its body.
     pub(crate) fn http(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let mut told: Status = serde_json::from_slice(body).unwrap_or_default();
-        told.code = status.as_u16();
-        if told.message.is_empty() {
+        let mut status_object: ApiStatus = serde_json::from_slice(body).unwrap_or_default();
+        status_object.code = status.as_u16();
+        if status_object.message.is_empty() {
             // Proxies and load balancers answer in words of their own.
-            told.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
+            status_object.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
         }
-        let mut failure = Self::told(told);
+        let mut failure = Self::from_status(status_object);
         if let Some(seconds) = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok()) {
             failure.retry_after = Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
         }
@@ -70,8 +70,8 @@ impl Failure {
     }
 
     /// From a `Status` object, as an ERROR event inside a stream carries it.
-    pub(crate) fn told(status: Status) -> Self {
-        let Status { message, reason, code, details } = status;
+    pub(crate) fn from_status(status: ApiStatus) -> Self {
+        let ApiStatus { message, reason, code, details } = status;
         let cause = match (code, reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
             (401, _) => Cause::Unauthorized,
@@ -93,6 +93,13 @@ impl Failure {
         let retry_after = (details.retry_after_seconds > 0)
             .then(|| Duration::from_secs(details.retry_after_seconds).min(LONGEST_RETRY_AFTER));
         Self { cause, detail, status: Some(code), retry_after }
+    }
+
+    /// From text that is not the JSON that was expected.
+    pub(crate) fn undecodable(error: &serde_json::Error) -> Self {
+        // Gives only the position: the text of the error may quote the object.
+        let (line, column) = (error.line(), error.column());
+        Self::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
     }
 
     /// From an error of the client: no answer came, or it broke off.

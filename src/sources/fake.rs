@@ -22,7 +22,7 @@ use super::cluster::Cluster;
 pub(crate) mod world;
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
-type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+type FakeResponse = Response<UnsyncBoxBody<Bytes, Broken>>;
 
 /// What the server answers to one request.
 pub(crate) enum Reply {
@@ -129,13 +129,13 @@ impl Clock for VirtualClock {
 pub(crate) fn cluster<F, A>(serve: F) -> Cluster
 where
     F: FnMut(Request<Body>) -> A + Send + 'static,
-    A: Future<Output = Result<Answer, Broken>> + Send + 'static,
+    A: Future<Output = Result<FakeResponse, Broken>> + Send + 'static,
 {
     Cluster::from_client(Client::new(tower::service_fn(serve), "op"), "https://fake")
 }
 
 /// Carries out a reply.
-pub(crate) async fn answer(reply: Reply) -> Result<Answer, Broken> {
+pub(crate) async fn answer(reply: Reply) -> Result<FakeResponse, Broken> {
     let (status, headers, pieces) = match reply {
         Reply::Told(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
         Reply::Streamed(pieces) => (200, vec![], pieces),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::cluster::encode;
 use super::failure::Failure;
-use super::watch::event::undecodable;
+use super::metadata::ObjectMetadata;
 use super::watch::{Sink, WatchTarget};
 
 /// Tells of the leases of one namespace, or of one of them.
@@ -27,7 +27,7 @@ pub(crate) fn target(namespace: &str) -> WatchTarget {
 
 impl LeaseSink {
     fn tell(&self, object: &[u8], gone: bool, out: &mut Vec<Observation>) -> Result<String, Failure> {
-        let Wire { metadata, spec } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+        let LeaseDocument { metadata, spec } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
         if self.name.as_ref().is_none_or(|name| *name == metadata.name) {
             out.push(Observation::LeaseSeen(LeaseView {
                 namespace: metadata.namespace,
@@ -69,22 +69,14 @@ impl Sink for LeaseSink {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wire {
-    metadata: WireMetadata,
-    spec: WireSpec,
+struct LeaseDocument {
+    metadata: ObjectMetadata,
+    spec: LeaseDocumentSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireMetadata {
-    namespace: String,
-    name: String,
-    resource_version: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireSpec {
+struct LeaseDocumentSpec {
     holder_identity: Option<String>,
     lease_duration_seconds: Option<i64>,
     renew_time: Option<String>,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{self, Targets};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
-use super::discovery::{Discovery, Found};
+use super::discovery::{Discovery, Discovered};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
@@ -65,9 +65,9 @@ struct Running {
     kinds: Option<Vec<WatchedKind>>,
     permissions: Vec<PermissionsView>,
     /// Why discovery is not content, as told.
-    trouble: Option<String>,
+    problem: Option<String>,
     /// Since when looks find less than runs. An API server that has just started may know neither rights nor kinds.
-    doubted: Option<Instant>,
+    lost_since: Option<Instant>,
     backoff: Backoff,
 }
 
@@ -80,7 +80,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// How often to ask whether kinds came or went, where that costs next to nothing.
 const PEEK_EVERY: Duration = Duration::from_secs(15);
 /// What is lost is looked for once more after this long, before it is given up.
-const DOUBT_FOR: Duration = Duration::from_secs(5);
+const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
 /// What a definition says may show in what is served a little later.
 const LOOK_ONCE_MORE_AFTER: Duration = Duration::from_secs(10);
 /// Definitions are waited for, because they say which kinds have a status; but not for ever.
@@ -106,8 +106,8 @@ impl Supervisor {
             tasks: Tasks::default(),
             kinds: None,
             permissions: Vec::new(),
-            trouble: None,
-            doubted: None,
+            problem: None,
+            lost_since: None,
             backoff: Backoff::new(),
             cluster,
             options,
@@ -208,7 +208,7 @@ impl Running {
         let found = match self.find().await {
             Ok(found) => found,
             Err(failure) => {
-                self.trouble = Some(failure.detail.clone());
+                self.problem = Some(failure.detail.clone());
                 self.feed.failed(Discovery::SOURCE, &failure).await?;
                 if self.options.once {
                     self.sync.discovery_failed();
@@ -217,32 +217,32 @@ impl Running {
             }
         };
         self.backoff.reset();
-        if let Some(wait) = self.doubts(&found) {
+        if let Some(wait) = self.wait_before_loss(&found) {
             return Ok(wait);
         }
-        let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.trouble.is_some();
+        let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.problem.is_some();
         self.apply(found).await?;
         let often = unseen || !self.definitions.are_known();
         Ok(self.backoff.jitter(if often { POLL_OFTEN } else { POLL_EVERY }))
     }
 
-    /// How long to wait before a loss is believed; `None` when nothing is lost, or when it has been doubted for long.
-    fn doubts(&mut self, found: &Found) -> Option<Duration> {
+    /// How long to wait before a loss is believed; `None` when nothing is lost, or when it has been lost_since for long.
+    fn wait_before_loss(&mut self, found: &Discovered) -> Option<Duration> {
         let is_seen = |kind: &WatchedKind| kind.missing.is_empty();
         let lost = |was: &WatchedKind| !found.kinds.iter().any(|now| is_seen(now) && now.watch == was.watch);
         if !self.kinds.iter().flatten().filter(|kind| is_seen(kind)).any(lost) {
-            self.doubted = None;
+            self.lost_since = None;
             return None;
         }
-        let left = DOUBT_FOR.saturating_sub(self.doubted.get_or_insert_with(Instant::now).elapsed());
+        let left = BELIEVE_LOSS_AFTER.saturating_sub(self.lost_since.get_or_insert_with(Instant::now).elapsed());
         if left.is_zero() {
-            self.doubted = None;
+            self.lost_since = None;
             return None;
         }
         Some(left)
     }
 
-    async fn find(&mut self) -> Result<Found, Failure> {
+    async fn find(&mut self) -> Result<Discovered, Failure> {
         self.review_definitions().await?;
         self.review_lease().await?;
         self.discovery.poll().await

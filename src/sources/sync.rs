@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// Follows the first list of every watch.
 #[derive(Clone, Debug)]
 pub struct InitialSync {
-    table: Arc<watch::Sender<Table>>,
+    table: Arc<watch::Sender<ListStages>>,
     objects: Arc<AtomicU64>,
 }
 
@@ -31,20 +31,20 @@ pub struct Progress {
 
 /// Through this one watch reports.
 #[derive(Debug)]
-pub(crate) struct Reporter {
+pub(crate) struct SyncReporter {
     /// `None` for watches that nobody waits for.
     sync: Option<(InitialSync, WatchId)>,
     first: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ListStages {
     discovered: bool,
-    watches: BTreeMap<WatchId, Stage>,
+    watches: BTreeMap<WatchId, ListStage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ListStage {
     Waiting,
     Listing,
     Listed,
@@ -55,7 +55,7 @@ enum Stage {
 
 impl InitialSync {
     pub(crate) fn new() -> Self {
-        Self { table: Arc::new(watch::Sender::new(Table::default())), objects: Arc::default() }
+        Self { table: Arc::new(watch::Sender::new(ListStages::default())), objects: Arc::default() }
     }
 
     /// How far the first lists are now.
@@ -66,27 +66,27 @@ impl InitialSync {
         Progress {
             discovered: table.discovered,
             watches: table.watches.len(),
-            listed: count(Stage::Listed),
-            failed: count(Stage::Failed),
+            listed: count(ListStage::Listed),
+            failed: count(ListStage::Failed),
             objects: self.objects.load(Ordering::Relaxed),
         }
     }
 
     /// Waits until each first list is complete or cannot be had.
     pub async fn done(&self) -> Progress {
-        let settled = |table: &Table| {
-            table.discovered && table.watches.values().all(|is| matches!(is, Stage::Listed | Stage::Failed))
+        let settled = |table: &ListStages| {
+            table.discovered && table.watches.values().all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
         };
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.table.subscribe().wait_for(settled).await;
         self.progress()
     }
 
-    pub(crate) fn reporter(&self, watch: &WatchId) -> Reporter {
+    pub(crate) fn reporter(&self, watch: &WatchId) -> SyncReporter {
         self.table.send_modify(|table| {
-            table.watches.entry(watch.clone()).or_insert(Stage::Waiting);
+            table.watches.entry(watch.clone()).or_insert(ListStage::Waiting);
         });
-        Reporter { sync: Some((self.clone(), watch.clone())), first: AtomicBool::new(true) }
+        SyncReporter { sync: Some((self.clone(), watch.clone())), first: AtomicBool::new(true) }
     }
 
     /// It is known what there is to list: these watches, and no others.
@@ -99,7 +99,7 @@ impl InitialSync {
 
     /// There will be no list of this watch.
     pub(crate) fn gave_up(&self, watch: &WatchId) {
-        self.set(watch, Stage::Failed);
+        self.set(watch, ListStage::Failed);
     }
 
     /// What there is to list cannot be found out.
@@ -107,12 +107,12 @@ impl InitialSync {
         self.table.send_modify(|table| table.discovered = true);
     }
 
-    fn set(&self, watch: &WatchId, stage: Stage) {
+    fn set(&self, watch: &WatchId, stage: ListStage) {
         self.table.send_if_modified(|table| {
             // What was listed once stays listed: this is about the first list.
             let old = table.watches.insert(watch.clone(), stage);
-            if old == Some(Stage::Listed) {
-                table.watches.insert(watch.clone(), Stage::Listed);
+            if old == Some(ListStage::Listed) {
+                table.watches.insert(watch.clone(), ListStage::Listed);
                 return false;
             }
             old != Some(stage)
@@ -120,9 +120,9 @@ impl InitialSync {
     }
 }
 
-// === impl Reporter ===
+// === impl SyncReporter ===
 
-impl Reporter {
+impl SyncReporter {
     /// For a watch that nobody waits for.
     pub(crate) fn silent() -> Self {
         Self { sync: None, first: AtomicBool::new(true) }
@@ -130,7 +130,7 @@ impl Reporter {
 
     /// A list begins.
     pub(crate) fn listing(&self) {
-        self.set(Stage::Listing);
+        self.set(ListStage::Listing);
     }
 
     /// One object was listed.
@@ -144,12 +144,12 @@ impl Reporter {
 
     /// A list is complete.
     pub(crate) fn listed(&self) {
-        self.set(Stage::Listed);
+        self.set(ListStage::Listed);
     }
 
     /// There will be no list, as far as can be seen now.
     pub(crate) fn failed(&self) {
-        self.set(Stage::Failed);
+        self.set(ListStage::Failed);
     }
 
     /// True once: for the first success.
@@ -157,7 +157,7 @@ impl Reporter {
         self.first.swap(false, Ordering::Relaxed)
     }
 
-    fn set(&self, stage: Stage) {
+    fn set(&self, stage: ListStage) {
         if let Some((sync, watch)) = &self.sync {
             sync.set(watch, stage);
         }

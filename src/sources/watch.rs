@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use super::cluster::Cluster;
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
-use super::sync::Reporter;
+use super::sync::SyncReporter;
 
 pub(crate) mod event;
 mod following;
@@ -37,18 +37,20 @@ mod page;
 mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wire_tests;
 
 use self::backoff::Backoffs;
 use self::page::Page;
-use self::stream::Stream;
+use self::stream::WatchStream;
 
 /// Where a watch stands.
-pub(crate) enum State {
+pub(crate) enum WatchState {
     /// Nothing is known, or what is known is too old: everything has to be listed.
     Unlisted(Listing),
     /// A streamed list is under way.
     Filling {
-        stream: Box<Stream>,
+        stream: Box<WatchStream>,
         epoch: u64,
         /// When to conclude that the API server does not know streamed lists.
         give_up: Instant,
@@ -64,13 +66,13 @@ pub(crate) enum State {
     },
     /// A stream tells what happens.
     Following {
-        stream: Box<Stream>,
+        stream: Box<WatchStream>,
         version: String,
         /// When silence counts as proof that the stream works.
         proven: Option<Instant>,
     },
     /// Something failed; `next` follows after a while.
-    Resting { until: Instant, next: Box<State> },
+    Resting { until: Instant, next: Box<WatchState> },
     /// The first list was all that was asked for.
     Done,
 }
@@ -95,7 +97,7 @@ pub(crate) struct WatchTarget {
     pub(crate) metadata_only: bool,
 }
 
-/// Turns what a watch delivers into observations. Objects come as JSON.
+/// Turns what a watch delivers into observations. ObjectSink come as JSON.
 pub(crate) trait Sink: Send + Sync {
     /// Who fails when this watch fails.
     fn source(&self) -> SourceId;
@@ -131,7 +133,7 @@ pub(crate) struct Watcher<S> {
     sink: S,
     feed: Feed,
     shared: Arc<SharedWatchState>,
-    reporter: Reporter,
+    reporter: SyncReporter,
     /// Stop after the first list.
     once: bool,
     /// Whether streamed lists are worth trying.
@@ -176,7 +178,7 @@ impl<S: Sink> Watcher<S> {
         sink: S,
         feed: Feed,
         shared: Arc<SharedWatchState>,
-        reporter: Reporter,
+        reporter: SyncReporter,
         once: bool,
     ) -> Self {
         Self {
@@ -199,8 +201,8 @@ impl<S: Sink> Watcher<S> {
 
     /// Watches until nobody listens any more. May be dropped at any await.
     pub(crate) async fn run(mut self) {
-        let mut state = State::Unlisted(Listing::Streamed);
-        while !matches!(state, State::Done) {
+        let mut state = WatchState::Unlisted(Listing::Streamed);
+        while !matches!(state, WatchState::Done) {
             state = match self.step(state).await {
                 Ok(next) => next,
                 Err(Closed) => return,
@@ -209,25 +211,25 @@ impl<S: Sink> Watcher<S> {
     }
 
     /// Makes one step: one request, one page, one line or one rest.
-    pub(crate) async fn step(&mut self, state: State) -> Result<State, Closed> {
+    pub(crate) async fn step(&mut self, state: WatchState) -> Result<WatchState, Closed> {
         match state {
-            State::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
-            State::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
-            State::Unlisted(listing) => self.begin_pages(listing).await,
-            State::Filling { stream, epoch, give_up, permit } => self.fill(stream, epoch, give_up, permit).await,
-            State::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
-            State::Known { version, refused } => self.open(version, refused).await,
-            State::Following { stream, version, proven } => self.follow(stream, version, proven).await,
-            State::Resting { until, next } => {
+            WatchState::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
+            WatchState::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
+            WatchState::Unlisted(listing) => self.begin_pages(listing).await,
+            WatchState::Filling { stream, epoch, give_up, permit } => self.fill(stream, epoch, give_up, permit).await,
+            WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
+            WatchState::Known { version, refused } => self.open(version, refused).await,
+            WatchState::Following { stream, version, proven } => self.follow(stream, version, proven).await,
+            WatchState::Resting { until, next } => {
                 tokio::time::sleep_until(until).await;
                 Ok(*next)
             }
-            State::Done => Ok(State::Done),
+            WatchState::Done => Ok(WatchState::Done),
         }
     }
 
     /// Tells the failure and waits before what comes next.
-    async fn rest(&mut self, failure: &Failure, next: State) -> Result<State, Closed> {
+    async fn rest(&mut self, failure: &Failure, next: WatchState) -> Result<WatchState, Closed> {
         self.out.clear();
         self.failing = true;
         self.attempts += 1;
@@ -239,10 +241,10 @@ impl<S: Sink> Watcher<S> {
         }
         if self.once && (refused || self.attempts >= ATTEMPTS_ONCE) {
             self.reporter.failed();
-            return Ok(State::Done);
+            return Ok(WatchState::Done);
         }
         let until = Instant::now() + self.backoffs.wait(failure);
-        Ok(State::Resting { until, next: Box::new(next) })
+        Ok(WatchState::Resting { until, next: Box::new(next) })
     }
 
     /// Tells that the watch works, if that is news.

@@ -21,13 +21,13 @@ pub(super) struct WorkloadSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PodTemplate {
-    metadata: Metadata,
+    metadata: PodTemplateMetadata,
     spec: PodSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Metadata {
+struct PodTemplateMetadata {
     annotations: BTreeMap<String, String>,
 }
 
@@ -41,12 +41,12 @@ struct PodSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Container {
-    env: Vec<Variable>,
+    env: Vec<EnvVariable>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Variable {
+struct EnvVariable {
     name: String,
     value: String,
 }

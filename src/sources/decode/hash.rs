@@ -18,7 +18,7 @@ pub(super) struct Hasher {
 
 /// The two fingerprints of a value: as it is, and of its meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct Fingerprints {
     /// As it is.
     pub(super) full: u64,
     /// Without timestamps and heartbeats; `None` when nothing else is left.
@@ -27,7 +27,7 @@ pub(super) struct Pair {
 
 /// Adds up the entries of a map or the items of a list.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sum {
+pub(super) struct FingerprintSum {
     full: u64,
     settled: u64,
     count: u64,
@@ -78,25 +78,25 @@ impl Hasher {
     }
 }
 
-// === impl Pair ===
+// === impl Fingerprints ===
 
-impl Pair {
+impl Fingerprints {
     /// A value that means what it says.
-    pub(super) const fn meant(hash: u64) -> Self {
+    pub(super) const fn stable(hash: u64) -> Self {
         Self { full: hash, settled: Some(hash) }
     }
 
     /// A timestamp or a heartbeat: part of the whole, but not of the meaning.
-    pub(super) const fn passing(hash: u64) -> Self {
+    pub(super) const fn volatile(hash: u64) -> Self {
         Self { full: hash, settled: None }
     }
 }
 
-// === impl Sum ===
+// === impl FingerprintSum ===
 
-impl Sum {
+impl FingerprintSum {
     /// Adds a map's entry.
-    pub(super) fn entry(&mut self, hasher: &Hasher, key: u64, value: Pair) {
+    pub(super) fn entry(&mut self, hasher: &Hasher, key: u64, value: Fingerprints) {
         self.count += 1;
         self.full = self.full.wrapping_add(hasher.mix(key, value.full));
         if let Some(settled) = value.settled {
@@ -105,7 +105,7 @@ impl Sum {
     }
 
     /// Adds a list's item; in an unordered list the order of items has no meaning.
-    pub(super) fn item(&mut self, hasher: &Hasher, value: Pair, ordered: bool) {
+    pub(super) fn item(&mut self, hasher: &Hasher, value: Fingerprints, ordered: bool) {
         self.count += 1;
         self.full = hasher.mix(self.full, value.full);
         if let Some(settled) = value.settled {
@@ -114,12 +114,12 @@ impl Sum {
     }
 
     /// The fingerprint of the map.
-    pub(super) fn map(self, hasher: &Hasher) -> Pair {
-        Pair { full: hasher.mix(MAP ^ self.count, self.full), settled: Some(hasher.mix(MAP, self.settled)) }
+    pub(super) fn map(self, hasher: &Hasher) -> Fingerprints {
+        Fingerprints { full: hasher.mix(MAP ^ self.count, self.full), settled: Some(hasher.mix(MAP, self.settled)) }
     }
 
     /// The fingerprint of the list.
-    pub(super) fn list(self, hasher: &Hasher) -> Pair {
-        Pair { full: hasher.mix(LIST ^ self.count, self.full), settled: Some(hasher.mix(LIST, self.settled)) }
+    pub(super) fn list(self, hasher: &Hasher) -> Fingerprints {
+        Fingerprints { full: hasher.mix(LIST ^ self.count, self.full), settled: Some(hasher.mix(LIST, self.settled)) }
     }
 }

@@ -1,7 +1,7 @@
 //! Visitors that take any shape.
 //!
-//! A serde visitor refuses what it does not expect, and one refusal would lose the whole object. A [`Shape`] has an
-//! answer for everything instead: every value that is not a list or a map it understands ends in [`Shape::scalar`].
+//! A serde visitor refuses what it does not expect, and one refusal would lose the whole object. A [`AnyShape`] has an
+//! answer for everything instead: every value that is not a list or a map it understands ends in [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ pub(super) enum Scalar<'a> {
 }
 
 /// Something that makes sense of a value of any shape.
-pub(super) trait Shape<'de>: Sized {
+pub(super) trait AnyShape<'de>: Sized {
     /// What comes out.
     type Out;
 
@@ -41,24 +41,24 @@ pub(super) trait Shape<'de>: Sized {
     }
 }
 
-/// Lets serde drive a [`Shape`].
-pub(super) struct Take<S>(pub(super) S);
+/// Lets serde drive a [`AnyShape`].
+pub(super) struct Visit<S>(pub(super) S);
 
 /// Hands the text of a map key, or of any scalar that stands for one, to a function.
-pub(super) struct Key<F>(pub(super) F);
+pub(super) struct MapKey<F>(pub(super) F);
 
-/// Makes a [`Shape`] of a function over texts.
-pub(super) struct Text<F, T>(F, PhantomData<T>);
+/// Makes a [`AnyShape`] of a function over texts.
+pub(super) struct TextField<F, T>(F, PhantomData<T>);
 
 /// Expects a number, also as text.
-pub(super) struct Whole;
+pub(super) struct IntegerField;
 
 /// Expects a boolean, also as text.
-pub(super) struct Flag;
+pub(super) struct BoolField;
 
 /// A field of which one type is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field<T> {
+pub(super) enum FieldValue<T> {
     /// Null, which is as good as absent.
     Absent,
     /// As expected.
@@ -67,9 +67,9 @@ pub(super) enum Field<T> {
     Wrong,
 }
 
-// === impl Take ===
+// === impl Visit ===
 
-impl<'de, S: Shape<'de>> DeserializeSeed<'de> for Take<S> {
+impl<'de, S: AnyShape<'de>> DeserializeSeed<'de> for Visit<S> {
     type Value = S::Out;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Out, D::Error> {
@@ -77,7 +77,7 @@ impl<'de, S: Shape<'de>> DeserializeSeed<'de> for Take<S> {
     }
 }
 
-impl<'de, S: Shape<'de>> Visitor<'de> for Take<S> {
+impl<'de, S: AnyShape<'de>> Visitor<'de> for Visit<S> {
     type Value = S::Out;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,17 +136,17 @@ impl<'de, S: Shape<'de>> Visitor<'de> for Take<S> {
     }
 }
 
-// === impl Key ===
+// === impl MapKey ===
 
-impl<'de, T: Default, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
+impl<'de, T: Default, F: FnOnce(&str) -> T> DeserializeSeed<'de> for MapKey<F> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_any(Take(self))
+        deserializer.deserialize_any(Visit(self))
     }
 }
 
-impl<T: Default, F: FnOnce(&str) -> T> Shape<'_> for Key<F> {
+impl<T: Default, F: FnOnce(&str) -> T> AnyShape<'_> for MapKey<F> {
     type Out = T;
 
     fn scalar(self, scalar: Scalar<'_>) -> T {
@@ -160,61 +160,61 @@ impl<T: Default, F: FnOnce(&str) -> T> Shape<'_> for Key<F> {
     }
 }
 
-// === impl Text ===
+// === impl TextField ===
 
-impl<F, T> Text<F, T> {
-    pub(super) fn new(read: F) -> Take<Self>
+impl<F, T> TextField<F, T> {
+    pub(super) fn new(read: F) -> Visit<Self>
     where
         F: FnOnce(&str) -> T,
     {
-        Take(Self(read, PhantomData))
+        Visit(Self(read, PhantomData))
     }
 }
 
-impl<T, F: FnOnce(&str) -> T> Shape<'_> for Text<F, T> {
-    type Out = Field<T>;
+impl<T, F: FnOnce(&str) -> T> AnyShape<'_> for TextField<F, T> {
+    type Out = FieldValue<T>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<T> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<T> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Text(value) => Field::Is((self.0)(value)),
-            _ => Field::Wrong,
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Text(value) => FieldValue::Is((self.0)(value)),
+            _ => FieldValue::Wrong,
         }
     }
 }
 
-// === impl Whole ===
+// === impl IntegerField ===
 
-impl Shape<'_> for Whole {
-    type Out = Field<i64>;
+impl AnyShape<'_> for IntegerField {
+    type Out = FieldValue<i64>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<i64> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<i64> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Whole(value) => Field::Is(value),
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Whole(value) => FieldValue::Is(value),
             // YAML and some serialisers write 3.0 for 3.
-            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Field::Is(value as i64),
+            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => FieldValue::Is(value as i64),
             Scalar::Text(value) => match value.trim() {
-                "" => Field::Absent,
-                text => text.parse().map_or(Field::Wrong, Field::Is),
+                "" => FieldValue::Absent,
+                text => text.parse().map_or(FieldValue::Wrong, FieldValue::Is),
             },
-            _ => Field::Wrong,
+            _ => FieldValue::Wrong,
         }
     }
 }
 
-// === impl Flag ===
+// === impl BoolField ===
 
-impl Shape<'_> for Flag {
-    type Out = Field<bool>;
+impl AnyShape<'_> for BoolField {
+    type Out = FieldValue<bool>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<bool> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<bool> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Flag(value) => Field::Is(value),
-            Scalar::Text("true" | "True") => Field::Is(true),
-            Scalar::Text("false" | "False") => Field::Is(false),
-            _ => Field::Wrong,
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Flag(value) => FieldValue::Is(value),
+            Scalar::Text("true" | "True") => FieldValue::Is(true),
+            Scalar::Text("false" | "False") => FieldValue::Is(false),
+            _ => FieldValue::Wrong,
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::sources::cluster::{Cluster, JSON};
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ObjectMetadata;
 
 /// All kinds that the API server serves, each once, in the version it prefers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,25 +37,19 @@ pub(crate) struct ApiKind {
 /// Any of the documents that `/api`, `/apis` and `/apis/GROUP/VERSION` answer with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Document {
+struct DiscoveryDocument {
     kind: String,
     items: Vec<AggregatedGroup>,
-    groups: Vec<Group>,
+    groups: Vec<ApiGroupDocument>,
     versions: Vec<String>,
-    resources: Vec<Resource>,
+    resources: Vec<ApiResourceDocument>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AggregatedGroup {
-    metadata: Name,
+    metadata: ObjectMetadata,
     versions: Vec<AggregatedVersion>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Name {
-    name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,21 +85,21 @@ struct Subresource {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Group {
+struct ApiGroupDocument {
     name: String,
-    versions: Vec<GroupVersion>,
-    preferred_version: GroupVersion,
+    versions: Vec<GroupVersionDocument>,
+    preferred_version: GroupVersionDocument,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct GroupVersion {
+struct GroupVersionDocument {
     version: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Resource {
+struct ApiResourceDocument {
     /// `widgets` or `widgets/status`.
     name: String,
     kind: String,
@@ -152,7 +147,7 @@ impl ApiResources {
     /// Asks the API server: two requests, or one per group and version where it is old.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
         let mut api_resources = Self::default();
-        let core: Document = cluster.get_json("/api", AGGREGATED).await?;
+        let core: DiscoveryDocument = cluster.get_json("/api", AGGREGATED).await?;
         if core.kind == "APIGroupDiscoveryList" {
             api_resources.add_aggregated(core);
         } else {
@@ -160,14 +155,14 @@ impl ApiResources {
                 api_resources.add_version(cluster, "", &version).await?;
             }
         }
-        let (groups, tag) = cluster.get_tagged::<Document>("/apis", AGGREGATED).await?;
+        let (groups, tag) = cluster.get_tagged::<DiscoveryDocument>("/apis", AGGREGATED).await?;
         api_resources.tag = tag;
         if groups.kind == "APIGroupDiscoveryList" {
             api_resources.add_aggregated(groups);
             return Ok(api_resources);
         }
         for group in groups.groups {
-            let Group { name, versions, preferred_version } = group;
+            let ApiGroupDocument { name, versions, preferred_version } = group;
             let others = versions.into_iter().filter(|v| v.version != preferred_version.version);
             for version in std::iter::once(preferred_version.clone()).chain(others) {
                 api_resources.add_version(cluster, &name, &version.version).await?;
@@ -200,8 +195,8 @@ impl ApiResources {
         self.unknown.contains(group)
     }
 
-    fn add_aggregated(&mut self, document: Document) {
-        for AggregatedGroup { metadata: Name { name: group }, versions } in document.items {
+    fn add_aggregated(&mut self, document: DiscoveryDocument) {
+        for AggregatedGroup { metadata: ObjectMetadata { name: group, .. }, versions } in document.items {
             for AggregatedVersion { version, resources, freshness } in versions {
                 if freshness == "Stale" {
                     self.unknown.insert(group.clone());
@@ -225,7 +220,7 @@ impl ApiResources {
     /// One group and version of an API server without aggregated discovery. Groups of other servers fail alone.
     async fn add_version(&mut self, cluster: &Cluster, group: &str, version: &str) -> Result<(), Failure> {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let document: Document = match cluster.get_json(&path, JSON).await {
+        let document: DiscoveryDocument = match cluster.get_json(&path, JSON).await {
             Ok(document) => document,
             Err(failure) if failure.status.is_some() => {
                 self.unknown.insert(group.to_owned());
@@ -235,7 +230,7 @@ impl ApiResources {
         };
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
-        for Resource { name, kind, namespaced, verbs } in &document.resources {
+        for ApiResourceDocument { name, kind, namespaced, verbs } in &document.resources {
             if name.contains('/') {
                 continue;
             }

@@ -166,7 +166,7 @@ impl Rule {
 }
 
 /// Whether the account may do this; `None` when it may not even ask. The empty namespace means everywhere.
-pub(crate) async fn may(cluster: &Cluster, permission: &Permission, namespace: &str) -> Result<Option<bool>, Failure> {
+pub(crate) async fn is_allowed(cluster: &Cluster, permission: &Permission, namespace: &str) -> Result<Option<bool>, Failure> {
     let Permission { verb, group, resource } = permission;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let review = Review {

@@ -4,44 +4,39 @@ use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 use serde::Deserialize;
 
 use super::api_resources::ApiKind;
-use super::choose::{Candidate, Choice};
-use super::permissions::{Rules, may};
+use super::select::{Candidate, SelectedKinds};
+use super::permissions::{Rules, is_allowed};
 use super::{Discovery, watched};
 use crate::sources::cluster::LIST_METADATA;
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ObjectMetadata;
 use crate::sources::options::Selection;
 
 /// The rules that hold in each namespace in question. Any one shows the rules of the cluster as well.
 #[derive(Debug, Default)]
-pub(super) struct Reviews {
+pub(super) struct NamespaceRules {
     pub(super) namespaces: Vec<String>,
     pub(super) rules: Vec<Rules>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Namespaces {
-    items: Vec<Namespace>,
+struct NamespaceListDocument {
+    items: Vec<NamespaceDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Namespace {
-    metadata: Metadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
-    name: String,
+struct NamespaceDocument {
+    metadata: ObjectMetadata,
 }
 
 /// An operator whose rights are bound in more namespaces than this is better told where to look.
 const MOST_NAMESPACES: usize = 100;
 
-// === impl Reviews ===
+// === impl NamespaceRules ===
 
-impl Reviews {
+impl NamespaceRules {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Rules)> {
         self.namespaces.iter().zip(&self.rules)
     }
@@ -55,12 +50,12 @@ impl Reviews {
 // === impl Discovery ===
 
 impl Discovery {
-    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<Reviews, Failure> {
+    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<NamespaceRules, Failure> {
         let mut rules = Vec::new();
         for namespace in &namespaces {
             rules.push(Rules::review(&self.cluster, namespace).await?);
         }
-        Ok(Reviews { namespaces, rules })
+        Ok(NamespaceRules { namespaces, rules })
     }
 
     /// The namespaces that are looked at first: those that were named, else our own and those that the operator names.
@@ -74,28 +69,28 @@ impl Discovery {
     }
 
     /// Whether the operator's rights may be bound in namespaces that nobody named.
-    pub(super) fn may_be_elsewhere(&self, choice: &Choice) -> bool {
+    pub(super) fn may_be_elsewhere(&self, selected: &SelectedKinds) -> bool {
         let options = &self.options;
         options.namespaces.is_empty()
             && options.watch.is_empty()
             && options.select == Selection::OperatorRights
-            && choice.excess.is_empty()
+            && selected.excess.is_empty()
     }
 
     /// The other namespaces, if the account may list them.
     pub(super) async fn other_namespaces(&self) -> Result<Vec<String>, Failure> {
         let list = Permission { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
-        if may(&self.cluster, &list, "").await? != Some(true) {
+        if is_allowed(&self.cluster, &list, "").await? != Some(true) {
             return Ok(Vec::new());
         }
         let path = format!("/api/v1/namespaces?limit={MOST_NAMESPACES}");
-        let Namespaces { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
+        let NamespaceListDocument { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
         let known = self.namespaces();
         Ok(items.into_iter().map(|item| item.metadata.name).filter(|name| !known.contains(name)).collect())
     }
 
     /// Where a kind can be seen, or could be if some right were not missing.
-    pub(super) async fn scopes(&self, candidate: &Candidate, reviews: &Reviews) -> Result<Vec<WatchedKind>, Failure> {
+    pub(super) async fn scopes(&self, candidate: &Candidate, reviews: &NamespaceRules) -> Result<Vec<WatchedKind>, Failure> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
         let named = *namespaced && !self.options.namespaces.is_empty();
@@ -147,7 +142,7 @@ impl Discovery {
     /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
     async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
         for permission in write_permissions(candidate) {
-            if may(&self.cluster, &permission, "").await? != Some(false) {
+            if is_allowed(&self.cluster, &permission, "").await? != Some(false) {
                 return Ok(true);
             }
         }
@@ -161,7 +156,7 @@ impl Discovery {
             let permission =
                 Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
             // Who may not ask tries: the watch itself tells when it is refused.
-            if may(&self.cluster, &permission, namespace).await? == Some(false) {
+            if is_allowed(&self.cluster, &permission, namespace).await? == Some(false) {
                 missing.push(permission.verb);
             }
         }

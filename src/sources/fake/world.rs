@@ -15,13 +15,13 @@ use crate::sources::cluster::Cluster;
 /// The cluster, shared between the test and its API server.
 #[derive(Clone, Default)]
 pub(crate) struct World {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<WorldState>>,
     /// Rung to cut all streams.
     cut: Arc<Notify>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct WorldState {
     /// `(group, version, kind, resource, namespaced, has status)`.
     pub(crate) kinds: Vec<FakeKind>,
     /// Rules by namespace; those of the empty namespace hold everywhere.
@@ -87,7 +87,7 @@ impl World {
         self
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut WorldState) -> T) -> T {
         change(&mut self.lock())
     }
 
@@ -164,14 +164,14 @@ impl World {
         Reply::Streamed(pieces)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl State ===
+// === impl WorldState ===
 
-impl State {
+impl WorldState {
     fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> bool {
         let has = |list: &Value, word: &str| {
             list.as_array().is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))

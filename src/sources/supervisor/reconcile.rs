@@ -8,13 +8,13 @@ use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, 
 use super::{Job, Running};
 use crate::sources::cluster::encode;
 use crate::sources::definitions::{DefinitionSink, Definitions};
-use crate::sources::discovery::{Discovery, Found};
+use crate::sources::discovery::{Discovery, Discovered};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
 use crate::sources::options::{LeaseSelection, Selection};
-use crate::sources::sync::Reporter;
-use crate::sources::watch::objects::Objects;
+use crate::sources::sync::SyncReporter;
+use crate::sources::watch::objects::ObjectSink;
 use crate::sources::watch::{Sink, WatchTarget, Watcher};
 
 // === impl Running ===
@@ -22,8 +22,8 @@ use crate::sources::watch::{Sink, WatchTarget, Watcher};
 impl Running {
     /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
     /// that the model does not know.
-    pub(super) async fn apply(&mut self, found: Found) -> Result<(), Closed> {
-        let Found { kinds, permissions, trouble } = found;
+    pub(super) async fn apply(&mut self, found: Discovered) -> Result<(), Closed> {
+        let Discovered { kinds, permissions, problem } = found;
         let is_first = self.kinds.is_none();
         for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
             self.feed.tell(Observation::PermissionsReviewed(view.clone())).await?;
@@ -55,18 +55,18 @@ impl Running {
         }
         let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
         self.sync.discovered(&all);
-        self.tell_trouble(trouble, is_first).await
+        self.report_problem(problem, is_first).await
     }
 
-    async fn tell_trouble(&mut self, trouble: Option<String>, is_first: bool) -> Result<(), Closed> {
-        if let Some(detail) = trouble.clone() {
-            if self.trouble != trouble {
+    async fn report_problem(&mut self, problem: Option<String>, is_first: bool) -> Result<(), Closed> {
+        if let Some(detail) = problem.clone() {
+            if self.problem != problem {
                 self.feed.invalid(Discovery::SOURCE, detail).await?;
             }
-        } else if self.trouble.is_some() || is_first {
+        } else if self.problem.is_some() || is_first {
             self.feed.recovered(Discovery::SOURCE).await?;
         }
-        self.trouble = trouble;
+        self.problem = problem;
         Ok(())
     }
 
@@ -101,18 +101,18 @@ impl Running {
             Job::Watch(watch) => {
                 let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
                 let Some(target) = target else { return };
-                let sink = Objects { watch: watch.clone(), hash_key: self.options.hash_key };
+                let sink = ObjectSink { watch: watch.clone(), hash_key: self.options.hash_key };
                 let reporter = self.sync.reporter(watch);
                 self.spawn(job, target, sink, reporter, self.options.once);
             }
             Job::Definitions => {
                 let sink = DefinitionSink::new(self.definitions.clone());
-                self.spawn(job, Definitions::target(), sink, Reporter::silent(), self.options.once);
+                self.spawn(job, Definitions::target(), sink, SyncReporter::silent(), self.options.once);
             }
             Job::Lease => {
                 if let Some((namespace, name)) = self.lease() {
                     let sink = LeaseSink { name };
-                    self.spawn(job, lease::target(&namespace), sink, Reporter::silent(), self.options.once);
+                    self.spawn(job, lease::target(&namespace), sink, SyncReporter::silent(), self.options.once);
                 }
             }
             // Its questions are lost with it: the model asks again, and gets no answer until the next start.
@@ -120,7 +120,7 @@ impl Running {
         }
     }
 
-    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: WatchTarget, sink: S, reporter: Reporter, once: bool) {
+    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: WatchTarget, sink: S, reporter: SyncReporter, once: bool) {
         let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
         let watcher = Watcher::new(cluster, target, sink, feed, shared, reporter, once);
         self.tasks.spawn(job.clone(), watcher.run());

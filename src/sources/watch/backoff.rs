@@ -18,8 +18,8 @@ pub(crate) struct Backoff {
 /// waits no longer than it would have without it.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoffs {
-    away: Backoff,
-    refused: Backoff,
+    connection: Backoff,
+    access: Backoff,
     content: Backoff,
 }
 
@@ -70,19 +70,19 @@ impl Backoff {
 
 impl Backoffs {
     pub(crate) fn new() -> Self {
-        Self { away: Backoff::new(), refused: Backoff::new(), content: Backoff::new() }
+        Self { connection: Backoff::new(), access: Backoff::new(), content: Backoff::new() }
     }
 
     /// How long to wait after this failure.
     pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
         let backoff = match failure.cause {
-            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.away,
+            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.connection,
             Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
-                self.away.reset();
-                &mut self.refused
+                self.connection.reset();
+                &mut self.access
             }
             Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => {
-                self.away.reset();
+                self.connection.reset();
                 &mut self.content
             }
         };
@@ -91,12 +91,12 @@ impl Backoffs {
 
     /// Begins again with short waits.
     pub(crate) fn reset(&mut self) {
-        [&mut self.away, &mut self.refused, &mut self.content].into_iter().for_each(Backoff::reset);
+        [&mut self.connection, &mut self.access, &mut self.content].into_iter().for_each(Backoff::reset);
     }
 
     /// Between three and five quarters of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
-        self.away.jitter(base)
+        self.connection.jitter(base)
     }
 }
 

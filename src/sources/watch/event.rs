@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::sources::failure::{Failure, Status};
+use crate::sources::failure::{ApiStatus, Failure};
+use crate::sources::metadata::ListMetadata;
 use loopwatch_model::observation::Cause;
 
-/// One line of a watch stream. Objects are left as they are: decoding them is the sink's affair.
+/// One line of a watch stream. ObjectSink are left as they are: decoding them is the sink's affair.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// `ADDED`.
@@ -28,26 +30,19 @@ pub(crate) enum Event<'a> {
     Error(Failure),
 }
 
-/// What surrounds the items of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Envelope {
-    pub(crate) metadata: ListMetadata,
-}
-
-/// `metadata` of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct ListMetadata {
-    pub(crate) resource_version: String,
-    #[serde(rename = "continue")]
-    pub(crate) token: String,
-    pub(crate) remaining_item_count: Option<u64>,
+/// A list without its items.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListEnvelope {
+    #[serde(default)]
+    metadata: ListMetadata,
+    /// Required: an answer without `items` is no list, and must not be taken for an empty one.
+    #[serde(rename = "items")]
+    _items: IgnoredAny,
 }
 
 /// A line in any order of its keys.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     #[serde(borrow)]
@@ -56,7 +51,7 @@ struct Line<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Bookmark {
+struct BookmarkObject {
     metadata: BookmarkMetadata,
 }
 
@@ -81,16 +76,26 @@ impl<'a> Event<'a> {
             "MODIFIED" => Self::Modified(object),
             "DELETED" => Self::Deleted(object),
             "BOOKMARK" => {
-                let Bookmark { metadata } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+                let BookmarkObject { metadata } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
                 let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
                 Self::Bookmark { version: metadata.resource_version, ends_list }
             }
-            "ERROR" => Self::Error(Failure::told(serde_json::from_slice::<Status>(object).unwrap_or_default())),
+            "ERROR" => Self::Error(Failure::from_status(serde_json::from_slice::<ApiStatus>(object).unwrap_or_default())),
             other => {
                 let known = other.chars().take(32).collect::<String>();
                 return Err(Failure::new(Cause::Undecodable, format!("an event of type {known:?}")));
             }
         })
+    }
+}
+
+// === impl ListEnvelope ===
+
+impl ListEnvelope {
+    /// Reads what surrounds the items. A page that broke off does not parse.
+    pub(crate) fn parse(json: &[u8]) -> Result<ListMetadata, Failure> {
+        let Self { metadata, _items } = serde_json::from_slice(json).map_err(|e| Failure::undecodable(&e))?;
+        Ok(metadata)
     }
 }
 
@@ -107,14 +112,8 @@ fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     if let Some(parts) = fast() {
         return Ok(parts);
     }
-    let Line { r#type, object } = serde_json::from_slice(line).map_err(|e| undecodable(&e))?;
+    let EventLine { r#type, object } = serde_json::from_slice(line).map_err(|e| Failure::undecodable(&e))?;
     Ok((r#type, object.get().as_bytes()))
-}
-
-pub(crate) fn undecodable(error: &serde_json::Error) -> Failure {
-    // Only the place is told: the text of the error may quote the object.
-    let (line, column) = (error.line(), error.column());
-    Failure::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
 }
 
 #[cfg(test)]

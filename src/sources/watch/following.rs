@@ -6,8 +6,8 @@ use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
 use super::event::Event;
-use super::stream::{Next, Stream};
-use super::{Listing, STREAM_FOR, Sink, State, Watcher};
+use super::stream::{StreamItem, WatchStream};
+use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
@@ -25,12 +25,12 @@ const REFUSALS: u32 = 3;
 
 impl<S: Sink> Watcher<S> {
     /// Opens a stream from a version.
-    pub(super) async fn open(&mut self, version: String, refused: u32) -> Result<State, Closed> {
+    pub(super) async fn open(&mut self, version: String, refused: u32) -> Result<WatchState, Closed> {
         let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
-        match Stream::open(&self.cluster, &self.target, Some(&version), stay).await {
+        match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
             Ok(stream) => {
                 let proven = Some(Instant::now() + PROVEN_AFTER);
-                Ok(State::Following { stream: Box::new(stream), version, proven })
+                Ok(WatchState::Following { stream: Box::new(stream), version, proven })
             }
             Err(failure) => self.go_on_after(&failure, version, refused).await,
         }
@@ -39,21 +39,21 @@ impl<S: Sink> Watcher<S> {
     /// One line of a stream.
     pub(super) async fn follow(
         &mut self,
-        mut stream: Box<Stream>,
+        mut stream: Box<WatchStream>,
         mut version: String,
         proven: Option<Instant>,
-    ) -> Result<State, Closed> {
+    ) -> Result<WatchState, Closed> {
         let line = match stream.next(proven.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
-            Ok(Next::Line(line)) => line,
-            Ok(Next::Silence) if proven.is_some() => {
+            Ok(StreamItem::Line(line)) => line,
+            Ok(StreamItem::Silence) if proven.is_some() => {
                 self.works().await?;
-                return Ok(State::Following { stream, version, proven: None });
+                return Ok(WatchState::Following { stream, version, proven: None });
             }
-            Ok(Next::Silence) => {
+            Ok(StreamItem::Silence) => {
                 let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
                 return self.go_on_after(&failure, version, 0).await;
             }
-            Ok(Next::End) => return self.ended(stream, version).await,
+            Ok(StreamItem::End) => return self.ended(stream, version).await,
             Err(failure) => {
                 self.credit(&stream);
                 return self.go_on_after(&failure, version, 0).await;
@@ -79,16 +79,16 @@ impl<S: Sink> Watcher<S> {
                 if proven.is_some() {
                     self.works().await?;
                 }
-                Ok(State::Following { stream, version, proven: None })
+                Ok(WatchState::Following { stream, version, proven: None })
             }
             Err(failure) => self.go_on_after(&failure, version, 0).await,
         }
     }
 
     /// The API server ended the stream in good order.
-    async fn ended(&mut self, stream: Box<Stream>, version: String) -> Result<State, Closed> {
+    async fn ended(&mut self, stream: Box<WatchStream>, version: String) -> Result<WatchState, Closed> {
         if self.credit(&stream) {
-            return Ok(State::Known { version, refused: 0 });
+            return Ok(WatchState::Known { version, refused: 0 });
         }
         // A proxy that ends every stream at once would otherwise be asked without a pause.
         let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
@@ -96,7 +96,7 @@ impl<S: Sink> Watcher<S> {
     }
 
     /// Where to go on after a failure when everything up to `version` is known.
-    async fn go_on_after(&mut self, failure: &Failure, version: String, refused: u32) -> Result<State, Closed> {
+    async fn go_on_after(&mut self, failure: &Failure, version: String, refused: u32) -> Result<WatchState, Closed> {
         let relist = match failure.cause {
             // What is known is too old, or something came that we do not know: only a list helps.
             // A kind that comes back after a 404 is not the one that we knew.
@@ -107,15 +107,15 @@ impl<S: Sink> Watcher<S> {
             _ => false,
         };
         let next = if relist {
-            State::Unlisted(Listing::Streamed)
+            WatchState::Unlisted(Listing::Streamed)
         } else {
-            State::Known { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
+            WatchState::Known { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
         };
         self.rest(failure, next).await
     }
 
     /// Whether this was a good stream, so that the next failure is the first of its kind.
-    fn credit(&mut self, stream: &Stream) -> bool {
+    fn credit(&mut self, stream: &WatchStream) -> bool {
         let good = stream.age() >= GOOD_STREAM;
         if good {
             self.backoffs.reset();

@@ -3,18 +3,18 @@
 use bytes::{Bytes, BytesMut};
 
 /// Cuts a watch stream into lines.
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
 }
 
 /// Cuts a list into its items; what surrounds them is kept as a small document of its own.
-pub(crate) struct Items {
+pub(crate) struct ItemSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
-    position: Position,
+    position: ListPosition,
     depth: u32,
     in_text: bool,
     escaped: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Items {
 
 /// Where in a list the next byte stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
+enum ListPosition {
     /// Outside of `items`.
     Envelope,
     /// Between two items.
@@ -42,9 +42,9 @@ const ENVELOPE_LIMIT: usize = 64 << 10;
 /// A buffer that one large object has grown is not kept for ever.
 const KEEP_CAPACITY: usize = 64 << 10;
 
-// === impl Lines ===
+// === impl LineSplitter ===
 
-impl Lines {
+impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), scanned: 0, limit }
     }
@@ -79,15 +79,15 @@ impl Lines {
     }
 }
 
-// === impl Items ===
+// === impl ItemSplitter ===
 
-impl Items {
+impl ItemSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
             scanned: 0,
             limit,
-            position: Position::Envelope,
+            position: ListPosition::Envelope,
             depth: 0,
             in_text: false,
             escaped: false,
@@ -104,35 +104,35 @@ impl Items {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             self.scanned += 1;
             match self.position {
-                Position::Envelope => {
+                ListPosition::Envelope => {
                     self.envelope.push(byte);
                     if self.envelope.len() > ENVELOPE_LIMIT {
                         return Err(TooLarge(ENVELOPE_LIMIT));
                     }
                     if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
-                        self.position = Position::Between;
+                        self.position = ListPosition::Between;
                     } else {
                         self.track(byte);
                     }
                 }
-                Position::Between if byte == b']' => {
+                ListPosition::Between if byte == b']' => {
                     self.envelope.push(byte);
-                    self.position = Position::Envelope;
+                    self.position = ListPosition::Envelope;
                     self.skip();
                 }
-                Position::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
-                Position::Between => {
+                ListPosition::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
+                ListPosition::Between => {
                     let _ = self.buffer.split_to(self.scanned - 1);
                     self.scanned = 1;
-                    self.position = Position::Item;
+                    self.position = ListPosition::Item;
                     self.track(byte);
                 }
-                Position::Item => {
+                ListPosition::Item => {
                     self.track(byte);
                     if self.depth == 1 && !self.in_text && byte == b'}' {
                         let item = self.buffer.split_to(self.scanned);
                         self.scanned = 0;
-                        self.position = Position::Between;
+                        self.position = ListPosition::Between;
                         return Ok(Some(item.freeze()));
                     }
                     if self.scanned > self.limit {
@@ -141,7 +141,7 @@ impl Items {
                 }
             }
         }
-        if self.position != Position::Item {
+        if self.position != ListPosition::Item {
             self.skip();
         }
         shrink(&mut self.buffer);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn items(document: &str, piece: usize) -> (Vec<String>, String) {
-        let mut items = Items::new(1000);
+        let mut items = ItemSplitter::new(1000);
         let mut found = Vec::new();
         for chunk in document.as_bytes().chunks(piece) {
             items.push(chunk);
@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn an_item_or_line_over_the_limit_is_refused_before_it_is_whole() {
-        let mut items = Items::new(10);
+        let mut items = ItemSplitter::new(10);
         items.push(br#"{"items":[{"a":1},{"b":"0123456789"#);
         assert!(items.next().is_ok_and(|item| item.is_some()));
         assert_eq!(items.next(), Err(TooLarge(10)));
-        let mut lines = Lines::new(10);
+        let mut lines = LineSplitter::new(10);
         lines.push(b"short\n0123456789a");
         assert!(lines.next().is_ok_and(|line| line.is_some()));
         assert_eq!(lines.next(), Err(TooLarge(10)));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn lines_are_whole_or_not_there() {
-        let mut lines = Lines::new(100);
+        let mut lines = LineSplitter::new(100);
         lines.push(b"{\"a\":1}\r\n\n{\"b\"");
         assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"a\":1}"[..]));
         assert_eq!(lines.next(), Ok(None));

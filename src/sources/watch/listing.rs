@@ -10,14 +10,14 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::page::Page;
-use super::stream::{Next, Stream};
-use super::{Listing, STREAM_FOR, Sink, State, Watcher};
+use super::stream::{StreamItem, WatchStream};
+use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
 /// So long after the last object, a streamed list that does not end is taken for a watch that ignored the request.
 const LIST_IDLE: Duration = Duration::from_secs(10);
-/// Objects that are read together: a few dozen, which the connection can hold.
+/// ObjectSink that are read together: a few dozen, which the connection can hold.
 const GATHER: Duration = Duration::from_millis(5);
 /// After so many failures in a row that are not the connection's, lists are read by pages.
 const STREAM_FAILURES: u32 = 2;
@@ -25,34 +25,34 @@ const STREAM_FAILURES: u32 = 2;
 // === impl Watcher ===
 
 impl<S: Sink> Watcher<S> {
-    pub(super) async fn begin_stream(&mut self) -> Result<State, Closed> {
+    pub(super) async fn begin_stream(&mut self) -> Result<WatchState, Closed> {
         let permit = self.list_permit().await?;
-        let stream = match Stream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
+        let stream = match WatchStream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
             Ok(stream) => Box::new(stream),
             Err(failure) if refuses_streamed_lists(&failure) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let epoch = self.begin_list().await?;
-        Ok(State::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
+        Ok(WatchState::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
     }
 
     /// One line of a streamed list.
     pub(super) async fn fill(
         &mut self,
-        mut stream: Box<Stream>,
+        mut stream: Box<WatchStream>,
         epoch: u64,
         mut give_up: Instant,
         permit: OwnedSemaphorePermit,
-    ) -> Result<State, Closed> {
+    ) -> Result<WatchState, Closed> {
         let line = match stream.next(give_up, GATHER).await {
-            Ok(Next::Line(line)) => line,
+            Ok(StreamItem::Line(line)) => line,
             // Ignored, or longer than one stream lasts: pages end in any case.
-            Ok(Next::Silence | Next::End) => {
+            Ok(StreamItem::Silence | StreamItem::End) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Err(failure) => return self.stream_failed(&failure).await,
         };
@@ -73,30 +73,30 @@ impl<S: Sink> Watcher<S> {
             }
             Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Ok(Event::Error(failure)) | Err(failure) => Err(failure),
         };
         self.flush().await?;
         match told {
-            Ok(()) => Ok(State::Filling { stream, epoch, give_up, permit }),
+            Ok(()) => Ok(WatchState::Filling { stream, epoch, give_up, permit }),
             Err(failure) => self.stream_failed(&failure).await,
         }
     }
 
-    async fn stream_failed(&mut self, failure: &Failure) -> Result<State, Closed> {
+    async fn stream_failed(&mut self, failure: &Failure) -> Result<WatchState, Closed> {
         if blames_the_stream(failure) {
             self.stream_failures += 1;
             // Pages may work where streams do not: behind proxies, or when the watch cache cannot be filled.
             self.streams = self.stream_failures < STREAM_FAILURES;
         }
-        self.rest(failure, State::Unlisted(Listing::Streamed)).await
+        self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await
     }
 
-    pub(super) async fn begin_pages(&mut self, listing: Listing) -> Result<State, Closed> {
+    pub(super) async fn begin_pages(&mut self, listing: Listing) -> Result<WatchState, Closed> {
         let permit = self.list_permit().await?;
         let epoch = self.begin_list().await?;
-        Ok(State::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
+        Ok(WatchState::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
     }
 
     /// One page of a list.
@@ -105,7 +105,7 @@ impl<S: Sink> Watcher<S> {
         page: Page,
         epoch: u64,
         permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<State, Closed> {
+    ) -> Result<WatchState, Closed> {
         let permit = match permit {
             Some(permit) => permit,
             None => self.list_permit().await?,
@@ -135,20 +135,20 @@ impl<S: Sink> Watcher<S> {
             }
             Ok(end) => {
                 self.attempts = 0;
-                Ok(State::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
+                Ok(WatchState::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
             }
             Err(failure) => self.page_failed(page, epoch, &failure).await,
         }
     }
 
-    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<State, Closed> {
+    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<WatchState, Closed> {
         if failure.cause == Cause::Gone && page.is_continued() {
             // What was listed so far is abandoned with its epoch.
-            return Ok(State::Unlisted(page.after_expiry()));
+            return Ok(WatchState::Unlisted(page.after_expiry()));
         }
         // The same page again: a large list over a poor connection would otherwise never end. The permit is given
         // back, so that kinds that cannot be listed do not hold up those that can.
-        self.rest(failure, State::Paging { page, epoch, permit: None }).await
+        self.rest(failure, WatchState::Paging { page, epoch, permit: None }).await
     }
 
     async fn begin_list(&mut self) -> Result<u64, Closed> {
@@ -159,15 +159,15 @@ impl<S: Sink> Watcher<S> {
         Ok(epoch)
     }
 
-    async fn end_list(&mut self, epoch: u64, version: String, stream: Option<Box<Stream>>) -> Result<State, Closed> {
+    async fn end_list(&mut self, epoch: u64, version: String, stream: Option<Box<WatchStream>>) -> Result<WatchState, Closed> {
         self.sink.ended(epoch, &version, &mut self.out);
         self.flush().await?;
         self.works().await?;
         self.reporter.listed();
         Ok(match stream {
-            _ if self.once => State::Done,
-            Some(stream) => State::Following { stream, version, proven: None },
-            None => State::Known { version, refused: 0 },
+            _ if self.once => WatchState::Done,
+            Some(stream) => WatchState::Following { stream, version, proven: None },
+            None => WatchState::Known { version, refused: 0 },
         })
     }
 

@@ -7,14 +7,14 @@ use crate::sources::decode::{self, HashKey};
 use crate::sources::failure::Failure;
 
 /// Tells of objects.
-pub(crate) struct Objects {
+pub(crate) struct ObjectSink {
     pub(crate) watch: WatchId,
     pub(crate) hash_key: HashKey,
 }
 
-// === impl Objects ===
+// === impl ObjectSink ===
 
-impl Objects {
+impl ObjectSink {
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
         // The text of the error may quote the object, so it is not told.
         let decoded = decode::object(object, &self.hash_key);
@@ -22,7 +22,7 @@ impl Objects {
     }
 }
 
-impl Sink for Objects {
+impl Sink for ObjectSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(self.watch.clone())
     }

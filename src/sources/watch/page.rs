@@ -6,11 +6,12 @@ use bytes::Bytes;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
 
-use super::event::{Envelope, ListMetadata, undecodable};
-use super::frames::Items;
+use super::event::ListEnvelope;
+use super::frames::ItemSplitter;
 use super::{Listing, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ListMetadata;
 
 /// Which part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +23,10 @@ pub(crate) struct Page {
 /// A page that is being read.
 pub(crate) struct PageBody {
     body: Body,
-    items: Items,
+    items: ItemSplitter,
 }
 
-/// Objects per page. Larger ones save little time and cost both sides memory.
+/// ObjectSink per page. Larger ones save little time and cost both sides memory.
 const PAGE_SIZE: u32 = 100;
 /// No object is larger, see the limit of a watch line.
 const LARGEST_ITEM: usize = 8 << 20;
@@ -64,7 +65,7 @@ impl Page {
             (_, token) => format!("{path}?limit={PAGE_SIZE}&continue={}", encode(token)),
         };
         let body = cluster.open(&request, if *metadata_only { LIST_METADATA } else { JSON }).await?;
-        Ok(PageBody { body, items: Items::new(LARGEST_ITEM) })
+        Ok(PageBody { body, items: ItemSplitter::new(LARGEST_ITEM) })
     }
 }
 
@@ -88,7 +89,6 @@ impl PageBody {
 
     /// What the page says about itself, once it has been read. A page that broke off does not parse.
     pub(crate) fn end(self) -> Result<ListMetadata, Failure> {
-        let envelope: Envelope = serde_json::from_slice(self.items.envelope()).map_err(|e| undecodable(&e))?;
-        Ok(envelope.metadata)
+        ListEnvelope::parse(self.items.envelope())
     }
 }

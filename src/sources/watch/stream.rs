@@ -9,15 +9,15 @@ use kube::client::Body;
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
-use super::frames::Lines;
+use super::frames::LineSplitter;
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
 use crate::sources::failure::Failure;
 
 /// A watch stream, read line by line.
-pub(crate) struct Stream {
+pub(crate) struct WatchStream {
     body: Body,
-    lines: Lines,
+    lines: LineSplitter,
     opened: Instant,
     /// When the last line came.
     heard: Instant,
@@ -27,7 +27,7 @@ pub(crate) struct Stream {
 }
 
 /// What a stream delivers.
-pub(crate) enum Next {
+pub(crate) enum StreamItem {
     /// One line.
     Line(Bytes),
     /// Nothing until the instant that was given.
@@ -37,14 +37,14 @@ pub(crate) enum Next {
 }
 
 /// How often the connection is given a turn to hand over what it has read already.
-const ASKED: usize = 2;
+const POLLS_BEFORE_SLEEP: usize = 2;
 
 /// No object is larger: etcd refuses requests over 1.5 MiB, and no API server is known to be set above 8.
 const LARGEST_LINE: usize = 8 << 20;
 
-// === impl Stream ===
+// === impl WatchStream ===
 
-impl Stream {
+impl WatchStream {
     /// Opens a stream from a version, or one that begins with everything there is.
     pub(crate) async fn open(
         cluster: &Cluster,
@@ -62,17 +62,17 @@ impl Stream {
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
         let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
-        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
+        Ok(Self { body, lines: LineSplitter::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
     }
 
-    /// The next line, or that there was none until `silent_at`. Lines that come while one is read, and for so long as
+    /// The next line, or that there was none until `silent_at`. LineSplitter that come while one is read, and for so long as
     /// `gather` after it, are read together: to be woken costs several times what it costs to read a line.
-    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<Next, Failure> {
+    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => {
                     self.heard = Instant::now();
-                    return Ok(Next::Line(line));
+                    return Ok(StreamItem::Line(line));
                 }
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
@@ -82,9 +82,9 @@ impl Stream {
                 Ok(None) if self.lines.is_mid_line() => {
                     return Err(Failure::new(Cause::Connection, "the stream broke off in the middle of a line"));
                 }
-                Ok(None) => return Ok(Next::End),
+                Ok(None) => return Ok(StreamItem::End),
                 Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
-                    return Ok(Next::Silence);
+                    return Ok(StreamItem::Silence);
                 }
                 Err(failure) => return Err(failure),
             }
@@ -92,11 +92,11 @@ impl Stream {
     }
 
     async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
-        for _ in 0..ASKED {
+        for _ in 0..POLLS_BEFORE_SLEEP {
             if let Some(chunk) = chunk_at_hand(&mut self.body) {
                 return chunk;
             }
-            let_others().await;
+            yield_to_other_tasks().await;
         }
         tokio::time::sleep_until((self.woken + gather).min(silent_at)).await;
         let within = silent_at.saturating_duration_since(Instant::now());
@@ -120,7 +120,7 @@ impl Stream {
 
 /// Lets every other task have its turn. Tokio's own way of yielding asks the kernel for news, too, which is what is to be
 /// saved here.
-async fn let_others() {
+async fn yield_to_other_tasks() {
     let mut waited = false;
     poll_fn(|context| {
         if waited {

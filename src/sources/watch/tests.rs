@@ -4,7 +4,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
 
-use super::objects::Objects;
+use super::objects::ObjectSink;
 use super::{WatchTarget, Watcher};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
@@ -41,7 +41,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
     let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
     let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
     let name = WatchId("widgets.example.io".into());
-    let sink = Objects { watch: name.clone(), hash_key: HashKey([0; 16]) };
+    let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
     let sync = InitialSync::new();
     let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::default(), sync.reporter(&name), once);
     tokio::select! {

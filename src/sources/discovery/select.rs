@@ -1,4 +1,4 @@
-//! Which kinds matter, and why: a pure choice from what the API server serves and what the account may do.
+//! Which kinds matter, and why: a pure selected from what the API server serves and what the account may do.
 
 use loopwatch_model::observation::{DefinitionView, Permission, Role, StatusSchema, Why};
 
@@ -6,8 +6,8 @@ use super::api_resources::{ApiKind, ApiResources};
 use super::permissions::Rules;
 use crate::sources::options::{KindSelector, Selection};
 
-/// What the choice is made from.
-pub(crate) struct Facts<'a> {
+/// What the selected is made from.
+pub(crate) struct SelectionInput<'a> {
     pub(crate) api_resources: &'a ApiResources,
     /// The rules in each namespace in question.
     pub(crate) rules: &'a [Rules],
@@ -19,7 +19,7 @@ pub(crate) struct Facts<'a> {
 
 /// The kinds that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct SelectedKinds {
     /// Primary kinds first, each in the order of group and resource.
     pub(crate) kinds: Vec<Candidate>,
     /// Rights that nobody should need.
@@ -42,45 +42,45 @@ const NEVER_CHILDREN: &[(&str, &str)] =
     &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
 
 /// Chooses.
-pub(crate) fn choose(facts: &Facts<'_>) -> Choice {
-    let mut choice = Choice::default();
+pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
+    let mut selected = SelectedKinds::default();
     let mut children = Vec::new();
-    for kind in facts.api_resources.kinds().filter(|kind| kind.watchable) {
-        let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(facts, kind) };
-        if let Some(why) = why_primary(facts, kind) {
-            choice.kinds.push(candidate(Role::Primary, why));
-        } else if is_child(facts, kind) {
+    for kind in input.api_resources.kinds().filter(|kind| kind.watchable) {
+        let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(input, kind) };
+        if let Some(why) = why_primary(input, kind) {
+            selected.kinds.push(candidate(Role::Primary, why));
+        } else if is_child(input, kind) {
             children.push(candidate(Role::Child, Why::CreatePermission));
         }
     }
-    if choice.kinds.is_empty() && facts.rules.iter().all(Rules::is_read_only) {
-        choice.kinds = observed(facts);
+    if selected.kinds.is_empty() && input.rules.iter().all(Rules::is_read_only) {
+        selected.kinds = observed(input);
     }
-    choice.kinds.append(&mut children);
-    if facts.select == Selection::OperatorRights {
-        choice.excess = facts.rules.iter().flat_map(Rules::excess).collect();
-        choice.excess.sort();
-        choice.excess.dedup();
+    selected.kinds.append(&mut children);
+    if input.select == Selection::OperatorRights {
+        selected.excess = input.rules.iter().flat_map(Rules::excess).collect();
+        selected.excess.sort();
+        selected.excess.dedup();
     }
     let served = |selector: &&KindSelector| {
-        facts.api_resources.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
+        input.api_resources.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
     };
-    choice.not_served = facts.watch.iter().filter(|selector| !served(selector)).cloned().collect();
-    choice
+    selected.not_served = input.watch.iter().filter(|selector| !served(selector)).cloned().collect();
+    selected
 }
 
 /// Kinds that could be meant, for a message: custom resources with a status, at most `most`.
-pub(crate) fn candidates(facts: &Facts<'_>, most: usize) -> Vec<String> {
-    facts.api_resources.kinds().filter(|kind| reports_status(facts, kind)).map(ToString::to_string).take(most).collect()
+pub(crate) fn candidates(input: &SelectionInput<'_>, most: usize) -> Vec<String> {
+    input.api_resources.kinds().filter(|kind| reports_status(input, kind)).map(ToString::to_string).take(most).collect()
 }
 
-fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
-    if !facts.watch.is_empty() {
+fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
+    if !input.watch.is_empty() {
         let named = |selector: &KindSelector| selector.names(&kind.group, &kind.kind, &kind.resource);
-        return facts.watch.iter().any(named).then_some(Why::Configured);
+        return input.watch.iter().any(named).then_some(Why::Configured);
     }
-    if facts.select == Selection::EveryKindWithStatus {
-        return reports_status(facts, kind).then_some(Why::HasStatus);
+    if input.select == Selection::EveryKindWithStatus {
+        return reports_status(input, kind).then_some(Why::HasStatus);
     }
     // Many operators may write the status and finalizers of kinds that are not theirs, such as Ingress.
     if kind.is_built_in() {
@@ -88,7 +88,7 @@ fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
     }
     let may_write = |subresource: &str| {
         let resource = format!("{}/{subresource}", kind.resource);
-        let named = |verb: &str| facts.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource));
+        let named = |verb: &str| input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource));
         named("update") || named("patch")
     };
     if may_write("status") {
@@ -101,37 +101,37 @@ fn why_primary(facts: &Facts<'_>, kind: &ApiKind) -> Option<Why> {
 }
 
 /// What an account that writes nothing is there to look at: the custom resources that it may read by name.
-fn observed(facts: &Facts<'_>) -> Vec<Candidate> {
+fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
     let may = |verb: &str, kind: &ApiKind| {
-        facts.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
+        input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
     };
     let is_observed = |kind: &&ApiKind| {
-        facts.watch.is_empty() && reports_status(facts, kind) && may("list", kind) && may("watch", kind)
+        input.watch.is_empty() && reports_status(input, kind) && may("list", kind) && may("watch", kind)
     };
-    let kinds = facts.api_resources.kinds().filter(is_observed).cloned();
+    let kinds = input.api_resources.kinds().filter(is_observed).cloned();
     kinds
-        .map(|kind| Candidate { status: status_of(facts, &kind), kind, role: Role::Primary, why: Why::HasStatus })
+        .map(|kind| Candidate { status: status_of(input, &kind), kind, role: Role::Primary, why: Why::HasStatus })
         .collect()
 }
 
-fn is_child(facts: &Facts<'_>, kind: &ApiKind) -> bool {
+fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
     let ApiKind { group, resource, .. } = kind;
-    facts.select == Selection::OperatorRights
+    input.select == Selection::OperatorRights
         && !NEVER_CHILDREN.contains(&(group.as_str(), resource.as_str()))
-        && facts.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
+        && input.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
 }
 
-fn reports_status(facts: &Facts<'_>, kind: &ApiKind) -> bool {
+fn reports_status(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
     !kind.is_built_in()
         && kind.watchable
-        && match (facts.definition)(&kind.group, &kind.resource) {
+        && match (input.definition)(&kind.group, &kind.resource) {
             Some(definition) => definition.status != StatusSchema::None,
             None => kind.has_status,
         }
 }
 
-fn status_of(facts: &Facts<'_>, kind: &ApiKind) -> StatusSchema {
-    match (facts.definition)(&kind.group, &kind.resource) {
+fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
+    match (input.definition)(&kind.group, &kind.resource) {
         Some(definition) => definition.status,
         None if kind.has_status => StatusSchema::Subresource,
         // Of a built-in kind discovery tells all; a custom one may have a status in its body.
