@@ -16,7 +16,6 @@ pub mod decode;
 pub mod failure;
 pub mod feed;
 pub mod options;
-pub mod replay;
 pub mod dump;
 pub mod supervisor;
 pub mod sync;

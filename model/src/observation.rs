@@ -9,7 +9,6 @@
 
 mod kinds;
 mod object;
-mod recorded;
 mod sources;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,6 @@ pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, StatusShape,
 };
-pub use self::recorded::{Header, Line, RECORDING_VERSION, Recorded};
 pub use self::sources::{Answer, Cause, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;

@@ -16,7 +16,7 @@ use crate::app;
 use crate::config::{ClusterFlags, Config, JudgeFlags, ServeFlags};
 use crate::export::prometheus::TextFormat;
 use crate::export::report::{self, OutputFormat};
-use crate::sources::replay::{Recording, Unreadable};
+use crate::recording::{Recording, UnreadableLines};
 
 /// Flags of `replay`.
 #[derive(Args, Debug)]
@@ -81,7 +81,7 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<u8> {
 }
 
 /// Takes the whole recording into the model.
-pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, Unreadable) {
+pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, UnreadableLines) {
     let mut timeline = Timeline::default();
     for line in recording.by_ref() {
         model.apply(line.at, line.saw);
@@ -94,7 +94,7 @@ pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeli
 }
 
 /// Says which lines could not be read.
-pub(super) fn tell(unreadable: &Unreadable) {
+pub(super) fn tell(unreadable: &UnreadableLines) {
     for (number, reason) in &unreadable.first {
         super::complain(&format!("line {number} was skipped: {reason}"));
     }

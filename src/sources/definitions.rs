@@ -231,7 +231,8 @@ struct DefinitionConditionDocument {
 
 /// Reads one definition and its resource version.
 fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
-    let DefinitionDocument { metadata, spec, status } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
+    let DefinitionDocument { metadata, spec, status } =
+        serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
     let storage = spec.versions.iter().find(|version| version.storage);
     let view = DefinitionView {
         name: metadata.name,

@@ -14,9 +14,9 @@ mod scopes;
 mod select;
 
 use self::api_resources::{ApiKind, ApiResources};
-use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::permissions::{Rules, is_allowed};
 use self::scopes::NamespaceRules;
+use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::failure::Failure;
@@ -95,7 +95,7 @@ impl Discovery {
             kinds.extend(self.scopes(candidate, &reviews).await?);
         }
         kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &api_resources)).cloned());
-        let permissions = self.permissions(&kinds, &selected, &reviews).await?;
+        let permissions = permissions(&kinds, &selected, &reviews);
         self.api_resources = api_resources;
         Ok(Discovered { kinds, permissions, problem })
     }
@@ -125,42 +125,33 @@ impl Discovery {
         }
         doubtful
     }
+}
 
-    async fn permissions(
-        &self,
-        kinds: &[WatchedKind],
-        selected: &SelectedKinds,
-        reviews: &NamespaceRules,
-    ) -> Result<Vec<PermissionsView>, Failure> {
-        let mut views = BTreeMap::new();
-        let mut cluster = PermissionsView { excess: selected.excess.clone(), ..PermissionsView::default() };
-        for permission in &self.options.expect_denied {
-            if is_allowed(&self.cluster, permission, "").await? == Some(true) {
-                cluster.excess.push(permission.clone());
-            }
-        }
-        views.insert(String::new(), cluster);
-        for (namespace, rules) in reviews.iter() {
-            let view = PermissionsView {
-                namespace: namespace.clone(),
-                incomplete: rules.incomplete,
-                ..PermissionsView::default()
-            };
-            views.insert(namespace.clone(), view);
-        }
-        for kind in kinds {
-            let namespace = kind.scope.namespace().unwrap_or_default();
-            let view = views
-                .entry(namespace.to_owned())
-                .or_insert_with(|| PermissionsView { namespace: namespace.to_owned(), ..PermissionsView::default() });
-            view.missing.extend(kind.missing.iter().map(|verb| Permission {
-                verb: verb.clone(),
-                group: kind.group.clone(),
-                resource: kind.resource.clone(),
-            }));
-        }
-        Ok(views.into_values().collect())
+/// One view per namespace in question, and one of the cluster.
+fn permissions(kinds: &[WatchedKind], selected: &SelectedKinds, reviews: &NamespaceRules) -> Vec<PermissionsView> {
+    let mut views = BTreeMap::new();
+    let cluster = PermissionsView { excess: selected.excess.clone(), ..PermissionsView::default() };
+    views.insert(String::new(), cluster);
+    for (namespace, rules) in reviews.iter() {
+        let view = PermissionsView {
+            namespace: namespace.clone(),
+            incomplete: rules.incomplete,
+            ..PermissionsView::default()
+        };
+        views.insert(namespace.clone(), view);
     }
+    for kind in kinds {
+        let namespace = kind.scope.namespace().unwrap_or_default();
+        let view = views
+            .entry(namespace.to_owned())
+            .or_insert_with(|| PermissionsView { namespace: namespace.to_owned(), ..PermissionsView::default() });
+        view.missing.extend(kind.missing.iter().map(|verb| Permission {
+            verb: verb.clone(),
+            group: kind.group.clone(),
+            resource: kind.resource.clone(),
+        }));
+    }
+    views.into_values().collect()
 }
 
 /// Whether a kind cannot be found because its server does not answer: then it has not vanished.

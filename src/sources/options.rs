@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use loopwatch_model::observation::Permission;
-
 use super::decode::HashKey;
 
 /// What the sources are to do. The defaults are those of a sidecar without any flag.
@@ -22,8 +20,6 @@ pub struct SourceOptions {
     pub hash_key: HashKey,
     /// Which leases to follow.
     pub lease: LeaseSelection,
-    /// Rights that the account must not have.
-    pub expect_denied: Vec<Permission>,
     /// Stop each watch after its first list.
     pub once: bool,
 }
@@ -46,13 +42,6 @@ pub enum LeaseSelection {
     /// Those in our own namespace.
     #[default]
     OwnNamespace,
-    /// Those in a namespace; with a name only that one.
-    In {
-        /// The namespace.
-        namespace: String,
-        /// The name of the lease, if it is known.
-        name: Option<String>,
-    },
 }
 
 /// A kind as the user names it: `example.io/Widget`, `widgets.example.io`, `Pod`.
@@ -84,7 +73,6 @@ impl SourceOptions {
             max_watches: 64,
             hash_key,
             lease: LeaseSelection::default(),
-            expect_denied: Vec::new(),
             once: false,
         }
     }

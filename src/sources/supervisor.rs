@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{self, Targets};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
-use super::discovery::{Discovery, Discovered};
+use super::discovery::{Discovered, Discovery};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
@@ -270,7 +270,7 @@ impl Running {
 
     /// Watches the operator's leases if and as long as the account may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
-        let Some((namespace, _)) = self.lease() else { return Ok(()) };
+        let Some(namespace) = self.lease_namespace() else { return Ok(()) };
         let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
         if !may {
             self.tasks.stop(&Job::Lease).await;

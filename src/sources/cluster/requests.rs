@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -70,11 +71,7 @@ impl Cluster {
     }
 
     /// Creates a review, which changes nothing: the only kind of POST there is in this program.
-    pub(crate) async fn review<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        review: &impl serde::Serialize,
-    ) -> Result<T, Failure> {
+    pub(crate) async fn review<R: Serialize + DeserializeOwned>(&self, path: &str, review: &R) -> Result<R, Failure> {
         let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
         let mut answer = self.send(Method::POST, path, JSON, Body::from(body), None).await?;
         let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;

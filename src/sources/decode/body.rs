@@ -82,7 +82,13 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
             };
             let Some((hash, spec_key, may_pause)) = entries.next_key_seed(MapKey(seed))? else { break };
             walk.push_key(&key);
-            let value = entries.next_value_seed(Visit(SpecValue { walk: &mut *walk, parent, key: &key, spec_key, may_pause }))?;
+            let value = entries.next_value_seed(Visit(SpecValue {
+                walk: &mut *walk,
+                parent,
+                key: &key,
+                spec_key,
+                may_pause,
+            }))?;
             walk.path.truncate(end);
             sum.entry(&hasher, hash, value);
         }
@@ -112,7 +118,9 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
             Scalar::Flag(_) => spec_key.names_wanted_state || may_pause,
             // Of the spec only single words, such as a wanted state, are ever kept.
             Scalar::Text(text) => {
-                (spec_key.names_wanted_state || may_pause) && text.len() <= 32 && text.bytes().all(|b| b.is_ascii_alphabetic())
+                (spec_key.names_wanted_state || may_pause)
+                    && text.len() <= 32
+                    && text.bytes().all(|b| b.is_ascii_alphabetic())
             }
             _ => false,
         };
@@ -137,7 +145,9 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
 
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
         match self.parent {
-            None if pause::holds_switches(self.key) => SpecBody { walk: self.walk, parent: Some(self.key) }.map(entries),
+            None if pause::holds_switches(self.key) => {
+                SpecBody { walk: self.walk, parent: Some(self.key) }.map(entries)
+            }
             // `updateStrategy.rollingUpdate.paused` is as deep as switches go.
             Some(parent) if !parent.contains('.') && pause::holds_switches(parent) => {
                 let parent = format!("{parent}.{}", self.key);

@@ -4,11 +4,11 @@ use loopwatch_model::observation::{Condition, ConditionStatus};
 use loopwatch_model::time::Timestamp;
 use serde::de::{MapAccess, SeqAccess};
 
-use super::walk::Walk;
-use super::hash::{Hasher, Fingerprints, FingerprintSum};
-use super::opaque::Opaque;
+use super::hash::{FingerprintSum, Fingerprints, Hasher};
 use super::lint::{Lint, Lints};
-use super::shape::{MapKey, Scalar, AnyShape, Visit};
+use super::opaque::Opaque;
+use super::shape::{AnyShape, MapKey, Scalar, Visit};
+use super::walk::Walk;
 use super::words::{self, cut};
 use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
@@ -209,7 +209,9 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
         ConditionField::Changed | ConditionField::Updated => match value {
             Scalar::Text("") => {}
             Scalar::Text(text) => match Timestamp::parse(text) {
-                Some(time) if field == ConditionField::Changed || condition.changed.is_none() => condition.changed = Some(time),
+                Some(time) if field == ConditionField::Changed || condition.changed.is_none() => {
+                    condition.changed = Some(time)
+                }
                 Some(_) => {}
                 None => lints.add(Lint::ConditionTime),
             },

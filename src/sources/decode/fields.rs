@@ -30,7 +30,11 @@ pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, l
 }
 
 /// Reads an integer; adds the lint if it is none.
-pub(super) fn whole<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<Option<i64>, A::Error> {
+pub(super) fn whole<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    lints: &mut Lints,
+    lint: Lint,
+) -> Result<Option<i64>, A::Error> {
     Ok(match entries.next_value_seed(Visit(IntegerField))? {
         FieldValue::Is(value) => Some(value),
         FieldValue::Absent => None,
@@ -76,4 +80,3 @@ pub(super) fn skip_rest<'de, A: SeqAccess<'de>>(items: &mut A, lints: &mut Lints
     }
     Ok(())
 }
-

@@ -3,9 +3,9 @@
 use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
-use super::lint::{Lint, Lints};
 use super::fields::{skip_rest, text, time};
-use super::shape::{FieldValue, MapKey, Scalar, AnyShape, Visit, TextField};
+use super::lint::{Lint, Lints};
+use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
 

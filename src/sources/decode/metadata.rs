@@ -95,8 +95,12 @@ impl MetadataBody<'_> {
             MetadataField::Owners => entries.next_value_seed(Visit(OwnerReferences { view, lints }))?,
             MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
             MetadataField::Annotations => {
-                let map =
-                    SwitchMap { source: SwitchSource::Annotation, lint: Lint::Annotations, lints, switches: self.switches };
+                let map = SwitchMap {
+                    source: SwitchSource::Annotation,
+                    lint: Lint::Annotations,
+                    lints,
+                    switches: self.switches,
+                };
                 entries.next_value_seed(Visit(map))?;
             }
             MetadataField::Labels => {

@@ -3,8 +3,8 @@
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::MAX_DEPTH;
-use super::hash::{Hasher, Fingerprints, FingerprintSum};
-use super::shape::{MapKey, Scalar, AnyShape, Visit};
+use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::words::{is_timestamp, is_volatile};
 
 /// Shows a value to `see` and gives its fingerprint.

@@ -55,4 +55,3 @@ impl Walk<'_> {
         self.path.push_str(words::cut(key, MAX_PATH));
     }
 }
-

@@ -10,7 +10,8 @@ struct LowercaseWord {
 
 /// Whether a leaf of the status with this key says how far the object is: a phase, a count, a verdict, an error.
 pub(super) fn reports_state(key: &str) -> bool {
-    last_word_reports_state(LowercaseWord::new(last_word(key)).as_str()) || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
+    last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
+        || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
 }
 
 /// Whether a time under this key of the status says that a run began or ended, or that a schedule fired.

@@ -4,8 +4,8 @@ use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 use serde::Deserialize;
 
 use super::api_resources::ApiKind;
-use super::select::{Candidate, SelectedKinds};
 use super::permissions::{Rules, is_allowed};
+use super::select::{Candidate, SelectedKinds};
 use super::{Discovery, watched};
 use crate::sources::cluster::LIST_METADATA;
 use crate::sources::failure::Failure;
@@ -90,7 +90,11 @@ impl Discovery {
     }
 
     /// Where a kind can be seen, or could be if some right were not missing.
-    pub(super) async fn scopes(&self, candidate: &Candidate, reviews: &NamespaceRules) -> Result<Vec<WatchedKind>, Failure> {
+    pub(super) async fn scopes(
+        &self,
+        candidate: &Candidate,
+        reviews: &NamespaceRules,
+    ) -> Result<Vec<WatchedKind>, Failure> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
         let named = *namespaced && !self.options.namespaces.is_empty();

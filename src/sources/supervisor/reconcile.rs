@@ -8,7 +8,7 @@ use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, 
 use super::{Job, Running};
 use crate::sources::cluster::encode;
 use crate::sources::definitions::{DefinitionSink, Definitions};
-use crate::sources::discovery::{Discovery, Discovered};
+use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
@@ -110,9 +110,8 @@ impl Running {
                 self.spawn(job, Definitions::target(), sink, SyncReporter::silent(), self.options.once);
             }
             Job::Lease => {
-                if let Some((namespace, name)) = self.lease() {
-                    let sink = LeaseSink { name };
-                    self.spawn(job, lease::target(&namespace), sink, SyncReporter::silent(), self.options.once);
+                if let Some(namespace) = self.lease_namespace() {
+                    self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
                 }
             }
             // Its questions are lost with it: the model asks again, and gets no answer until the next start.
@@ -120,20 +119,26 @@ impl Running {
         }
     }
 
-    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: WatchTarget, sink: S, reporter: SyncReporter, once: bool) {
+    fn spawn<S: Sink + 'static>(
+        &mut self,
+        job: &Job,
+        target: WatchTarget,
+        sink: S,
+        reporter: SyncReporter,
+        once: bool,
+    ) {
         let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
         let watcher = Watcher::new(cluster, target, sink, feed, shared, reporter, once);
         self.tasks.spawn(job.clone(), watcher.run());
     }
 
-    /// The namespace and name of the leases to follow.
-    pub(super) fn lease(&self) -> Option<(String, Option<String>)> {
+    /// The namespace of the leases to follow.
+    pub(super) fn lease_namespace(&self) -> Option<String> {
         match &self.options.lease {
             LeaseSelection::Off => None,
             // An administrator who looks at everything has no namespace of their own.
             LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
-            LeaseSelection::OwnNamespace => Some((self.cluster.namespace().to_owned(), None)),
-            LeaseSelection::In { namespace, name } => Some((namespace.clone(), name.clone())),
+            LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Observation, Permission, Probe, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -324,26 +324,6 @@ async fn the_model_is_told_how_many_objects_there_are() {
         .collect();
     let counted = Answer::Counted { objects: 42, version: "7".to_owned() };
     assert_eq!(answers, [counted, Answer::Failed(loopwatch_model::observation::Cause::NotFound)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn rights_that_nobody_should_have_are_found() {
-    let world = widget_operator().allow("", &["get"], "", &["secrets"]);
-    let permission =
-        |resource: &str| Permission { verb: "get".to_owned(), group: String::new(), resource: resource.to_owned() };
-    let mut run =
-        Run::start(&world, |options| options.expect_denied = vec![permission("secrets"), permission("nodes")]);
-    let excess: Vec<Permission> = run
-        .within(1)
-        .await
-        .into_iter()
-        .filter_map(|observation| match observation {
-            Observation::PermissionsReviewed(view) => Some(view.excess),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    assert_eq!(excess, [permission("secrets")]);
 }
 
 #[tokio::test(start_paused = true)]

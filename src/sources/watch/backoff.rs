@@ -76,7 +76,9 @@ impl Backoffs {
     /// How long to wait after this failure.
     pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
         let backoff = match failure.cause {
-            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.connection,
+            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => {
+                &mut self.connection
+            }
             Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
                 self.connection.reset();
                 &mut self.access

@@ -76,11 +76,14 @@ impl<'a> Event<'a> {
             "MODIFIED" => Self::Modified(object),
             "DELETED" => Self::Deleted(object),
             "BOOKMARK" => {
-                let BookmarkObject { metadata } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
+                let BookmarkObject { metadata } =
+                    serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
                 let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
                 Self::Bookmark { version: metadata.resource_version, ends_list }
             }
-            "ERROR" => Self::Error(Failure::from_status(serde_json::from_slice::<ApiStatus>(object).unwrap_or_default())),
+            "ERROR" => {
+                Self::Error(Failure::from_status(serde_json::from_slice::<ApiStatus>(object).unwrap_or_default()))
+            }
             other => {
                 let known = other.chars().take(32).collect::<String>();
                 return Err(Failure::new(Cause::Undecodable, format!("an event of type {known:?}")));

@@ -159,7 +159,12 @@ impl<S: Sink> Watcher<S> {
         Ok(epoch)
     }
 
-    async fn end_list(&mut self, epoch: u64, version: String, stream: Option<Box<WatchStream>>) -> Result<WatchState, Closed> {
+    async fn end_list(
+        &mut self,
+        epoch: u64,
+        version: String,
+        stream: Option<Box<WatchStream>>,
+    ) -> Result<WatchState, Closed> {
         self.sink.ended(epoch, &version, &mut self.out);
         self.flush().await?;
         self.works().await?;

@@ -4,12 +4,13 @@ use loopwatch_model::observation::{Cause, Observation, WatchId};
 use proptest::prelude::*;
 
 use super::Sink;
-use super::event::{Event, ListEnvelope, ListMetadata};
+use super::event::{Event, ListEnvelope};
 use super::frames::{ItemSplitter, LineSplitter};
 use super::objects::ObjectSink;
 use crate::sources::decode::HashKey;
 use crate::sources::failure::Failure;
 use crate::sources::fake::say;
+use crate::sources::metadata::ListMetadata;
 
 const LIMIT: usize = 1 << 20;
 
@@ -79,8 +80,7 @@ fn a_watch_line_says_what_happened() {
         ));
         assert_eq!((bookmark.ok().as_deref(), out.len()), (Some(said), 0));
     }
-    let gone =
-        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
     let expected = Failure { status: Some(410), ..Failure::new(Cause::Gone, "HTTP 410: too old") };
     assert_eq!(read_line(gone).0, Err(expected));
     for text in

@@ -1,32 +1,30 @@
-//! Reads a recording: one observation per line, the header first, plain or gzip.
-//!
-//! A line that cannot be read is named by its number, skipped and counted; only a file without a header that this
-//! program understands is refused.
+//! Reads a recording, plain or gzip.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use loopwatch_model::observation::{Header, Line, RECORDING_VERSION};
+
+use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
 /// Longest line that is read: the view of an object has bounds far below this.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Unreadable lines that are told one by one; the rest is only counted.
+/// UnreadableLines lines that are told one by one; the rest is only counted.
 const MAX_TOLD: usize = 5;
 
 /// A recording that is being read.
 pub struct Recording {
     lines: Box<dyn BufRead + Send>,
-    header: Header,
+    header: RecordingHeader,
     number: u64,
-    unreadable: Unreadable,
+    unreadable: UnreadableLines,
 }
 
 /// Lines that could not be read.
 #[derive(Clone, Debug, Default)]
-pub struct Unreadable {
+pub struct UnreadableLines {
     /// How many.
     pub count: u64,
     /// The first of them: number and reason.
@@ -88,7 +86,8 @@ impl Recording {
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
         let lines: Box<dyn BufRead + Send> =
             if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
-        let mut recording = Self { lines, header: empty_header(), number: 0, unreadable: Unreadable::default() };
+        let mut recording =
+            Self { lines, header: RecordingHeader::default(), number: 0, unreadable: UnreadableLines::default() };
         let not_one = |reason: String| RecordingError::NotARecording { path: name.clone(), reason };
         let first = match recording.line() {
             Ok(Some(Ok(first))) => first,
@@ -105,13 +104,13 @@ impl Recording {
 
     /// The header.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &RecordingHeader {
         &self.header
     }
 
     /// What could not be read so far.
     #[must_use]
-    pub fn unreadable(&self) -> &Unreadable {
+    pub fn unreadable(&self) -> &UnreadableLines {
         &self.unreadable
     }
 
@@ -141,9 +140,9 @@ impl Recording {
 }
 
 impl Iterator for Recording {
-    type Item = Line;
+    type Item = RecordedObservation;
 
-    fn next(&mut self) -> Option<Line> {
+    fn next(&mut self) -> Option<RecordedObservation> {
         loop {
             match self.line() {
                 Ok(None) => return None,
@@ -160,10 +159,6 @@ impl Iterator for Recording {
             }
         }
     }
-}
-
-fn empty_header() -> Header {
-    Header { loopwatch_recording: 0, recorded_by: String::new(), settings: Default::default() }
 }
 
 #[cfg(test)]
