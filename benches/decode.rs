@@ -1,6 +1,7 @@
-//! What one object costs: decoded, read, and, as a floor, only skipped. `cargo bench --bench decode`.
+//! The cost of one object: decoding it as a watch does, reading it, and, as the lower limit, skipping it.
+//! Run with `cargo bench --bench decode`.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells its result")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use loopwatch_model::model::reading::read;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-/// The best of so many rounds is what the machine can do when nothing else runs.
+/// The best round shows the cost on an otherwise idle machine.
 const ROUNDS: u32 = 20;
 const TIMES: u32 = 2_000;
 
@@ -23,7 +24,7 @@ fn best(mut run: impl FnMut()) -> Duration {
     (0..ROUNDS).map(|_| round(&mut run)).min().unwrap_or_default()
 }
 
-/// An object as they are: about four kilobytes, three managers, three conditions.
+/// A typical object: about four kilobytes, three managers, three conditions.
 fn typical() -> String {
     let condition = |r#type: &str, status: &str| {
         json!({

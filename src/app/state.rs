@@ -1,4 +1,4 @@
-//! What was learnt, kept in a folder across restarts: a recording that holds nothing but a checkpoint.
+//! Keeps the checkpoint in the state folder across restarts, as a recording of one observation.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,7 @@ use crate::sources::clock::{Clock, SystemClock};
 /// The file in the state folder.
 const FILE: &str = "checkpoint.jsonl";
 
-/// Gives the model what an earlier run had learnt. A file that cannot be read is left alone and told: the model starts
-/// empty, as on its first day.
+/// Restores the checkpoint of an earlier run. If the file is unreadable, logs that and leaves the model empty.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
     if !path.exists() {
@@ -28,16 +27,16 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
                     lines += 1;
                 }
             }
-            info!(file = %path.display(), checkpoints = lines, "restored what an earlier run had learnt");
+            info!(file = %path.display(), checkpoints = lines, "restored the checkpoint of an earlier run");
         }
-        Err(error) => warn!(%error, "starting without what an earlier run had learnt"),
+        Err(error) => warn!(%error, "starting without the checkpoint of an earlier run"),
     }
 }
 
-/// Keeps what was learnt: written beside and renamed, so that a crash leaves the old one.
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one.
 pub(super) fn keep(dir: &Path, model: &Model) {
     if let Err(error) = write(dir, model) {
-        warn!(dir = %dir.display(), %error, "cannot keep what was learnt");
+        warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
     }
 }
 

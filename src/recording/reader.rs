@@ -8,13 +8,13 @@ use flate2::read::MultiGzDecoder;
 
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
-/// Longest line that is read: the view of an object has bounds far below this.
+/// Limit of a line. The view of an object is far smaller.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// UnreadableLines lines that are told one by one; the rest is only counted.
-const MAX_TOLD: usize = 5;
+/// Limit of unreadable lines to keep with number and reason; the rest only counts.
+const MAX_KEPT_REASONS: usize = 5;
 
-/// A recording that is being read.
+/// A recording that is being read: an iterator over its observations.
 pub struct Recording {
     lines: Box<dyn BufRead + Send>,
     header: RecordingHeader,
@@ -22,16 +22,16 @@ pub struct Recording {
     unreadable: UnreadableLines,
 }
 
-/// Lines that could not be read.
+/// The unreadable lines so far.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadableLines {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// The first of them: number and reason.
+    /// The first of them: line number and reason.
     pub first: Vec<(u64, String)>,
 }
 
-/// Why a recording cannot be read at all.
+/// The reason why a recording cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
@@ -39,7 +39,7 @@ pub enum RecordingError {
     Io {
         /// The file.
         path: String,
-        /// The system's reason.
+        /// The reason.
         source: io::Error,
     },
     /// The first line is not a header.
@@ -49,7 +49,7 @@ pub enum RecordingError {
     NotARecording {
         /// The file.
         path: String,
-        /// What is wrong with the first line.
+        /// The problem of the first line.
         reason: String,
     },
     /// A newer program wrote it.
@@ -70,7 +70,7 @@ impl Recording {
     /// Opens the recording in `path`.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a recording.
+    /// If the file cannot be read or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|source| RecordingError::Io { path: name.clone(), source })?;
@@ -108,13 +108,13 @@ impl Recording {
         &self.header
     }
 
-    /// What could not be read so far.
+    /// The unreadable lines so far.
     #[must_use]
     pub fn unreadable(&self) -> &UnreadableLines {
         &self.unreadable
     }
 
-    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` for one that is too long.
+    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is too long.
     fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
         let mut line = Vec::new();
         self.number += 1;
@@ -133,7 +133,7 @@ impl Recording {
 
     fn skip(&mut self, reason: String) {
         self.unreadable.count += 1;
-        if self.unreadable.first.len() < MAX_TOLD {
+        if self.unreadable.first.len() < MAX_KEPT_REASONS {
             self.unreadable.first.push((self.number, reason));
         }
     }
@@ -177,7 +177,7 @@ mod tests {
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!(recording.by_ref().count(), 2);
         assert_eq!(recording.unreadable().count, 1);
-        assert_eq!(recording.unreadable().first[0].0, 3, "the number people see in an editor");
+        assert_eq!(recording.unreadable().first[0].0, 3, "the number that an editor shows");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use loopwatch_model::time::Timestamp;
 use super::pseudonym::Pseudonyms;
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
-/// A recording that is being written; gzip when the file's name ends in `.gz`.
+/// A recording that is being written. Gzip if the file name ends in `.gz`.
 pub struct Writer {
     out: RecordingFile,
     bytes: u64,
@@ -29,11 +29,11 @@ enum RecordingFile {
 // === impl Writer ===
 
 impl Writer {
-    /// Creates `path`, which must not exist, and writes the header. With `anonymize` names of namespaces and objects
-    /// are replaced by pseudonyms that differ from one recording to the next, and messages are left out.
+    /// Creates `path`, which must not exist, and writes the header. With `anonymize`, replaces names of namespaces and
+    /// objects by pseudonyms under this key, and leaves out messages.
     ///
     /// # Errors
-    /// When the file cannot be created or written.
+    /// If the file cannot be created or written.
     pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
         let file = BufWriter::new(File::create_new(path)?);
         let packed = path.extension().is_some_and(|extension| extension == "gz");
@@ -54,10 +54,10 @@ impl Writer {
     /// Writes one observation.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
         if *observation == Observation::Tick {
-            return Ok(()); // when ticks arrive must not show
+            return Ok(()); // a replay must not depend on ticks
         }
         let saw = match &self.pseudonyms {
             Some(pseudonyms) => pseudonyms.of(observation.clone()),
@@ -67,16 +67,15 @@ impl Writer {
         self.line(&RecordedObservation { at, saw })
     }
 
-    /// Says until when nothing more happened: a quiet end is as telling as what came before, and deadlines that pass in
-    /// it must pass in the replay.
+    /// Writes the end of the recording: deadlines that pass during a quiet end must pass in the replay, too.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn quiet_until(&mut self, at: Timestamp) -> io::Result<()> {
         self.line(&RecordedObservation { at, saw: Observation::Tick })
     }
 
-    /// Bytes written so far, before packing.
+    /// Bytes written so far, before compression.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -88,10 +87,10 @@ impl Writer {
         self.lines
     }
 
-    /// Writes everything out.
+    /// Flushes the file to the disk.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(self) -> io::Result<()> {
         let mut file = match self.out {
             RecordingFile::Plain(file) => file,
@@ -125,7 +124,7 @@ mod tests {
             writer.write(Timestamp(second * 1000), &Observation::Tick)?;
         }
         writer.quiet_until(Timestamp(10_000))?;
-        assert_eq!(writer.lines(), 0, "nothing was observed");
+        assert_eq!(writer.lines(), 0, "ticks do not count");
         writer.finish()?;
         let text = std::fs::read_to_string(&path)?;
         let lines: Vec<&str> = text.lines().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Custom resource definitions: what the API server serves, and how it stores and reports it.
+//! Custom resource definitions: served and stored versions, and the kind of status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,22 +15,22 @@ use super::failure::Failure;
 use super::metadata::ObjectMetadata;
 use super::watch::{Sink, WatchTarget};
 
-/// All definitions as they are now, shared between their watch and discovery.
+/// The current definitions, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Definitions {
     table: Arc<RwLock<DefinitionTable>>,
-    /// Rung when something changed that discovery should look at.
+    /// Notified of changes that concern discovery.
     pub(crate) changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct DefinitionTable {
-    /// Whether they have been listed.
+    /// Whether the list is complete.
     known: bool,
     by_name: BTreeMap<String, DefinitionView>,
 }
 
-/// Tells of definitions.
+/// Turns events about definitions into observations.
 pub(crate) struct DefinitionSink {
     definitions: Definitions,
     listed: BTreeSet<String>,
@@ -42,7 +42,7 @@ const RESOURCE: &str = "customresourcedefinitions";
 // === impl Definitions ===
 
 impl Definitions {
-    /// What to watch.
+    /// The address of the watch.
     pub(crate) fn target() -> WatchTarget {
         WatchTarget { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
     }
@@ -52,23 +52,23 @@ impl Definitions {
         WatchId(format!("{RESOURCE}.{GROUP}").into())
     }
 
-    /// Its group and resource, for reviews.
+    /// The group and resource, for reviews.
     pub(crate) const fn resource() -> (&'static str, &'static str) {
         (GROUP, RESOURCE)
     }
 
-    /// The definition of a kind, if definitions can be read and there is one.
+    /// The definition of a kind, if the account may read definitions and there is one.
     pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.by_name.get(&format!("{resource}.{group}")).cloned()
     }
 
-    /// Whether all definitions have been listed.
+    /// Whether the list of definitions is complete.
     pub(crate) fn are_known(&self) -> bool {
         self.table.read().unwrap_or_else(PoisonError::into_inner).known
     }
 
-    /// They may not be read any more: what was known goes out of date.
+    /// Forgets all definitions, because the account may no longer read them.
     pub(crate) fn forget(&self) {
         self.change(|table| *table = DefinitionTable::default());
     }
@@ -145,13 +145,13 @@ impl Sink for DefinitionSink {
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// The part of a definition that decides what is watched, and how.
+/// The part of a definition that determines what to watch, and how.
 fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
     let established = view.conditions.iter().any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
     (&view.served, &view.storage, view.status, established)
 }
 
-// The wire form, as far as it is read; a schema of a megabyte is skipped without being kept.
+// The JSON form, as far as loopwatch reads it. Skips schemas, which can be a megabyte each.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -229,7 +229,7 @@ struct DefinitionConditionDocument {
     last_transition_time: Option<String>,
 }
 
-/// Reads one definition and its resource version.
+/// Decodes one definition and its resource version.
 fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
     let DefinitionDocument { metadata, spec, status } =
         serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;

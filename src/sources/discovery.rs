@@ -1,7 +1,7 @@
-//! Finds out what to watch, without configuration: from what the API server serves and what the account may do.
+//! Discovers what to watch, without configuration, from the served kinds and the account's permissions.
 //!
-//! The sidecar shares the operator's service account. What that account may write says what the operator owes: the
-//! right to write `widgets/status` makes Widget a primary kind, the right to create a ConfigMap makes it a child.
+//! The sidecar shares the operator's service account. The permission to write `widgets/status` makes Widget a primary kind;
+//! the permission to create a ConfigMap makes it a child kind.
 
 use std::collections::BTreeMap;
 
@@ -22,29 +22,29 @@ use super::definitions::Definitions;
 use super::failure::Failure;
 use super::options::{Selection, SourceOptions};
 
-/// Looks at rights and kinds, again and again.
+/// Polls permissions and kinds.
 pub(crate) struct Discovery {
     cluster: Cluster,
     options: SourceOptions,
     definitions: Definitions,
-    /// What was found last and taken for true: a scope that was seen once is not forgotten when the right to see it is withdrawn.
+    /// The last accepted result. Keeps a scope in view after the account loses the permission to see it.
     last: Vec<WatchedKind>,
-    /// What was served then.
+    /// The kinds served then.
     api_resources: ApiResources,
 }
 
-/// What one look found.
+/// The result of one poll.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Discovered {
     /// Kinds and scopes, primary ones first.
     pub(crate) kinds: Vec<WatchedKind>,
     /// One view per scope: of the cluster, and of each namespace in question.
     pub(crate) permissions: Vec<PermissionsView>,
-    /// What the user must know, if anything.
+    /// A problem that the user has to solve.
     pub(crate) problem: Option<String>,
 }
 
-/// Enough candidates to recognise the own ones by.
+/// Candidates to list in a message: enough to recognise one's own.
 const CANDIDATES: usize = 8;
 
 // === impl Discovery ===
@@ -54,10 +54,10 @@ impl Discovery {
         Self { cluster, options, definitions, last: Vec::new(), api_resources: ApiResources::default() }
     }
 
-    /// Where failures of this source are told.
+    /// The source that failures of discovery belong to.
     pub(crate) const SOURCE: SourceId = SourceId::Discovery;
 
-    /// Whether the account certainly may list and watch a resource that is useful but not needed.
+    /// Whether the account certainly may list and watch an optional resource.
     pub(crate) async fn may_watch(&self, group: &str, resource: &str, namespace: &str) -> Result<bool, Failure> {
         for verb in ["list", "watch"] {
             let permission =
@@ -69,17 +69,17 @@ impl Discovery {
         Ok(true)
     }
 
-    /// Whether the API server serves something else than at the last look.
+    /// Whether the served kinds have changed since the last poll.
     pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
         self.api_resources.is_outdated(&self.cluster).await
     }
 
-    /// What was found is taken for true: the next look may rely on it.
+    /// Accepts a result: the next poll builds on it.
     pub(crate) fn remember(&mut self, kinds: &[WatchedKind]) {
         kinds.clone_into(&mut self.last);
     }
 
-    /// Looks.
+    /// Polls once.
     pub(crate) async fn poll(&mut self) -> Result<Discovered, Failure> {
         let api_resources = ApiResources::read(&self.cluster).await?;
         let mut reviews = self.review(self.namespaces()).await?;
@@ -90,8 +90,8 @@ impl Discovery {
             (selected, problem) = self.select(&api_resources, &reviews.rules);
         }
         let mut kinds = Vec::new();
-        let doubtful = self.doubtful(&api_resources, &reviews.rules, &selected);
-        for candidate in selected.kinds.iter().chain(&doubtful) {
+        let unmentioned = self.unmentioned(&api_resources, &reviews.rules, &selected);
+        for candidate in selected.kinds.iter().chain(&unmentioned) {
             kinds.extend(self.scopes(candidate, &reviews).await?);
         }
         kinds.extend(self.last.iter().filter(|kind| is_unanswered(kind, &api_resources)).cloned());
@@ -109,21 +109,21 @@ impl Discovery {
         (selected, problem)
     }
 
-    /// Kinds that were found before and that rules which are incomplete do not mention now: their rights are asked for.
-    fn doubtful(&self, api_resources: &ApiResources, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
+    /// Kinds of the last result that incomplete rules do not mention now. Their permissions need a review each.
+    fn unmentioned(&self, api_resources: &ApiResources, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
         }
-        let mut doubtful: Vec<Candidate> = Vec::new();
+        let mut unmentioned: Vec<Candidate> = Vec::new();
         for WatchedKind { group, resource, role, why, status, .. } in &self.last {
             let is = |candidate: &Candidate| candidate.kind.group == *group && candidate.kind.resource == *resource;
             if let Some(kind) = api_resources.get(group, resource)
-                && !selected.kinds.iter().chain(&doubtful).any(is)
+                && !selected.kinds.iter().chain(&unmentioned).any(is)
             {
-                doubtful.push(Candidate { kind: kind.clone(), role: *role, why: *why, status: *status });
+                unmentioned.push(Candidate { kind: kind.clone(), role: *role, why: *why, status: *status });
             }
         }
-        doubtful
+        unmentioned
     }
 }
 
@@ -154,7 +154,7 @@ fn permissions(kinds: &[WatchedKind], selected: &SelectedKinds, reviews: &Namesp
     views.into_values().collect()
 }
 
-/// Whether a kind cannot be found because its server does not answer: then it has not vanished.
+/// Whether a kind is missing only because its API server does not respond.
 fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
     api_resources.is_unknown(&kind.group) && api_resources.get(&kind.group, &kind.resource).is_none()
 }
@@ -166,7 +166,7 @@ fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> Watched
     WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing }
 }
 
-/// What the user must know: that nothing is watched, or not what was named.
+/// The problem that the user has to solve: nothing is watched, or not all named kinds.
 fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
     if !selected.not_served.is_empty() {
         let named = selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -183,7 +183,7 @@ fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<Strin
     Some(match input.select {
         Selection::EveryKindWithStatus => "no custom resource with a status is served".to_owned(),
         Selection::OperatorRights if input.rules.iter().any(|rules| rules.incomplete) => format!(
-            "the API server does not tell all that this account may do; name the operator's kinds with \
+            "the API server does not list all permissions of this account; name the operator's kinds with \
              --watch GROUP/KIND. Candidates: {known}"
         ),
         Selection::OperatorRights if !selected.excess.is_empty() => format!(
@@ -192,7 +192,7 @@ fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<Strin
         ),
         Selection::OperatorRights => format!(
             "the account may not write the status or the finalizers of any custom resource, so it does not look like \
-             an operator's; name the kinds with --watch GROUP/KIND. Candidates: {known}"
+             the account of an operator; name the kinds with --watch GROUP/KIND. Candidates: {known}"
         ),
     })
 }

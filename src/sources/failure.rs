@@ -1,4 +1,4 @@
-//! How talking to the API server fails, as data: the one place that maps errors to causes.
+//! Failures of requests to the API server. The only place that maps errors to causes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {
-    /// Why, from a closed list.
+    /// The cause, from a closed list.
     pub cause: Cause,
-    /// What happened, for people.
+    /// A description for people.
     pub detail: String,
     /// The HTTP status, or the code of a `Status` inside a stream.
     pub status: Option<u16>,
-    /// How long the API server asks to wait.
+    /// The wait that the API server asks for.
     pub retry_after: Option<Duration>,
 }
 
-/// The API server's own words: `metav1.Status`, as far as it matters here.
+/// `metav1.Status`, as far as loopwatch reads it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ApiStatus {
@@ -37,29 +37,29 @@ struct ApiStatusDetails {
     retry_after_seconds: u64,
 }
 
-/// A server may ask for patience, but not for silence: we come back after at most this long.
+/// Longest wait that an API server can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 // === impl Failure ===
 
 impl Failure {
-    /// A failure that no answer of the API server describes.
+    /// A failure without a response of the API server.
     #[must_use]
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self { cause, detail: detail.into(), status: None, retry_after: None }
     }
 
-    /// Nobody answered in time.
+    /// No response in time.
     pub(crate) fn timeout(what: &str, after: Duration) -> Self {
         Self::new(Cause::Timeout, format!("{what}: no answer within {} s", after.as_secs()))
     }
 
-    /// From an HTTP answer that is not a success, with what could be read of its body.
+    /// From an HTTP response other than a success, with the readable part of its body.
     pub(crate) fn http(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut status_object: ApiStatus = serde_json::from_slice(body).unwrap_or_default();
         status_object.code = status.as_u16();
         if status_object.message.is_empty() {
-            // Proxies and load balancers answer in words of their own.
+            // Proxies and load balancers send other bodies.
             status_object.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
         }
         let mut failure = Self::from_status(status_object);
@@ -69,7 +69,7 @@ impl Failure {
         failure
     }
 
-    /// From a `Status` object, as an ERROR event inside a stream carries it.
+    /// From a `Status` object, such as in an ERROR event of a stream.
     pub(crate) fn from_status(status: ApiStatus) -> Self {
         let ApiStatus { message, reason, code, details } = status;
         let cause = match (code, reason.as_str()) {
@@ -102,7 +102,7 @@ impl Failure {
         Self::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
     }
 
-    /// From an error of the client: no answer came, or it broke off.
+    /// From an error of the client: no response, or only a part of one.
     pub(crate) fn client(error: &kube::Error) -> Self {
         let cause = match error {
             kube::Error::Auth(_) => Cause::Unauthorized,
@@ -119,7 +119,7 @@ impl Failure {
     }
 }
 
-/// Looks through the layers of an error for what really happened to the connection.
+/// Searches the layers of an error for the cause at the connection.
 fn transport(error: &(dyn Error + 'static)) -> Cause {
     if error.is::<rustls::Error>() {
         return Cause::Tls;
@@ -128,15 +128,15 @@ fn transport(error: &(dyn Error + 'static)) -> Cause {
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
         return Cause::Timeout;
     }
-    // The `source` of an io::Error is that of the error inside it, so the one inside is asked for by itself.
+    // The `source` of an io::Error skips the error inside it, so check that one first.
     let inside = io.and_then(|io| io.get_ref()).map(|inside| inside as &(dyn Error + 'static));
     inside.or_else(|| error.source()).map_or(Cause::Connection, transport)
 }
 
-/// What the layers of an error say, from the outside in: "client error (Connect): Connection refused (os error 111)".
+/// Joins the texts of all layers of an error: "client error (Connect): Connection refused (os error 111)".
 fn layers(error: &kube::Error) -> String {
     let mut words: Vec<String> = Vec::new();
-    // The outermost layer only says which library it is.
+    // The outermost layer only names the library.
     let mut layer = error.source().or(Some(error));
     while let Some(error) = layer {
         let text = error.to_string();
@@ -147,7 +147,7 @@ fn layers(error: &kube::Error) -> String {
         layer = error.source();
     }
     let said = words.join(": ");
-    // rustls explains itself with a link that no reader of an alert needs.
+    // rustls appends a link that no reader of an alert needs.
     said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
 }
 

@@ -1,4 +1,7 @@
-//! Leader election: who leads the operator, and whether the lease is kept alive.
+//! Leader election leases: the leader of the operator, and the last renewal.
+//!
+//! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed time must not fail the
+//! watch.
 
 use loopwatch_model::observation::{LeaseView, Observation, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
@@ -31,7 +34,7 @@ struct LeaseDocumentSpec {
 pub(crate) const GROUP: &str = "coordination.k8s.io";
 pub(crate) const RESOURCE: &str = "leases";
 
-/// What to watch.
+/// The address of the watch.
 pub(crate) fn target(namespace: &str) -> WatchTarget {
     WatchTarget { path: format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), metadata_only: false }
 }

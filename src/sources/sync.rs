@@ -1,4 +1,4 @@
-//! How far the first lists are, for commands that look once.
+//! Progress of the first lists, for commands that poll a cluster once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,32 +7,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loopwatch_model::observation::WatchId;
 use tokio::sync::watch;
 
-/// Follows the first list of every watch.
+/// Tracks the first list of every watch.
 #[derive(Clone, Debug)]
 pub struct InitialSync {
     table: Arc<watch::Sender<ListStages>>,
     objects: Arc<AtomicU64>,
 }
 
-/// How far the first lists are.
+/// Progress of the first lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether it is known what there is to list.
-    pub discovered: bool,
-    /// Lists in all.
+    /// Number of lists.
     pub watches: usize,
-    /// Lists that are complete.
+    /// Complete lists.
     pub listed: usize,
-    /// Lists that cannot be had.
+    /// Lists that failed.
     pub failed: usize,
     /// Objects listed so far.
     pub objects: u64,
 }
 
-/// Through this one watch reports.
+/// Reports the progress of one watch.
 #[derive(Debug)]
 pub(crate) struct SyncReporter {
-    /// `None` for watches that nobody waits for.
+    /// `None` for a watch that does not count.
     sync: Option<(InitialSync, WatchId)>,
     first: AtomicBool,
 }
@@ -58,13 +56,12 @@ impl InitialSync {
         Self { table: Arc::new(watch::Sender::new(ListStages::default())), objects: Arc::default() }
     }
 
-    /// How far the first lists are now.
+    /// The current progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let table = self.table.borrow();
         let count = |stage| table.watches.values().filter(|is| **is == stage).count();
         Progress {
-            discovered: table.discovered,
             watches: table.watches.len(),
             listed: count(ListStage::Listed),
             failed: count(ListStage::Failed),
@@ -72,7 +69,7 @@ impl InitialSync {
         }
     }
 
-    /// Waits until each first list is complete or cannot be had.
+    /// Waits until each first list is complete or has failed.
     pub async fn done(&self) -> Progress {
         let settled = |table: &ListStages| {
             table.discovered && table.watches.values().all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
@@ -89,7 +86,7 @@ impl InitialSync {
         SyncReporter { sync: Some((self.clone(), watch.clone())), first: AtomicBool::new(true) }
     }
 
-    /// It is known what there is to list: these watches, and no others.
+    /// Discovery has finished: only these watches count.
     pub(crate) fn discovered(&self, watches: &[WatchId]) {
         self.table.send_modify(|table| {
             table.discovered = true;
@@ -97,19 +94,19 @@ impl InitialSync {
         });
     }
 
-    /// There will be no list of this watch.
+    /// The watch will not list.
     pub(crate) fn gave_up(&self, watch: &WatchId) {
         self.set(watch, ListStage::Failed);
     }
 
-    /// What there is to list cannot be found out.
+    /// Discovery has failed: there is nothing to wait for.
     pub(crate) fn discovery_failed(&self) {
         self.table.send_modify(|table| table.discovered = true);
     }
 
     fn set(&self, watch: &WatchId, stage: ListStage) {
         self.table.send_if_modified(|table| {
-            // What was listed once stays listed: this is about the first list.
+            // A watch that has listed once stays listed: only its first list counts.
             let old = table.watches.insert(watch.clone(), stage);
             if old == Some(ListStage::Listed) {
                 table.watches.insert(watch.clone(), ListStage::Listed);
@@ -123,17 +120,17 @@ impl InitialSync {
 // === impl SyncReporter ===
 
 impl SyncReporter {
-    /// For a watch that nobody waits for.
+    /// A reporter for a watch that does not count.
     pub(crate) fn silent() -> Self {
         Self { sync: None, first: AtomicBool::new(true) }
     }
 
-    /// A list begins.
+    /// The list begins.
     pub(crate) fn listing(&self) {
         self.set(ListStage::Listing);
     }
 
-    /// One object was listed.
+    /// The list has one more object.
     pub(crate) fn object(&self) {
         if let Some((sync, _)) = &self.sync
             && self.first.load(Ordering::Relaxed)
@@ -142,17 +139,17 @@ impl SyncReporter {
         }
     }
 
-    /// A list is complete.
+    /// The list is complete.
     pub(crate) fn listed(&self) {
         self.set(ListStage::Listed);
     }
 
-    /// There will be no list, as far as can be seen now.
+    /// The list has failed for now.
     pub(crate) fn failed(&self) {
         self.set(ListStage::Failed);
     }
 
-    /// True once: for the first success.
+    /// Whether this is the first call: true for the first success.
     pub(crate) fn is_first(&self) -> bool {
         self.first.swap(false, Ordering::Relaxed)
     }

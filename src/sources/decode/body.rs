@@ -1,4 +1,4 @@
-//! The spec and the status: fingerprints, switches, conditions and facts in one walk.
+//! Walks the spec and the status once, for fingerprints, switches, conditions and facts.
 
 use std::fmt::Write as _;
 
@@ -15,34 +15,33 @@ use super::switches::SwitchSource;
 use super::walk::{MAX_PATH, Walk};
 use super::words::{self, SpecKey};
 
-/// Below this depth of the status, and from this position of a list on, there are no facts.
+/// Depth of the status, and position in a list, from which the walk keeps no facts.
 const FACT_DEPTH: u8 = 6;
 const FACT_POSITIONS: usize = 16;
 
 /// `.spec` and the maps in it that hold switches.
 pub(super) struct SpecBody<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
-    /// The path below the spec, when this is a map in it.
+    /// The path below the spec, if this is a map inside it.
     pub(super) parent: Option<&'a str>,
 }
 
 /// `.status`.
 pub(super) struct StatusBody<'a, 'w>(pub(super) &'a mut Walk<'w>);
 
-/// Something in the status.
+/// A value in the status.
 struct StatusValue<'a, 'w> {
     walk: &'a mut Walk<'w>,
     depth: u8,
     key: StatusKey,
 }
 
-/// What a key of the status says about its value.
+/// The meaning of a key of the status.
 #[derive(Clone, Copy, Default)]
 struct StatusKey {
     hash: u64,
     reports_state: bool,
     volatile: bool,
-    /// Holds the time of a milestone.
     milestone_time: bool,
     conditions: bool,
     generation: bool,
@@ -116,7 +115,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
         let kept = match scalar {
             Scalar::Whole(_) => spec_key.names_count,
             Scalar::Flag(_) => spec_key.names_wanted_state || may_pause,
-            // Of the spec only single words, such as a wanted state, are ever kept.
+            // Keeps only single words, such as a desired state: other text of the spec may be secret.
             Scalar::Text(text) => {
                 (spec_key.names_wanted_state || may_pause)
                     && text.len() <= 32
@@ -148,7 +147,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
             None if pause::holds_switches(self.key) => {
                 SpecBody { walk: self.walk, parent: Some(self.key) }.map(entries)
             }
-            // `updateStrategy.rollingUpdate.paused` is as deep as switches go.
+            // No known switch is deeper than `updateStrategy.rollingUpdate.paused`.
             Some(parent) if !parent.contains('.') && pause::holds_switches(parent) => {
                 let parent = format!("{parent}.{}", self.key);
                 SpecBody { walk: self.walk, parent: Some(&parent) }.map(entries)
@@ -220,7 +219,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             if number.is_none() {
                 walk.lints.add(Lint::ObservedGeneration);
             }
-            // Zero and below are what a field holds that was never set. Where there are two, the usual name counts.
+            // Zero or less means that the operator never set the field. Of two fields, the usual name wins.
             if walk.view.observed_generation.is_none() || walk.path == "status.observedGeneration" {
                 walk.view.observed_generation = number.filter(|number| *number > 0);
             }

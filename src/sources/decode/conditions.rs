@@ -1,4 +1,4 @@
-//! ConditionsValue in every form that operators write them: a list of maps, a map keyed by type, flags.
+//! Reads conditions in every form that operators write: a list of maps, a map keyed by type, flags.
 
 use loopwatch_model::observation::{Condition, ConditionStatus};
 use loopwatch_model::time::Timestamp;
@@ -12,10 +12,10 @@ use super::walk::Walk;
 use super::words::{self, cut};
 use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
-/// ConditionsValue below the top level of the status may not take the room of those at the top.
+/// Limit of the conditions below the top level, so that they leave room for those at the top.
 const MAX_NESTED: usize = 48;
 
-/// The value of a key that ends in `conditions`; the walk's path ends with that key.
+/// The value under a key that ends in `conditions`. The walk's path ends with that key.
 pub(super) struct ConditionsValue<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
     /// Length of the path before the key.
@@ -26,11 +26,11 @@ pub(super) struct ConditionsValue<'a, 'w> {
 struct ConditionEntry<'h> {
     hasher: &'h Hasher,
     lints: &'h mut Lints,
-    /// The type, where the key of a map gives it.
+    /// The type, if it is the key of a map.
     keyed: Option<String>,
 }
 
-/// The fields of a condition that matter.
+/// The fields of a condition.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum ConditionField {
     Changed,
@@ -48,7 +48,7 @@ enum ConditionField {
 // === impl ConditionsValue ===
 
 impl ConditionsValue<'_, '_> {
-    /// Where the conditions stand, as [`Condition::at`] says it: nothing for `.status.conditions`.
+    /// The place of the conditions for [`Condition::at`]: empty for `.status.conditions`.
     fn place(&self) -> String {
         let path = self.walk.path.as_str();
         let key = path.get(self.parent + 1..).unwrap_or_default();
@@ -83,7 +83,7 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
         loop {
             let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, keyed: None };
             let Some((pair, condition)) = items.next_element_seed(Visit(entry))? else { break };
-            // In which order conditions stand has no meaning.
+            // The order of conditions has no meaning.
             sum.item(&hasher, pair, false);
             keep(walk, &place, condition);
         }
@@ -93,7 +93,7 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
         let (hasher, mut sum) = (walk.hasher, FingerprintSum::default());
-        // Some write a single condition where others write a list.
+        // Some operators write a single condition instead of a list.
         let mut single = Condition::default();
         let seed = |key: &str| (hasher.text(key), cut(key, MAX_NAME).to_owned());
         while let Some((hash, key)) = entries.next_key_seed(MapKey(seed))? {
@@ -143,7 +143,7 @@ impl ConditionField {
 impl<'de> AnyShape<'de> for ConditionEntry<'_> {
     type Out = (Fingerprints, Option<Condition>);
 
-    /// A scalar in a map keyed by type is the status; in a list it is nothing.
+    /// A scalar is the status in a map keyed by type, and malformed in a list.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out {
         let pair = scalar.hash(self.hasher, false);
         let condition = match (self.keyed, status(scalar)) {
@@ -181,7 +181,7 @@ impl<'de> AnyShape<'de> for ConditionEntry<'_> {
     }
 }
 
-/// Puts one field where it belongs; what it cannot be is absent and a lint.
+/// Fills in one field. A value of a wrong type counts as absent and adds a lint.
 fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, value: Scalar<'_>) {
     if matches!(value, Scalar::Null) {
         return;

@@ -1,4 +1,4 @@
-//! `.metadata.managedFields`: who wrote what, of which only the outline is read.
+//! `.metadata.managedFields`: the managers, and the outline of the fields that each owns.
 
 use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
@@ -78,7 +78,7 @@ impl<'de> AnyShape<'de> for ManagerEntry<'_> {
     }
 }
 
-/// How deep in a field tree.
+/// The position in a field tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldTreeLevel {
     Top,
@@ -86,7 +86,7 @@ enum FieldTreeLevel {
     Finalizers,
 }
 
-/// A field tree, of which only the outline is read: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
+/// A field tree. Reads only its outline: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
 struct FieldTree<'w> {
     at: FieldTreeLevel,
     owns: &'w mut Owned,

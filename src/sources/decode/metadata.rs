@@ -1,4 +1,4 @@
-//! `.metadata`: who the object is, who holds it, who wrote it.
+//! `.metadata`: identity, times, owners, finalizers, managers and pause switches.
 
 use loopwatch_model::observation::{ObjectView, OwnerReference};
 use loopwatch_model::time::Span;
@@ -20,7 +20,7 @@ pub(super) struct MetadataBody<'w> {
     pub(super) switches: &'w mut Switches,
 }
 
-/// The fields of `.metadata` that matter.
+/// The fields of `.metadata`.
 #[derive(Clone, Copy, Default)]
 enum MetadataField {
     Annotations,

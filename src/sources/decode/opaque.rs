@@ -1,4 +1,4 @@
-//! Values of which only the fingerprint, and perhaps the scalar itself, is wanted.
+//! Values of which the decoder needs only the fingerprint, and perhaps the scalar itself.
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
@@ -7,13 +7,13 @@ use super::hash::{FingerprintSum, Fingerprints, Hasher};
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::words::{is_timestamp, is_volatile};
 
-/// Shows a value to `see` and gives its fingerprint.
+/// Passes a scalar to `see` and returns the fingerprints of any value.
 pub(super) struct Opaque<'h, F> {
     hasher: &'h Hasher,
     depth: u8,
     /// Whether the key marks a time or a heartbeat.
     volatile: bool,
-    /// Whether meaning is told from times at all.
+    /// Whether the settled fingerprint leaves out times and heartbeats.
     skips_volatile: bool,
     see: F,
 }
@@ -21,7 +21,7 @@ pub(super) struct Opaque<'h, F> {
 // === impl Scalar ===
 
 impl Scalar<'_> {
-    /// The fingerprint, where times are as good as anything else.
+    /// The fingerprints, with times as part of the settled content.
     pub(super) fn hash_all(self, hasher: &Hasher) -> Fingerprints {
         Fingerprints::stable(match self {
             Self::Null | Self::Tree => hasher.null(),
@@ -32,7 +32,7 @@ impl Scalar<'_> {
         })
     }
 
-    /// The fingerprint; `volatile` says that the key marks a time or a heartbeat.
+    /// The fingerprints. If `volatile`, the key marks a time or a heartbeat.
     pub(super) fn hash(self, hasher: &Hasher, volatile: bool) -> Fingerprints {
         let (hash, volatile) = match self {
             Self::Null | Self::Tree => (hasher.null(), volatile),
@@ -48,12 +48,12 @@ impl Scalar<'_> {
 // === impl Opaque ===
 
 impl<'h> Opaque<'h, fn(Scalar<'_>)> {
-    /// Only the fingerprint.
+    /// A value in the status: the settled fingerprint leaves out times and heartbeats.
     pub(super) fn status(hasher: &'h Hasher, depth: u8, volatile: bool) -> Visit<Self> {
         Visit(Opaque { hasher, depth, volatile, skips_volatile: true, see: |_| () })
     }
 
-    /// Only the fingerprint of all that is there.
+    /// A value in the spec: all content counts.
     pub(super) fn spec(hasher: &'h Hasher, depth: u8) -> Visit<Self> {
         Visit(Opaque { hasher, depth, volatile: false, skips_volatile: false, see: |_| () })
     }

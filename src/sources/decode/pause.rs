@@ -1,10 +1,10 @@
-//! By which switch a person paused an object: fields of the spec, annotations, labels.
+//! Recognises the switches that pause an object: fields of the spec, annotations, labels.
 //!
-//! There is no convention, but few words are used for it, and they are enough.
+//! Kubernetes has no convention for them, but operators use few words.
 
 use super::words::{self, split_words};
 
-/// Words that pause when true.
+/// Words that pause an object if true.
 const PAUSES: [&str; 12] = [
     "suspend",
     "suspended",
@@ -20,16 +20,16 @@ const PAUSES: [&str; 12] = [
     "unmanaged",
 ];
 
-/// States of rest that a person asks for.
+/// Desired states of a paused object.
 const RESTS: [&str; 8] = ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
 
-/// What the work of an operator is called.
+/// Words for the work of an operator.
 const WORK: [&str; 6] = ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
 
-/// Annotations that tell a tool which applies objects to leave this one alone; its operator works on.
+/// Prefixes of annotations that pause a deployment tool. The operator of the object continues.
 const OF_OTHERS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
 
-/// A scalar, as the rules need it.
+/// The value of a possible switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SwitchValue<'a> {
     Flag(bool),
@@ -40,7 +40,7 @@ pub(super) enum SwitchValue<'a> {
 /// Whether `spec.key`, or `spec.parent.key`, pauses the object.
 pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'_>) -> bool {
     if !parent.is_none_or(holds_switches) {
-        return false; // about objects to be made, or about a part: backups, metrics, a single step
+        return false; // concerns child objects or one part: backups, metrics, a single step
     }
     let words = split_words(key);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -57,7 +57,7 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
         (["enabled"], true) => parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause")),
         (["suspend" | "pause" | "skip" | "stop", work], true) => WORK.contains(work),
         ([first, .., last], true) => {
-            // A participle says how it is; after such a first word it says how it might be.
+            // `reconciliationPaused` is a state; `pauseOnFailure` or `autoSuspended` is only a possibility.
             !matches!(*first, "if" | "when" | "on" | "allow" | "can" | "auto" | "keep" | "not" | "delete")
                 && matches!(*last, "paused" | "suspended" | "stopped" | "halted" | "hibernated")
         }
@@ -88,7 +88,7 @@ pub(super) fn holds_switches(parent: &str) -> bool {
     })
 }
 
-/// A wanted state given as a word: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
+/// Whether a desired state pauses: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
 fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool {
     let wish = split_words(text);
     let last = wish.last().map_or("", String::as_str);
@@ -115,9 +115,9 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
             matches!(value.as_str(), "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused")
         }
         [.., "reconcile", "policy"] => value == "skip",
-        // `paused-replicas: "0"`: that it is there is what counts.
+        // `paused-replicas: "0"` pauses whatever its value is.
         ["paused", .., "replicas"] => true,
-        // The value may be a reason or a name.
+        // The value may be a free text, such as a reason.
         [.., "paused" | "detached" | "unmanaged"] => !off,
         [.., "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend" | "suspended"]
         | [.., "hibernation" | "hibernate" | "stopped" | "shutdown"]
@@ -126,7 +126,7 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
     }
 }
 
-/// A cheap look before names are taken apart: almost no annotation is a switch.
+/// Whether a name may be a switch. A cheap test before splitting names into words: almost no annotation is a switch.
 pub(super) fn may_pause(name: &str) -> bool {
     let bytes = name.as_bytes();
     (0..bytes.len()).any(|i| {

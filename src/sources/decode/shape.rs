@@ -1,14 +1,14 @@
-//! Visitors that take any shape.
+//! Visitors that accept a value of any shape.
 //!
-//! A serde visitor refuses what it does not expect, and one refusal would lose the whole object. A [`AnyShape`] has an
-//! answer for everything instead: every value that is not a list or a map it understands ends in [`AnyShape::scalar`].
+//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An [`AnyShape`] accepts every
+//! value instead: all values except the lists and maps that it reads end in [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A value that is not looked into.
+/// A value without visible parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scalar<'a> {
     Null,
@@ -16,25 +16,25 @@ pub(super) enum Scalar<'a> {
     Whole(i64),
     Float(f64),
     Text(&'a str),
-    /// A list or a map of which nobody asked what is in it, or what JSON does not have.
+    /// A list or a map whose content the visitor ignores, or a type that JSON lacks.
     Tree,
 }
 
-/// Something that makes sense of a value of any shape.
+/// A visitor that accepts a value of any shape.
 pub(super) trait AnyShape<'de>: Sized {
-    /// What comes out.
+    /// The result.
     type Out;
 
-    /// The answer to a scalar, and to a list or map that is not overridden below.
+    /// Visits a scalar, and any list or map for which there is no method of its own.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out;
 
-    /// A list.
+    /// Visits a list.
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Out, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(self.scalar(Scalar::Tree))
     }
 
-    /// A map.
+    /// Visits a map.
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(self.scalar(Scalar::Tree))
@@ -44,26 +44,26 @@ pub(super) trait AnyShape<'de>: Sized {
 /// Lets serde drive a [`AnyShape`].
 pub(super) struct Visit<S>(pub(super) S);
 
-/// Hands the text of a map key, or of any scalar that stands for one, to a function.
+/// Passes the text of a map key to a function.
 pub(super) struct MapKey<F>(pub(super) F);
 
 /// Makes a [`AnyShape`] of a function over texts.
 pub(super) struct TextField<F, T>(F, PhantomData<T>);
 
-/// Expects a number, also as text.
+/// Expects an integer, also as text.
 pub(super) struct IntegerField;
 
 /// Expects a boolean, also as text.
 pub(super) struct BoolField;
 
-/// A field of which one type is expected.
+/// The value of a field with an expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldValue<T> {
-    /// Null, which is as good as absent.
+    /// Null, which counts as absent.
     Absent,
-    /// As expected.
+    /// A value of the expected type.
     Is(T),
-    /// Of another type.
+    /// A value of another type.
     Wrong,
 }
 
@@ -124,7 +124,7 @@ impl<'de, S: AnyShape<'de>> Visitor<'de> for Visit<S> {
     }
 
     fn visit_bytes<E>(self, _value: &[u8]) -> Result<S::Out, E> {
-        Ok(self.0.scalar(Scalar::Tree)) // YAML's !!binary; JSON has none
+        Ok(self.0.scalar(Scalar::Tree)) // YAML's !!binary
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<S::Out, A::Error> {
@@ -152,7 +152,7 @@ impl<T: Default, F: FnOnce(&str) -> T> AnyShape<'_> for MapKey<F> {
     fn scalar(self, scalar: Scalar<'_>) -> T {
         match scalar {
             Scalar::Text(value) => (self.0)(value),
-            // YAML has keys that are not texts; in JSON they would have been.
+            // YAML has keys of other types, where JSON has only texts.
             Scalar::Flag(value) => (self.0)(if value { "true" } else { "false" }),
             Scalar::Whole(value) => (self.0)(&value.to_string()),
             Scalar::Null | Scalar::Float(_) | Scalar::Tree => T::default(),
@@ -192,7 +192,7 @@ impl AnyShape<'_> for IntegerField {
         match scalar {
             Scalar::Null => FieldValue::Absent,
             Scalar::Whole(value) => FieldValue::Is(value),
-            // YAML and some serialisers write 3.0 for 3.
+            // YAML and some serializers write 3.0 for 3.
             Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => FieldValue::Is(value as i64),
             Scalar::Text(value) => match value.trim() {
                 "" => FieldValue::Absent,

@@ -1,4 +1,4 @@
-//! What comes out of objects of all shapes.
+//! Views of objects of all shapes.
 
 use loopwatch_model::observation::{ConditionStatus, FactValue, ManagerOperation, StatusShape};
 use loopwatch_model::time::{Span, Timestamp};
@@ -160,7 +160,7 @@ fn conditions_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn switches_are_found_and_the_most_telling_one_is_kept() {
+fn switches_are_found_and_the_most_specific_one_is_kept() {
     for (object, by) in [
         (json!({"metadata": {"name": "n"}, "spec": {"suspend": true}}), Some("spec.suspend")),
         (json!({"metadata": {"name": "n"}, "spec": {"suspend": false}}), None),

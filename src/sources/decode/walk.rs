@@ -15,15 +15,15 @@ const MAX_NESTED_FACTS: usize = 40;
 /// Longest path of a fact.
 pub(super) const MAX_PATH: usize = 192;
 
-/// What a walk carries along.
+/// The state of a walk.
 pub(super) struct Walk<'w> {
     pub(super) hasher: Hasher,
     pub(super) view: &'w mut ObjectView,
     pub(super) lints: &'w mut Lints,
     pub(super) switches: &'w mut Switches,
-    /// Where the walk is.
+    /// The path of the current value.
     pub(super) path: String,
-    /// Facts found below the fields of the status.
+    /// Number of facts below the fields of the status.
     pub(super) nested: usize,
 }
 
@@ -49,9 +49,10 @@ impl Walk<'_> {
         self.view.facts.push(Fact { path: self.path.clone(), value });
     }
 
+    /// Appends a key to the path.
     pub(super) fn push_key(&mut self, key: &str) {
         self.path.push('.');
-        // A key may be as long as the document; what is too long for a fact is not kept anyway.
+        // A key may be as long as the document. `keep` drops facts with longer paths anyway.
         self.path.push_str(words::cut(key, MAX_PATH));
     }
 }

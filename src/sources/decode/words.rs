@@ -1,20 +1,20 @@
-//! What a key says about the value beneath it, by the words that it is made of.
+//! Infers the meaning of a value from the words in its key.
 //!
-//! Keys are written in CamelCase, snake_case or kebab-case by people who mean the same things by them.
+//! Keys are CamelCase, snake_case or kebab-case, but use the same words.
 
-/// A word in lower case, without an allocation; longer ones are cut, since no table holds them.
+/// A word in lower case, without an allocation. Cuts longer words, which are in no table.
 struct LowercaseWord {
     bytes: [u8; 24],
     length: usize,
 }
 
-/// Whether a leaf of the status with this key says how far the object is: a phase, a count, a verdict, an error.
+/// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an error.
 pub(super) fn reports_state(key: &str) -> bool {
     last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
         || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
 }
 
-/// Whether a time under this key of the status says that a run began or ended, or that a schedule fired.
+/// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
 pub(super) fn is_milestone_time(key: &str) -> bool {
     let first = LowercaseWord::new(first_word(key));
     match LowercaseWord::new(last_word(key)).as_str() {
@@ -47,7 +47,7 @@ pub(super) struct SpecKey {
     pub(super) names_wanted_state: bool,
 }
 
-/// Whether any word of the key is one of those meant; without an allocation.
+/// Whether any word of the key satisfies `meant`; without an allocation.
 pub(super) fn has_word(key: &str, meant: impl Fn(&str) -> bool) -> bool {
     let mut rest = key;
     while !rest.is_empty() {
@@ -55,14 +55,14 @@ pub(super) fn has_word(key: &str, meant: impl Fn(&str) -> bool) -> bool {
         if meant(LowercaseWord::new(word).as_str()) {
             return true;
         }
-        // At least a separator, which is ASCII.
+        // Skips at least a separator, which is ASCII.
         rest = &rest[word.len().max(1)..];
     }
     false
 }
 
-/// Whether a number under this key of the status is the generation that the operator has seen. Others, such as
-/// `nodeClassObservedGeneration`, are about another object.
+/// Whether a number of the status under this key is the generation that the operator has seen. Others, such as
+/// `nodeClassObservedGeneration`, belong to another object.
 pub(super) fn is_observed_generation(key: &str) -> bool {
     const SEEN: [&str; 7] = ["observed", "evaluated", "reconciled", "handled", "processed", "applied", "synced"];
     let Some(seen) = key.strip_suffix("Generation") else { return false };
@@ -70,7 +70,7 @@ pub(super) fn is_observed_generation(key: &str) -> bool {
         || seen.strip_prefix("last").is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
 }
 
-/// Whether the value under this key changes without meaning anything: a time, a heartbeat.
+/// Whether the value under this key changes without a change of state: a time, a heartbeat.
 pub(super) fn is_volatile(key: &str) -> bool {
     let last = LowercaseWord::new(last_word(key));
     match last.as_str() {
@@ -82,7 +82,7 @@ pub(super) fn is_volatile(key: &str) -> bool {
     }
 }
 
-/// Whether a text is a point in time: RFC 3339, or Go's way of printing one.
+/// Whether a text is a timestamp in the format of RFC 3339 or of Go.
 pub(super) fn is_timestamp(text: &str) -> bool {
     let b = text.as_bytes();
     b.len() >= 19
@@ -99,7 +99,7 @@ pub(super) fn cut(text: &str, max: usize) -> &str {
     if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
 }
 
-/// All words, in lower case; only for the few keys that deserve it.
+/// All words in lower case. Allocates, so callers use it for few keys.
 pub(super) fn split_words(key: &str) -> Vec<String> {
     let (mut words, mut rest) = (Vec::new(), key);
     while !rest.is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn split_words(key: &str) -> Vec<String> {
         if !word.is_empty() {
             words.push(word.to_ascii_lowercase());
         }
-        // A separator, or the next word; `first_word` ends on a character boundary, separators are ASCII.
+        // Skips a separator, which is ASCII, or a word, which ends on a character boundary.
         rest = if word.is_empty() { &rest[end..] } else { &rest[word.len()..] };
     }
     words
@@ -141,7 +141,7 @@ fn first_word_reports_count(word: &str) -> bool {
     )
 }
 
-/// From the last boundary between words to the end.
+/// The text from the last boundary between words to the end.
 fn last_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in (1..bytes.len()).rev() {
@@ -152,7 +152,7 @@ fn last_word(key: &str) -> &str {
     key
 }
 
-/// Up to the first boundary between words.
+/// The text up to the first boundary between words.
 fn first_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in 0..bytes.len() {
@@ -213,7 +213,7 @@ impl LowercaseWord {
     }
 
     fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // cut inside a character: in no table
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // a word cut inside a character is in no table
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_by_their_words() {
+    fn keys_report_state_by_their_words() {
         for key in ["phase", "updateStatus", "PostgresClusterStatus", "readyReplicas", "numberReady", "failureReason"] {
             assert!(reports_state(key), "{key}");
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_pass() {
+    fn heartbeats_are_volatile() {
         for key in ["lastTransitionTime", "lastChecked", "observedAt", "reconciledAt", "lastHeartBeatTime"] {
             assert!(is_volatile(key), "{key}");
         }

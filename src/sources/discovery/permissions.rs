@@ -29,7 +29,7 @@ impl Rules {
         Self { rules, incomplete }
     }
 
-    /// The rules that hold for this account in a namespace.
+    /// Requests the rules of this account in a namespace.
     pub(crate) async fn review(cluster: &Cluster, namespace: &str) -> Result<Self, Failure> {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
@@ -44,24 +44,24 @@ impl Rules {
         }
     }
 
-    /// Whether some rule allows this. `resource` may have a `/subresource`.
+    /// Whether a rule allows the verb. `resource` may have a `/subresource`.
     pub(crate) fn allow(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| allows(rule, verb, group, resource))
     }
 
-    /// Whether some rule allows this, or one that is not listed could.
+    /// Whether a rule allows the verb, or an unlisted rule might.
     pub(crate) fn may_allow(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.incomplete || self.allow(verb, group, resource)
     }
 
-    /// Whether some rule that names the group allows this: a rule for all groups says nothing about ownership.
+    /// Whether a rule that names the group allows the verb. A rule for all groups does not show ownership.
     pub(crate) fn allow_by_name(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| {
             names(&rule.api_groups).iter().any(|named| named == group) && allows(rule, verb, group, resource)
         })
     }
 
-    /// Whether all rules are known and none lets the account write anything but reviews, which change nothing.
+    /// Whether all rules are known and none allows writing, except reviews, which change nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         let reviews = ["authorization.k8s.io", "authentication.k8s.io"];
         let writes = |rule: &ResourceRule| {
@@ -71,7 +71,7 @@ impl Rules {
         !self.incomplete && !self.rules.iter().any(writes)
     }
 
-    /// Rights to write anything anywhere, which nobody should need.
+    /// Permissions to write in all groups, which no operator needs.
     pub(crate) fn excess(&self) -> Vec<Permission> {
         let writes = ["*", "create", "update", "patch", "delete", "deletecollection"];
         let mut excess = Vec::new();

@@ -1,4 +1,4 @@
-//! Which kinds matter, and why: a pure selected from what the API server serves and what the account may do.
+//! Selects the kinds to watch, from the served kinds and the account's permissions. Does no I/O.
 
 use loopwatch_model::observation::{DefinitionView, Permission, Role, StatusSchema, Why};
 
@@ -6,29 +6,29 @@ use super::api_resources::{ApiKind, ApiResources};
 use super::permissions::Rules;
 use crate::sources::options::{KindSelector, Selection};
 
-/// What the selected is made from.
+/// The input of the selection.
 pub(crate) struct SelectionInput<'a> {
     pub(crate) api_resources: &'a ApiResources,
-    /// The rules in each namespace in question.
+    /// The rules in each reviewed namespace.
     pub(crate) rules: &'a [Rules],
-    /// The definition of a group and resource, where definitions can be read.
+    /// Returns the definition of a group and resource, if the account may read definitions.
     pub(crate) definition: &'a dyn Fn(&str, &str) -> Option<DefinitionView>,
     pub(crate) watch: &'a [KindSelector],
     pub(crate) select: Selection,
 }
 
-/// The kinds that matter.
+/// The result of the selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectedKinds {
-    /// Primary kinds first, each in the order of group and resource.
+    /// Primary kinds, then child kinds, each in the order of group and resource.
     pub(crate) kinds: Vec<Candidate>,
-    /// Rights that nobody should need.
+    /// Permissions that no operator needs.
     pub(crate) excess: Vec<Permission>,
-    /// Kinds that were named and are not served.
+    /// Kinds that the user named and the API server does not serve.
     pub(crate) not_served: Vec<KindSelector>,
 }
 
-/// A kind that matters. Where it may be seen is another question.
+/// A kind to watch, before its scopes are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) kind: ApiKind,
@@ -37,11 +37,11 @@ pub(crate) struct Candidate {
     pub(crate) status: StatusSchema,
 }
 
-/// Made by the thousand and about other objects, not parts of one.
+/// Resources that are never children: objects about other objects, created by the thousand.
 const NEVER_CHILDREN: &[(&str, &str)] =
     &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
 
-/// Chooses.
+/// Selects the kinds to watch.
 pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
     let mut selected = SelectedKinds::default();
     let mut children = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
     selected
 }
 
-/// Kinds that could be meant, for a message: custom resources with a status, at most `most`.
+/// Lists up to `most` custom resources with a status, as suggestions in a message.
 pub(crate) fn candidates(input: &SelectionInput<'_>, most: usize) -> Vec<String> {
     input.api_resources.kinds().filter(|kind| reports_status(input, kind)).map(ToString::to_string).take(most).collect()
 }
@@ -82,7 +82,7 @@ fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
     if input.select == Selection::EveryKindWithStatus {
         return reports_status(input, kind).then_some(Why::HasStatus);
     }
-    // Many operators may write the status and finalizers of kinds that are not theirs, such as Ingress.
+    // Many operators may write the status and finalizers of built-in kinds, such as Ingress.
     if kind.is_built_in() {
         return None;
     }
@@ -100,7 +100,7 @@ fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
     }
 }
 
-/// What an account that writes nothing is there to look at: the custom resources that it may read by name.
+/// The primary kinds of a read-only account: the custom resources that its rules name.
 fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
     let may = |verb: &str, kind: &ApiKind| {
         input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
@@ -134,7 +134,7 @@ fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
     match (input.definition)(&kind.group, &kind.resource) {
         Some(definition) => definition.status,
         None if kind.has_status => StatusSchema::Subresource,
-        // Of a built-in kind discovery tells all; a custom one may have a status in its body.
+        // Discovery is complete for built-in kinds. A custom resource may have a status in its body.
         None if kind.is_built_in() => StatusSchema::None,
         None => StatusSchema::Unknown,
     }

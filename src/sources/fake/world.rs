@@ -1,4 +1,4 @@
-//! A small cluster: kinds, definitions, rights and objects that a test changes while it is watched.
+//! A small cluster for tests: kinds, definitions, permissions and objects that a test changes during a watch.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::sources::cluster::Cluster;
 #[derive(Clone, Default)]
 pub(crate) struct World {
     state: Arc<Mutex<WorldState>>,
-    /// Rung to cut all streams.
+    /// Notified to cut all streams.
     cut: Arc<Notify>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct World {
 pub(crate) struct WorldState {
     /// `(group, version, kind, resource, namespaced, has status)`.
     pub(crate) kinds: Vec<FakeKind>,
-    /// Rules by namespace; those of the empty namespace hold everywhere.
+    /// Rules by namespace; those of the empty namespace apply everywhere.
     pub(crate) rules: BTreeMap<String, Vec<Value>>,
     pub(crate) incomplete: bool,
     /// Whether discovery is aggregated.
@@ -33,9 +33,9 @@ pub(crate) struct WorldState {
     pub(crate) namespaces: Vec<&'static str>,
     /// Custom resource definitions.
     pub(crate) definitions: Vec<Value>,
-    /// Every request that was refused.
+    /// All refused requests.
     pub(crate) refused: Vec<String>,
-    /// A watch of this resource makes the program panic.
+    /// A watch of this resource panics.
     pub(crate) poisoned: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
 // === impl World ===
 
 impl World {
-    /// A cluster that serves these kinds to an account without rights.
+    /// A cluster that serves these kinds to an account without permissions.
     pub(crate) fn new(kinds: &[FakeKind]) -> Self {
         let world = Self::default();
         world.change(|state| {
@@ -78,7 +78,7 @@ impl World {
         world
     }
 
-    /// Gives a right: in one namespace, or everywhere.
+    /// Grants a permission, in one namespace or everywhere.
     pub(crate) fn allow(self, namespace: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Self {
         self.change(|state| {
             let rule = json!({ "verbs": verbs, "apiGroups": [group], "resources": resources });

@@ -1,4 +1,4 @@
-//! Makes what runs equal to what was found.
+//! Starts and stops tasks according to the result of discovery.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -20,13 +20,13 @@ use crate::sources::watch::{Sink, WatchTarget, Watcher};
 // === impl Running ===
 
 impl Running {
-    /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
-    /// that the model does not know.
+    /// Starts and stops tasks according to the result, and reports changes. The model learns of each watch before its
+    /// observations.
     pub(super) async fn apply(&mut self, found: Discovered) -> Result<(), Closed> {
         let Discovered { kinds, permissions, problem } = found;
         let is_first = self.kinds.is_none();
         for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
-            self.feed.tell(Observation::PermissionsReviewed(view.clone())).await?;
+            self.feed.send(Observation::PermissionsReviewed(view.clone())).await?;
         }
         self.permissions = permissions;
         let (run, over) = self.within_limit(&kinds);
@@ -35,7 +35,7 @@ impl Running {
             self.tasks.stop(&job).await;
         }
         if self.kinds.as_ref() != Some(&kinds) {
-            self.feed.tell(Observation::KindsDiscovered(kinds.clone())).await?;
+            self.feed.send(Observation::KindsDiscovered(kinds.clone())).await?;
             for watch in &over {
                 let detail = format!("not watched: --max-watches is {}", self.options.max_watches);
                 self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
@@ -70,10 +70,10 @@ impl Running {
         Ok(())
     }
 
-    /// What can be watched within the limit of connections, and what is left out. Primary kinds come first.
+    /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
     fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
         let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
-        // With one list each and no watch after it, all get their turn.
+        // Watches that only list take turns, so there is no limit.
         let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
         let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
         visible.sort_by_key(|kind| kind.role != Role::Primary);
@@ -82,7 +82,7 @@ impl Running {
         (run, over.into_iter().map(|kind| kind.watch.clone()).collect())
     }
 
-    /// Whether a task watches what is not to be watched any more, or in another way.
+    /// Whether a task watches a removed kind, or at an outdated address.
     fn is_stale(&self, job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
         let Job::Watch(watch) = job else { return false };
         let now = run.get(watch).map(target);
@@ -95,7 +95,7 @@ impl Running {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
-    /// Starts a job, unless it has become pointless.
+    /// Starts a job, unless it is obsolete.
     pub(super) fn start(&mut self, job: &Job) {
         match job {
             Job::Watch(watch) => {
@@ -114,7 +114,7 @@ impl Running {
                     self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
                 }
             }
-            // Its questions are lost with it: the model asks again, and gets no answer until the next start.
+            // The audit cannot restart, because the panic took its channel. The model then gets no answers.
             Job::Audit => {}
         }
     }
@@ -136,14 +136,14 @@ impl Running {
     pub(super) fn lease_namespace(&self) -> Option<String> {
         match &self.options.lease {
             LeaseSelection::Off => None,
-            // An administrator who looks at everything has no namespace of their own.
+            // An administrator who watches every kind has no operator namespace.
             LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
             LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
         }
     }
 }
 
-/// Where a kind is read. Of children the metadata is enough: whom they belong to, and what holds them.
+/// The address of a kind. For child kinds the metadata is enough: owners and finalizers.
 fn target(kind: &WatchedKind) -> WatchTarget {
     let WatchedKind { group, version, resource, scope, role, .. } = kind;
     let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };

@@ -13,7 +13,7 @@ use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
-/// A running supervisor, and what it has told so far.
+/// A running supervisor and its observations.
 struct Run {
     handle: Handle,
     observations: Observations,
@@ -27,7 +27,7 @@ impl Run {
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
     }
 
-    /// What is told within so many seconds.
+    /// The observations of the next seconds.
     async fn within(&mut self, seconds: u64) -> Vec<Observation> {
         sleep(Duration::from_secs(seconds)).await;
         let mut told = Vec::new();
@@ -37,7 +37,7 @@ impl Run {
         told
     }
 
-    /// The kinds that are told last within so many seconds, if any.
+    /// The last reported kinds of the next seconds, if any.
     async fn kinds_within(&mut self, seconds: u64) -> Option<String> {
         let told = self.within(seconds).await;
         let kinds = |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));

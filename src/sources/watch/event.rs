@@ -1,4 +1,4 @@
-//! One line of a watch stream, and the words around a list.
+//! One line of a watch stream, and the envelope of a list.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::sources::failure::{ApiStatus, Failure};
 use crate::sources::metadata::ListMetadata;
 use loopwatch_model::observation::Cause;
 
-/// One line of a watch stream. ObjectSink are left as they are: decoding them is the sink's affair.
+/// One line of a watch stream. Leaves decoding the object to the sink.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// `ADDED`.
@@ -19,11 +19,11 @@ pub(crate) enum Event<'a> {
     Modified(&'a [u8]),
     /// `DELETED`.
     Deleted(&'a [u8]),
-    /// `BOOKMARK`: nothing more up to `version`.
+    /// `BOOKMARK`: nothing else happened up to `version`.
     Bookmark {
-        /// The version reached.
+        /// The resource version.
         version: String,
-        /// Whether everything that existed at the beginning has now been sent.
+        /// Whether this ends a streamed list.
         ends_list: bool,
     },
     /// `ERROR`.
@@ -35,12 +35,12 @@ pub(crate) enum Event<'a> {
 pub(crate) struct ListEnvelope {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Required: an answer without `items` is no list, and must not be taken for an empty one.
+    /// Required: a document without `items` is no list and must not pass for an empty one.
     #[serde(rename = "items")]
     _items: IgnoredAny,
 }
 
-/// A line in any order of its keys.
+/// A line with its keys in any order.
 #[derive(Deserialize)]
 struct EventLine<'a> {
     #[serde(borrow)]
@@ -62,13 +62,13 @@ struct BookmarkMetadata {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// On the bookmark that ends a streamed list.
+/// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 // === impl Event ===
 
 impl<'a> Event<'a> {
-    /// Reads one line.
+    /// Parses one line.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Failure> {
         let (kind, object) = split(line)?;
         Ok(match &*kind {
@@ -95,15 +95,15 @@ impl<'a> Event<'a> {
 // === impl ListEnvelope ===
 
 impl ListEnvelope {
-    /// Reads what surrounds the items. A page that broke off does not parse.
+    /// Parses the envelope; fails if it is truncated.
     pub(crate) fn parse(json: &[u8]) -> Result<ListMetadata, Failure> {
         let Self { metadata, _items } = serde_json::from_slice(json).map_err(|e| Failure::undecodable(&e))?;
         Ok(metadata)
     }
 }
 
-/// The type and the object of a line. The API server writes them in this order and without spaces, so that the object
-/// need not be scanned twice.
+/// Splits a line into type and object. The API server writes them in this order and without spaces, which avoids parsing
+/// the object twice.
 fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     let fast = || {
         let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;

@@ -1,15 +1,15 @@
-//! Cuts a body that arrives in pieces into documents, without ever holding more than one of them.
+//! Splits a body that arrives in chunks into documents, and buffers at most one of them.
 
 use bytes::{Bytes, BytesMut};
 
-/// Cuts a watch stream into lines.
+/// Splits a watch stream into lines.
 pub(crate) struct LineSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
 }
 
-/// Cuts a list into its items; what surrounds them is kept as a small document of its own.
+/// Splits a list into its items. Keeps the list without its items as a small document, the envelope.
 pub(crate) struct ItemSplitter {
     buffer: BytesMut,
     scanned: usize,
@@ -21,25 +21,25 @@ pub(crate) struct ItemSplitter {
     envelope: Vec<u8>,
 }
 
-/// Where in a list the next byte stands.
+/// The position of the next byte in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListPosition {
-    /// Outside of `items`.
+    /// Outside `items`.
     Envelope,
     /// Between two items.
     Between,
-    /// In an item.
+    /// Inside an item.
     Item,
 }
 
-/// A document is larger than the limit. What follows it cannot be trusted.
+/// A document exceeds the limit, so the rest of the body is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one document is larger than {0} bytes")]
 pub(crate) struct TooLarge(pub(crate) usize);
 
-/// What surrounds the items of a list is `metadata` and two words.
+/// Limit of the envelope, which holds little more than `metadata`.
 const ENVELOPE_LIMIT: usize = 64 << 10;
-/// A buffer that one large object has grown is not kept for ever.
+/// Capacity above which an empty buffer is freed.
 const KEEP_CAPACITY: usize = 64 << 10;
 
 // === impl LineSplitter ===
@@ -53,7 +53,7 @@ impl LineSplitter {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole line without its end; `None` when more has to be pushed first. Empty lines are skipped.
+    /// The next complete line without its end; `None` if more data is needed. Skips empty lines.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
@@ -73,7 +73,7 @@ impl LineSplitter {
         }
     }
 
-    /// Whether a line was begun and not ended.
+    /// Whether the buffer holds an incomplete line.
     pub(crate) fn is_mid_line(&self) -> bool {
         !self.buffer.trim_ascii().is_empty()
     }
@@ -99,7 +99,7 @@ impl ItemSplitter {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole item; `None` when more has to be pushed first.
+    /// The next complete item; `None` if more data is needed.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             self.scanned += 1;
@@ -171,7 +171,7 @@ impl ItemSplitter {
     }
 }
 
-/// Whether what was read last is the key `items`. Only a key can stand before a colon.
+/// Whether the envelope ends with the key `items`. Only a key precedes a colon.
 fn is_items(envelope: &[u8]) -> bool {
     let before = envelope.strip_suffix(b"[").unwrap_or(envelope).trim_ascii_end();
     before.strip_suffix(b":").is_some_and(|before| {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_into_its_items_wherever_the_pieces_end() {
+    fn a_list_is_split_into_its_items_wherever_the_chunks_end() {
         let document = r#"{"kind":"L","metadata":{"items":[1,{"a":2}],"continue":"x\"items\":["},
             "items" : [ {"a":"}]\\\"{"} , {"b":[{"c":{}}]},{}
             ],"tail":"items"}"#;

@@ -1,4 +1,4 @@
-//! Lists that are read by pages.
+//! Reads lists by pages.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::sources::cluster::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
 use crate::sources::metadata::ListMetadata;
 
-/// Which part of a list.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     listing: Listing,
     token: String,
 }
 
-/// A page that is being read.
+/// The body of a page, read item by item.
 pub(crate) struct PageBody {
     body: Body,
     items: ItemSplitter,
 }
 
-/// ObjectSink per page. Larger ones save little time and cost both sides memory.
+/// Objects per page. Larger pages save little time and cost both sides memory.
 const PAGE_SIZE: u32 = 100;
-/// No object is larger, see the limit of a watch line.
+/// Limit of one object, as for a line of a watch.
 const LARGEST_ITEM: usize = 8 << 20;
-/// A page that stops arriving for so long has been lost on the way.
+/// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
 // === impl Page ===
@@ -49,7 +49,7 @@ impl Page {
         !self.token.is_empty()
     }
 
-    /// How to list again when the token of this page has expired.
+    /// How to list again after the token of this page expired.
     pub(crate) fn after_expiry(&self) -> Listing {
         match self.listing {
             Listing::Streamed | Listing::Paged { expired: 0 } => Listing::Paged { expired: 1 },
@@ -72,7 +72,7 @@ impl Page {
 // === impl PageBody ===
 
 impl PageBody {
-    /// The next object; `None` when the page is at its end.
+    /// The next object; `None` at the end of the page.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.items.next() {
@@ -87,7 +87,7 @@ impl PageBody {
         }
     }
 
-    /// What the page says about itself, once it has been read. A page that broke off does not parse.
+    /// The metadata of a page, after its last item. Fails if the page is truncated.
     pub(crate) fn end(self) -> Result<ListMetadata, Failure> {
         ListEnvelope::parse(self.items.envelope())
     }

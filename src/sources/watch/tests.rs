@@ -11,7 +11,7 @@ use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
 use crate::sources::sync::{InitialSync, Progress};
 
-/// What came of a script.
+/// The result of a script.
 struct WatchRun {
     seen: Vec<(Timestamp, Observation)>,
     script: Script,
@@ -31,7 +31,7 @@ impl WatchRun {
     }
 }
 
-/// Watches widgets until the script has no answer any more.
+/// Watches widgets until the script runs out of replies.
 async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
     watch_with(replies, false, false).await
 }
@@ -55,7 +55,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
     WatchRun { seen, script, progress: sync.progress() }
 }
 
-// What the API server says.
+// Responses of the API server.
 
 fn widget(name: &str, version: u32) -> String {
     format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}}}}"#)
@@ -114,7 +114,7 @@ fn listed(pieces: impl IntoIterator<Item = Piece>) -> Reply {
 
 const LISTED: [&str; 4] = ["began 1", "listed a@5", "ended 1 at 10", "works"];
 
-/// What is said after a list like that of [`listed`].
+/// The observations after a list like that of [`listed`].
 fn after_list(run: &WatchRun) -> Vec<String> {
     let said = run.said();
     assert_eq!(said[..4], LISTED, "{said:?}");

@@ -1,4 +1,4 @@
-//! LineSplitter and pages as the API server sends them, and hostile ones, through the same steps as in a watch.
+//! Valid and hostile lines and pages, read by the same parsers as in a watch.
 
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use proptest::prelude::*;
@@ -14,14 +14,14 @@ use crate::sources::metadata::ListMetadata;
 
 const LIMIT: usize = 1 << 20;
 
-/// The outcome of one line: its observation in words, or `end of list`, `bookmark`, `error`.
+/// The outcome of one line: the resource version, or a bookmark in words.
 type LineOutcome = Result<String, Failure>;
 
 fn sink() -> ObjectSink {
     ObjectSink { watch: WatchId("widgets.example.io".into()), hash_key: HashKey([7; 16]) }
 }
 
-/// Reads a stream as a watch does.
+/// Reads all lines of a stream.
 fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
     let (mut lines, mut sink, mut outcomes) = (LineSplitter::new(LIMIT), sink(), Vec::new());
     lines.push(bytes);
@@ -38,16 +38,16 @@ fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
     outcomes
 }
 
-/// Reads one line of a stream; nothing at all counts as an error.
+/// Reads one line of a stream.
 fn read_line(line: &str) -> (LineOutcome, Vec<Observation>) {
     let mut out = Vec::new();
     let mut outcomes = read_stream(format!("{line}\n").as_bytes(), &mut out);
     assert!(outcomes.len() <= 1, "{line} is one line");
-    // `Event::parse` sees empty lines only here: a stream skips them.
+    // A stream skips empty lines, so parse them directly.
     (outcomes.pop().unwrap_or_else(|| Event::parse(b"").map(|_| String::new())), out)
 }
 
-/// Reads a page as a list does: the outcome of each item, and of the page itself.
+/// Reads a page: the outcome of each item, and of the page itself.
 fn read_page(bytes: &[u8], out: &mut Vec<Observation>) -> (Vec<Result<(), Failure>>, Result<ListMetadata, Failure>) {
     let (mut items, mut sink, mut outcomes) = (ItemSplitter::new(LIMIT), sink(), Vec::new());
     items.push(bytes);
@@ -117,7 +117,7 @@ proptest! {
         let _ = read_stream(&bytes, &mut out);
         let _ = read_stream(&[&bytes, &b"\n"[..]].concat(), &mut out);
         let _ = read_page(&bytes, &mut out);
-        // The same behind the usual beginning, so that they reach the decoder.
+        // The same bytes inside an event and a page, so that they reach the object decoder.
         let _ = read_stream(&[b"{\"type\":\"ADDED\",\"object\":{", &bytes[..], b"}}\n"].concat(), &mut out);
         let _ = read_page(&[b"{\"items\":[", &bytes[..], b"]}"].concat(), &mut out);
     }
