@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_replaced_alike_everywhere_and_messages_are_gone() {
+    fn equal_names_get_equal_pseudonyms_and_messages_are_removed() {
         let pseudonyms = Pseudonyms::new([7; 16]);
         let key = ObjectKey { namespace: "team-a".into(), name: "payroll".into() };
         let condition =

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_added_is_skipped() {
+    fn unknown_observations_of_a_newer_program_are_skipped() {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!((recording.by_ref().count(), recording.unreadable().count), (0, 1));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_not_written_but_the_end_is() -> io::Result<()> {
+    fn ticks_are_left_out_except_the_end() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("quiet.jsonl");
         let mut writer = Writer::create(&path, &Settings::default(), None)?;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_shows_a_step_and_one_that_runs_does_not() {
+    fn a_set_clock_shows_a_step_and_a_running_one_does_not() {
         let mut steps = StepDetector::default();
         assert_eq!(steps.read(&Fake(1_000, 0)), (Timestamp(1_000), None));
         assert_eq!(steps.read(&Fake(61_100, 60_000)), (Timestamp(61_100), None), "100 ms of slew in a minute");

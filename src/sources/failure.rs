@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_to_blame_however_deep_it_is_wrapped() {
+    fn a_certificate_error_is_found_in_any_layer() {
         let certificate = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, certificate));
         let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_that_answer_in_their_own_words_are_quoted() {
+    fn the_body_of_a_proxy_error_is_quoted() {
         let mut headers = HeaderMap::new();
         headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("86400"));
         let failure = Failure::http(StatusCode::BAD_GATEWAY, &headers, b"<html>upstream is gone</html>");

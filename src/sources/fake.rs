@@ -27,7 +27,7 @@ type FakeResponse = Response<UnsyncBoxBody<Bytes, Broken>>;
 /// The response to one request.
 pub(crate) enum Reply {
     /// A status, headers and a body.
-    Told(u16, Vec<(&'static str, String)>, String),
+    Response(u16, Vec<(&'static str, String)>, String),
     /// 200, and a body that comes in pieces.
     Streamed(Vec<Piece>),
     /// The connection is refused.
@@ -137,7 +137,7 @@ where
 /// Sends a reply.
 pub(crate) async fn answer(reply: Reply) -> Result<FakeResponse, Broken> {
     let (status, headers, pieces) = match reply {
-        Reply::Told(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
+        Reply::Response(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
         Reply::Streamed(pieces) => (200, vec![], pieces),
         Reply::Refused => return Err(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
         Reply::Silence => std::future::pending().await,

@@ -125,17 +125,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_was_set_is_told_before_anything_that_it_stamps() {
+    async fn a_clock_step_precedes_the_observations_after_it() {
         let clock = Arc::new(Set::default());
         let (feed, mut observations) = Feed::with_clock(10, clock.clone());
         let source = SourceId::Config;
-        feed.recovered(source.clone()).await.expect("somebody listens");
+        feed.recovered(source.clone()).await.expect("the receiver exists");
         clock.0.store(3_600_000, Ordering::Relaxed);
-        feed.recovered(source.clone()).await.expect("somebody listens");
-        let told = |at, observation| Some((Timestamp(at), observation));
-        assert_eq!(observations.recv().await, told(0, Observation::SourceRecovered { source: source.clone() }));
-        assert_eq!(observations.recv().await, told(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
-        assert_eq!(observations.recv().await, told(3_600_000, Observation::SourceRecovered { source }));
+        feed.recovered(source.clone()).await.expect("the receiver exists");
+        let stamped = |at, observation| Some((Timestamp(at), observation));
+        assert_eq!(observations.recv().await, stamped(0, Observation::SourceRecovered { source: source.clone() }));
+        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
+        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::SourceRecovered { source }));
         drop(observations);
         assert_eq!(feed.recovered(SourceId::Config).await, Err(Closed));
     }

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_says_who_leads_until_it_is_gone() {
+    fn a_lease_names_its_holder_until_its_deletion() {
         let lease =
             br#"{"metadata":{"namespace":"op","name":"lock","resourceVersion":"9"},"spec":{"holderIdentity":"pod-1",
             "leaseDurationSeconds":15,"renewTime":"2026-11-21T01:00:00.500000Z","leaseTransitions":2}}"#;

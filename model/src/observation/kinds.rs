@@ -136,7 +136,7 @@ pub struct PermissionsView {
     pub incomplete: bool,
     /// Rights that a source needs and does not have.
     pub missing: Vec<Permission>,
-    /// Rights that nobody should need: wildcards, or what `--expect-denied` names.
+    /// Permissions that no operator needs: wildcards.
     pub excess: Vec<Permission>,
 }
 

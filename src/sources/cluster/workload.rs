@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_says_as_whom_it_runs_and_where_it_looks() {
+    fn a_deployment_names_its_account_and_namespaces() {
         let read = |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
         let plain = read(r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#);
         assert_eq!((plain.account(), plain.targets()), ("default", vec![]));

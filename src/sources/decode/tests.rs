@@ -25,7 +25,7 @@ fn conditions(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn an_object_is_reduced_to_what_can_be_judged() {
+fn the_view_keeps_only_judged_fields() {
     let view = view(&json!({
         "apiVersion": "example.org/v1", "kind": "Shop",
         "metadata": {
@@ -191,7 +191,7 @@ fn switches_are_found_and_the_most_specific_one_is_kept() {
 }
 
 #[test]
-fn only_a_change_of_meaning_changes_the_settled_hash() {
+fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
     let status = |status: Value| of(&json!({}), &status).hashes;
     let a = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let later = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});

@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_named_objects_say_nothing_about_the_kind() {
+    fn rules_for_named_objects_do_not_apply_to_the_kind() {
         let named =
             ResourceRule { resource_names: Some(vec!["one".to_owned()]), ..rule(&["*"], &["example.io"], &["*"]) };
         assert!(!Rules::new(vec![named], false).allow("list", "example.io", "widgets"));
     }
 
     #[test]
-    fn only_the_right_to_write_in_all_groups_is_excess() {
+    fn only_permissions_to_write_in_all_groups_are_excess() {
         let rules = Rules::new(
             vec![
                 rule(&["*"], &["*"], &["*"]),

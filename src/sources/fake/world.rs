@@ -109,11 +109,11 @@ impl World {
         if path.ends_with("reviews") {
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-            return told(&self.change(|state| state.review(&path, &review["spec"])));
+            return respond(&self.change(|state| state.review(&path, &review["spec"])));
         }
         let discovered = self.change(|state| state.discover(&path));
         if let Some(document) = discovered {
-            return told(&document);
+            return respond(&document);
         }
         self.objects(&path, &query)
     }
@@ -141,14 +141,16 @@ impl World {
             })
         });
         if let Some(code) = refusal {
-            return Reply::Told(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
+            return Reply::Response(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
         }
         if verb == "list" {
             let one = || vec![json!({ "metadata": { "name": "one" } })];
             let named = |name: &&str| json!({ "metadata": { "name": name } });
             let namespaces = || self.change(|state| state.namespaces.iter().map(named).collect());
             let items: Vec<Value> = if resource == "namespaces" { namespaces() } else { one() };
-            return told(&json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }));
+            return respond(
+                &json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }),
+            );
         }
         let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
             "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } } } });
@@ -251,6 +253,6 @@ impl WorldState {
     }
 }
 
-fn told(document: &Value) -> Reply {
-    Reply::Told(200, vec![], document.to_string())
+fn respond(document: &Value) -> Reply {
+    Reply::Response(200, vec![], document.to_string())
 }

@@ -58,7 +58,7 @@ fn read_page(bytes: &[u8], out: &mut Vec<Observation>) -> (Vec<Result<(), Failur
 }
 
 #[test]
-fn a_watch_line_says_what_happened() {
+fn a_watch_line_becomes_an_observation() {
     let object = r#"{"metadata":{"name":"n","resourceVersion":"5"},"spec":{"a":1}}"#;
     for (text, said) in [
         (format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"), "applied n@5"),
@@ -93,7 +93,7 @@ fn a_watch_line_says_what_happened() {
 }
 
 #[test]
-fn a_page_hands_over_its_items_one_by_one() {
+fn a_page_yields_its_items_one_by_one() {
     let text = r#"{"kind":"ShopList","metadata":{"resourceVersion":"7","continue":"abc","remainingItemCount":5},
         "items":[{"metadata":{"name":"a"}},{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
     let mut out = Vec::new();
