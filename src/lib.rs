@@ -13,7 +13,7 @@
 //! Read the modules in this order:
 
 pub mod sources; // where observations come from
-pub mod recording; // how they are kept
+pub mod recording; // observations in files
 pub mod export; // where snapshots go
 pub mod telemetry; // our own logs and metrics
 pub mod config; // flags, environment and file

@@ -1,133 +1,45 @@
-//! Writes a recording: the header, then every observation as it enters the model.
+//! Recordings: observations in a file, written by [`Writer`] and read by [`Recording`].
+//!
+//! A recording is JSON lines, plain or gzip. The first line is a [`RecordingHeader`]; every further line is a
+//! [`RecordedObservation`]. A complete recording begins with `Restored`, so that a replay starts from what the model
+//! had learned, followed by a full list of every watch. A checkpoint is a recording with `Restored` only.
+//!
+//! Version 1 of the format is permanent: later versions only add fields and variants. The reader skips and counts lines
+//! that it cannot read, and refuses only a file without a header that this program understands.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use loopwatch_model::observation::{Header, Line, Observation, RECORDING_VERSION};
+use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
-
-use self::pseudonym::Pseudonyms;
+use serde::{Deserialize, Serialize};
 
 mod pseudonym;
+mod reader;
+mod writer;
 
-/// A recording that is being written; gzip when the file's name ends in `.gz`.
-pub struct Writer {
-    out: Output,
-    bytes: u64,
-    lines: u64,
-    pseudonyms: Option<Pseudonyms>,
+pub use self::reader::{Recording, RecordingError, UnreadableLines};
+pub use self::writer::Writer;
+
+/// The version of the format that this program writes.
+pub const RECORDING_VERSION: u32 = 1;
+
+/// The first line of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordingHeader {
+    /// The version of the format. The reader refuses versions above [`RECORDING_VERSION`].
+    pub loopwatch_recording: u32,
+    /// Program and version that wrote the recording.
+    #[serde(default)]
+    pub recorded_by: String,
+    /// The settings in force, so that a replay judges as the recorder did.
+    #[serde(default)]
+    pub settings: Settings,
 }
 
-enum Output {
-    Plain(BufWriter<File>),
-    Packed(GzEncoder<BufWriter<File>>),
-}
-
-// === impl Writer ===
-
-impl Writer {
-    /// Creates `path`, which must not exist, and writes the header. With `anonymize` names of namespaces and objects
-    /// are replaced by pseudonyms that differ from one recording to the next, and messages are left out.
-    ///
-    /// # Errors
-    /// When the file cannot be created or written.
-    pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
-        let file = BufWriter::new(File::create_new(path)?);
-        let packed = path.extension().is_some_and(|extension| extension == "gz");
-        let out =
-            if packed { Output::Packed(GzEncoder::new(file, Compression::default())) } else { Output::Plain(file) };
-        let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
-        writer.line(&Header {
-            loopwatch_recording: RECORDING_VERSION,
-            recorded_by: format!("loopwatch {}", env!("CARGO_PKG_VERSION")),
-            settings: settings.clone(),
-        })?;
-        Ok(writer)
-    }
-
-    /// Writes one observation.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
-        if *observation == Observation::Tick {
-            return Ok(()); // when ticks arrive must not show
-        }
-        let saw = match &self.pseudonyms {
-            Some(pseudonyms) => pseudonyms.of(observation.clone()),
-            None => observation.clone(),
-        };
-        self.lines += 1;
-        self.line(&Line { at, saw })
-    }
-
-    /// Says until when nothing more happened: a quiet end is as telling as what came before, and deadlines that pass in
-    /// it must pass in the replay.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn quiet_until(&mut self, at: Timestamp) -> io::Result<()> {
-        self.line(&Line { at, saw: Observation::Tick })
-    }
-
-    /// Bytes written so far, before packing.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Observations written so far.
-    #[must_use]
-    pub fn lines(&self) -> u64 {
-        self.lines
-    }
-
-    /// Writes everything out.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn finish(self) -> io::Result<()> {
-        let mut file = match self.out {
-            Output::Plain(file) => file,
-            Output::Packed(packer) => packer.finish()?,
-        };
-        file.flush()?;
-        file.get_ref().sync_all()
-    }
-
-    fn line(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_vec(value)?;
-        line.push(b'\n');
-        self.bytes += line.len() as u64;
-        match &mut self.out {
-            Output::Plain(file) => file.write_all(&line),
-            Output::Packed(packer) => packer.write_all(&line),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_not_written_but_the_end_is() -> io::Result<()> {
-        let directory = tempfile::tempdir()?;
-        let path = directory.path().join("quiet.jsonl");
-        let mut writer = Writer::create(&path, &Settings::default(), None)?;
-        for second in 0..10 {
-            writer.write(Timestamp(second * 1000), &Observation::Tick)?;
-        }
-        writer.quiet_until(Timestamp(10_000))?;
-        assert_eq!(writer.lines(), 0, "nothing was observed");
-        writer.finish()?;
-        let text = std::fs::read_to_string(&path)?;
-        let lines: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(lines, [r#"{"at":"1970-01-01T00:00:10Z","saw":"tick"}"#]);
-        Ok(())
-    }
+/// Every further line: one observation and its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedObservation {
+    /// When the observation entered the model, by the recorder's clock.
+    pub at: Timestamp,
+    /// The observation.
+    pub saw: Observation,
 }

@@ -1,14 +1,14 @@
-//! Where observations come from. Sources may fail; a failure is an observation like any other.
+//! Sources turn a cluster or a dump into observations. A source may fail; its failure is an observation, too.
 //!
 //! ```text
-//!              ┌─ discovery ── which kinds, which scopes, which rights ─┐
-//!  API server ─┼─ definitions, lease ───────────────────────────────────┼─▶ Feed ─▶ (instant, Observation) ─▶ model
-//!              ├─ watch, one per kind and scope ────────────────────────┤
-//!              └─ audit ◀── questions of the model ─────────────────────┘
+//!              ┌─ discovery ── kinds, scopes, permissions ─┐
+//!  API server ─┼─ definitions, lease ──────────────────────┼─▶ Feed ─▶ (time, Observation) ─▶ model
+//!              ├─ watch, one per kind and scope ───────────┤
+//!              └─ audit ◀── probes of the model ───────────┘
 //! ```
 //!
-//! A [`Supervisor`] owns the tasks. [`Cluster`] is the connection, [`SourceOptions`] say what is wanted, and [`Feed`] is the
-//! one way out; the clock is read there and nowhere else.
+//! A [`Supervisor`] owns the tasks, [`Cluster`] is the connection, and [`SourceOptions`] select what to watch. All
+//! observations leave through the [`Feed`], which is also the only reader of the clock.
 
 pub mod clock;
 pub mod cluster;
@@ -16,7 +16,6 @@ pub mod decode;
 pub mod failure;
 pub mod feed;
 pub mod options;
-pub mod replay;
 pub mod dump;
 pub mod supervisor;
 pub mod sync;
@@ -27,11 +26,11 @@ mod discovery;
 #[cfg(test)]
 mod fake;
 mod lease;
+mod metadata;
 mod watch;
 
-pub use self::cluster::{Access, Cluster, ConnectError, OperatorName};
+pub use self::cluster::{Access, Cluster, ConnectError};
 pub use self::failure::Failure;
-pub use self::feed::{Closed, Feed, Observations};
-pub use self::options::{KindSelector, LeaseSelection, Selection, SourceOptions};
+pub use self::feed::{Feed, Observations};
+pub use self::options::{LeaseSelection, Selection, SourceOptions};
 pub use self::supervisor::{Handle, Supervisor};
-pub use self::sync::{InitialSync, Progress};

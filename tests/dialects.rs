@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use loopwatch::sources::decode::{HashKey, decoded};
+use loopwatch::sources::decode::{HashKey, object_with_type};
 use loopwatch_model::model::reading::{Reading, read};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -22,9 +22,9 @@ fn statuses_are_read_as_their_operators_mean_them() {
     let (mut read_cases, mut wrong) = (0, String::new());
     for (line, text) in include_str!("dialects.jsonl").lines().enumerate() {
         let case: Case<'_> = serde_json::from_str(text).unwrap_or_else(|error| panic!("line {}: {error}", line + 1));
-        let decoded = decoded(case.object.get().as_bytes(), &HashKey([0; 16])).expect("an object");
-        let group = decoded.api_version.split_once('/').map_or("", |(group, _)| group);
-        let Reading { verdict, reason, signal, .. } = read(group, &decoded.kind, &decoded.object);
+        let (own, object) = object_with_type(case.object.get().as_bytes(), &HashKey([0; 16])).expect("an object");
+        let group = own.api_version.split_once('/').map_or("", |(group, _)| group);
+        let Reading { verdict, reason, signal, .. } = read(group, &own.kind, &object);
         let as_expected = format!("{verdict:?}") == case.is && case.r#for.as_ref().is_none_or(|r| r == reason.as_str());
         if !as_expected {
             let expected = case.r#for.unwrap_or_default();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use loopwatch::sources::replay::Recording;
+use loopwatch::recording::Recording;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::snapshot::Snapshot;

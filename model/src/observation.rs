@@ -10,7 +10,6 @@
 
 mod kinds;
 mod object;
-mod recorded;
 mod sources;
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,6 @@ pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, StatusShape,
 };
-pub use self::recorded::{Header, Line, RECORDING_VERSION};
 pub use self::sources::{Answer, Cause, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;

@@ -6,9 +6,8 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use tracing::{info, warn};
 
-use crate::recording::Writer;
+use crate::recording::{Recording, Writer};
 use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::replay::Recording;
 
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";

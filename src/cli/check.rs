@@ -18,9 +18,9 @@ use super::{FAILURE, FINDINGS, SUCCESS, replay};
 use crate::app;
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::export::report::{self, OutputFormat, Style};
+use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::dump::Dump;
-use crate::sources::replay::{Recording, RecordingError};
 use crate::sources::{Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
 /// Flags of `check`.

@@ -8,7 +8,7 @@ use loopwatch_model::model::Model;
 use super::{SUCCESS, replay};
 use crate::config::ServeFlags;
 use crate::export::report::{self, OutputFormat};
-use crate::sources::replay::Recording;
+use crate::recording::Recording;
 
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
 const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");

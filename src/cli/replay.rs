@@ -17,7 +17,7 @@ use crate::app;
 use crate::config::{JudgeFlags, ServeFlags};
 use crate::export::prometheus::TextFormat;
 use crate::export::report::{self, OutputFormat};
-use crate::sources::replay::{Recording, Unreadable};
+use crate::recording::{Recording, UnreadableLines};
 
 /// Flags of `replay`.
 #[derive(Args, Debug)]
@@ -89,7 +89,7 @@ pub(super) fn choose_settings(recording: &Recording, judge: &JudgeFlags, setting
 }
 
 /// Applies the whole recording to the model.
-pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, Unreadable) {
+pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, UnreadableLines) {
     let mut timeline = Timeline::default();
     for line in recording.by_ref() {
         model.apply(line.at, line.saw);
@@ -102,7 +102,7 @@ pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeli
 }
 
 /// Reports the lines that loopwatch could not read.
-pub(super) fn report_unreadable(unreadable: &Unreadable) {
+pub(super) fn report_unreadable(unreadable: &UnreadableLines) {
     for (number, reason) in &unreadable.first {
         super::print_error(&format!("skipped line {number}: {reason}"));
     }

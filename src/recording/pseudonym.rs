@@ -1,7 +1,7 @@
-//! Replaces what would tell a stranger about the cluster: names of namespaces and objects, and free text.
+//! Replaces names of namespaces and objects by pseudonyms, and removes free text.
 //!
-//! Kinds, finalizers, managers and reasons stay: they are the operator's, and without them nothing could be judged.
-//! Equal names get equal pseudonyms within a recording, so that everything still fits together.
+//! Kinds, finalizers, managers and reasons stay, because they belong to the operator and the model judges by them. Within a
+//! recording, equal names get equal pseudonyms, so that references still match.
 
 use std::hash::Hasher;
 
@@ -99,7 +99,7 @@ impl Pseudonyms {
             condition.message.clear();
         }
         for fact in &mut object.facts {
-            // One word is a phase; a sentence may hold anything.
+            // One word is a phase; a sentence may contain anything.
             if let FactValue::Text(text) = &mut fact.value
                 && text.contains(char::is_whitespace)
             {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_replaced_alike_everywhere_and_messages_are_gone() {
+    fn equal_names_get_equal_pseudonyms_and_messages_are_removed() {
         let pseudonyms = Pseudonyms::new([7; 16]);
         let key = ObjectKey { namespace: "team-a".into(), name: "payroll".into() };
         let condition =

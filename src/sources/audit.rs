@@ -1,4 +1,4 @@
-//! Answers what the model wants to know next, by small reads, one at a time.
+//! Answers the probes of the model by small reads, one at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,28 +12,28 @@ use tokio::sync::mpsc;
 use super::cluster::{Cluster, LIST_METADATA};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
+use super::metadata::ListMetadata;
 use super::watch::WatchTarget;
-use super::watch::event::ListMetadata;
 
-/// Where each watch looks, as of now.
+/// The current address of each watch.
 pub(crate) type Targets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
 
 /// A list of at most one item.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Short {
+struct ShortList {
     metadata: ListMetadata,
     items: Vec<IgnoredAny>,
 }
 
-/// Questions wait this long for each other: an audit is never worth a burst of requests.
+/// Pause between probes, to avoid a burst of requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers questions until nobody asks any more.
-pub(crate) async fn run(cluster: Cluster, targets: Targets, feed: Feed, mut questions: mpsc::Receiver<Probe>) {
-    while let Some(probe) = questions.recv().await {
+/// Answers probes until the channel closes.
+pub(crate) async fn run(cluster: Cluster, targets: Targets, feed: Feed, mut probes: mpsc::Receiver<Probe>) {
+    while let Some(probe) = probes.recv().await {
         let answer = answer(&cluster, &targets, &probe).await;
-        if feed.tell(Observation::Answered { probe, answer }).await == Err(Closed) {
+        if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
             return;
         }
         tokio::time::sleep(PAUSE).await;
@@ -44,7 +44,7 @@ async fn answer(cluster: &Cluster, targets: &Targets, probe: &Probe) -> Answer {
     let Probe::Count(watch) = probe;
     let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
     let Some(target) = target else {
-        // Asked about a watch that has ended meanwhile.
+        // The watch has ended meanwhile.
         return Answer::Failed(Cause::NotFound);
     };
     match count(cluster, &target).await {
@@ -53,9 +53,9 @@ async fn answer(cluster: &Cluster, targets: &Targets, probe: &Probe) -> Answer {
     }
 }
 
-/// How many objects the API server has, and at which version: one, and so many more.
+/// Counts the objects of a kind in one scope: requests one, and the API server estimates the rest.
 async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String), Failure> {
     let path = format!("{}?limit=1", target.path);
-    let Short { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
+    let ShortList { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
     Ok((items.len() as u64 + metadata.remaining_item_count.unwrap_or(0), metadata.resource_version))
 }

@@ -1,14 +1,14 @@
-//! The only clock: every observation gets its instant here, and nowhere else is one read.
+//! The only place that reads the clock: every observation gets its timestamp here.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loopwatch_model::time::Timestamp;
 
-/// A wall clock that can be set, beside one that cannot: their difference shows when the first was set.
+/// A wall clock and a steady clock. Their difference shows when somebody set the wall clock.
 pub trait Clock: Send + Sync {
-    /// What the wall clock shows.
+    /// The wall clock time.
     fn wall(&self) -> Timestamp;
-    /// Time since some fixed instant, by a clock that nobody sets.
+    /// Time since a fixed instant, by a clock that nobody can set.
     fn steady(&self) -> Duration;
 }
 
@@ -18,14 +18,13 @@ pub struct SystemClock {
     started: Instant,
 }
 
-/// Notices when the wall clock was set, by comparing it with the steady one.
+/// Detects steps of the wall clock by comparing it with the steady clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepDetector {
     last: Option<(Timestamp, Duration)>,
 }
 
-/// Smaller steps are left alone: a clock that is slewed drifts by less between two readings, and no verdict hangs on
-/// half a second.
+/// Smallest step to report. A slewed clock drifts by less between two readings, and no verdict depends on half a second.
 const STEP_AT_LEAST_MS: i64 = 500;
 
 // === impl SystemClock ===
@@ -45,9 +44,9 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the place where time enters")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
     fn wall(&self) -> Timestamp {
-        // A clock before 1970 reads as 1970: nothing sensible can be measured with it either way.
+        // A clock before 1970 reads as 1970. No measurement makes sense then.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
@@ -60,7 +59,7 @@ impl Clock for SystemClock {
 // === impl StepDetector ===
 
 impl StepDetector {
-    /// Reads both clocks; also says by how many milliseconds the wall clock was set forward since the last reading.
+    /// Reads both clocks. Also returns the step of the wall clock since the last reading, in milliseconds.
     pub fn read(&mut self, clock: &dyn Clock) -> (Timestamp, Option<i64>) {
         let (wall, steady) = (clock.wall(), clock.steady());
         let step = self.last.map(|(last_wall, last_steady)| {
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_shows_a_step_and_one_that_runs_does_not() {
+    fn a_set_clock_shows_a_step_and_a_running_one_does_not() {
         let mut steps = StepDetector::default();
         assert_eq!(steps.read(&Fake(1_000, 0)), (Timestamp(1_000), None));
         assert_eq!(steps.read(&Fake(61_100, 60_000)), (Timestamp(61_100), None), "100 ms of slew in a minute");

@@ -1,4 +1,4 @@
-//! The connection to one cluster: found in a Pod or in a kubeconfig, optionally as somebody else.
+//! The connection to one cluster, from a Pod or a kubeconfig, optionally impersonating an operator.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,14 +17,14 @@ use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk_at_hand, encode, next_chunk};
 
-/// How to reach a cluster. All empty: as a Pod does, or as `kubectl` would.
+/// How to reach a cluster. Without any field set: like a Pod or like `kubectl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// A kubeconfig file; else `KUBECONFIG`, else `~/.kube/config`, else the Pod's service account.
+    /// A kubeconfig file. Default: `KUBECONFIG`, `~/.kube/config`, or the Pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig.
     pub context: Option<String>,
-    /// Ask as the service account of this operator, which needs the right to impersonate it.
+    /// The operator whose service account to impersonate, which needs the permission to do so.
     pub operator: Option<OperatorName>,
 }
 
@@ -37,7 +37,7 @@ pub struct OperatorName {
     pub name: String,
 }
 
-/// One API server, and as whom we talk to it.
+/// One API server and the account to use with it.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) client: Client,
@@ -47,23 +47,23 @@ pub struct Cluster {
     targets: Vec<String>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is nothing to connect with.
+    /// There is no kubeconfig, and this is not a Pod.
     #[error(
         "no cluster to look at: there is no kubeconfig ({looked}) and this is not a Pod; name one with --kubeconfig FILE"
     )]
     NothingFound {
-        /// Where a kubeconfig was looked for.
+        /// The place searched for a kubeconfig.
         looked: String,
     },
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {file}: {reason}")]
     Kubeconfig {
-        /// Which file or files.
+        /// The file or files.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// This is a Pod, but its service account cannot be used.
@@ -76,50 +76,50 @@ pub enum ConnectError {
     Client {
         /// The API server.
         url: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The API server does not answer, or not as hoped.
-    #[error("cannot look at {url}: {failure}{}", hint(failure.cause))]
+    /// The API server does not respond, or refuses.
+    #[error("cannot read from {url}: {failure}{}", advice(failure.cause))]
     Unreachable {
         /// The API server.
         url: String,
-        /// What went wrong.
+        /// The failure.
         failure: Failure,
     },
-    /// The operator that was named does not exist or may not be read.
+    /// The named operator does not exist, or the account may not read it.
     #[error("cannot act as the operator {namespace}/{name}: {failure}; --operator takes NAMESPACE/DEPLOYMENT")]
     Operator {
-        /// Namespace asked for.
+        /// Its namespace.
         namespace: String,
-        /// Name asked for.
+        /// Its name.
         name: String,
-        /// What went wrong.
+        /// The failure.
         failure: Failure,
     },
 }
 
-/// A parser shows the lines around an error, and those of a kubeconfig hold tokens: only the first line is told.
+/// The first line of an error. Further lines may quote the kubeconfig, which holds tokens.
 fn first_line(error: &impl std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// A connection that is not there after this long will not come.
+/// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Set by the kubelet in every container; its absence means that we are not in a Pod.
+/// The kubelet sets this variable in every container of a Pod.
 const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Builds the connection. Nothing is sent yet, except to find the operator that is to be impersonated: a
-    /// sidecar starts while the API server is away. See [`Cluster::reach`].
+    /// Builds the connection. Sends no request, except to find the operator to impersonate, because a sidecar may start
+    /// before the API server. See [`Cluster::reach`].
     ///
     /// # Errors
-    /// Says what is wrong with the configuration, where, and what to do.
+    /// Names the problem, its place, and the solution.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
-        // Two providers in one program make rustls refuse to choose. An error here means that one is installed.
+        // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = load(access).await?;
         let cluster = Self::from_config(config.clone())?;
@@ -129,15 +129,15 @@ impl Cluster {
         }
     }
 
-    /// Wraps a client that exists already, for tests and for those who embed loopwatch.
-    #[must_use]
-    pub fn from_client(client: Client, url: impl Into<String>) -> Self {
+    /// Wraps a client whose API server is part of a test.
+    #[cfg(test)]
+    pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let namespace = client.default_namespace().to_owned();
         Self { client, url: url.into(), namespace, acting_as: None, targets: Vec::new() }
     }
 
     fn from_config(mut config: Config) -> Result<Self, ConnectError> {
-        // The client's own retries would hide a failing API server for minutes; every source has its own.
+        // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by itself.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -149,15 +149,15 @@ impl Cluster {
         Ok(Self { client, url, namespace, acting_as: None, targets: Vec::new() })
     }
 
-    /// Asks whether the API server is there and knows us.
+    /// Checks that the API server responds and accepts the account.
     ///
     /// # Errors
-    /// Says which API server and why not.
+    /// Names the API server and the failure.
     pub async fn reach(&self) -> Result<(), ConnectError> {
         self.server_version().await.map(drop).map_err(|failure| self.unreachable(failure))
     }
 
-    /// The version that the API server says it has, for example `v1.34.2`.
+    /// The version of the API server, for example `v1.34.2`.
     ///
     /// # Errors
     /// The failure of the request.
@@ -170,25 +170,19 @@ impl Cluster {
         self.get_json::<Version>("/version", JSON).await.map(|version| version.git_version)
     }
 
-    /// Where the API server is.
+    /// The URL of the API server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The namespace that is meant when none is named: the Pod's own, the context's, or the operator's.
+    /// The default namespace: that of the Pod, the context, or the operator.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The service account that is impersonated.
-    #[must_use]
-    pub fn acting_as(&self) -> Option<&str> {
-        self.acting_as.as_deref()
-    }
-
-    /// The namespaces that the operator is told to watch, as far as its Deployment says so.
+    /// The namespaces that the operator watches according to its Deployment.
     pub(crate) fn targets(&self) -> &[String] {
         &self.targets
     }
@@ -212,7 +206,7 @@ impl Cluster {
         Ok(Self { acting_as: Some(user), targets, ..Self::from_config(config)? })
     }
 
-    /// What the operator's Pods are made from.
+    /// The Pod template of the operator.
     async fn pod_template(&self, operator: &OperatorName) -> Result<PodTemplate, Failure> {
         let OperatorName { namespace, name } = operator;
         let path =
@@ -244,8 +238,8 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// What to do when the API server cannot be looked at.
-fn hint(cause: Cause) -> &'static str {
+/// Advice for a failing connection.
+fn advice(cause: Cause) -> &'static str {
     match cause {
         Cause::Unauthorized => "; has the login of this context expired?",
         Cause::Tls => "; does the kubeconfig name the authority that signed this API server's certificate?",
@@ -254,8 +248,8 @@ fn hint(cause: Cause) -> &'static str {
     }
 }
 
-/// Finds the configuration: what was named, else a kubeconfig, else the Pod. A kubeconfig that is there but broken is
-/// an error, not a reason to look elsewhere.
+/// Finds the configuration: the named kubeconfig, a default one, or the Pod. A broken kubeconfig is an error, even in a
+/// Pod.
 async fn load(access: &Access) -> Result<Config, ConnectError> {
     let named = access.kubeconfig.clone();
     let from_env = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
@@ -280,7 +274,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
     };
     let wrong = |error: KubeconfigError| {
         let reason = match error {
-            // Its own text names the file once more.
+            // The error's own text repeats the name of the file.
             KubeconfigError::ReadConfig(error, _) => first_line(&error),
             error => first_line(&error),
         };

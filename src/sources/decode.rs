@@ -1,43 +1,45 @@
 //! Decodes one object into its slim view, in one pass, whatever its shape.
 //!
 //! ```text
-//!  bytes ─▶ stream (watch lines, pages) ─▶ object ─┬─ metadata ─▶ who it is, who holds it, who wrote it
-//!                                                  ├─ body ─┬─▶ conditions, facts, switches
-//!                                                  │        └─▶ fingerprints
-//!                                                  └─ everything else: fingerprint of the spec
+//!  JSON or YAML ─▶ object ─┬─ metadata ─▶ identity, owners, finalizers, managers
+//!                          ├─ status ───▶ fingerprints, conditions, facts
+//!                          ├─ spec ─────▶ fingerprint, facts, pause switches
+//!                          └─ the rest ─▶ fingerprint
 //! ```
 //!
-//! No tree is built and nothing of the body is kept but what the judge can use. A field of a type that nobody expects
-//! is absent and adds a lint; an error is only text that is not JSON, or an object without a name.
+//! The decoder builds no tree and keeps only the parts of the body that the model judges. A field of an unexpected type
+//! counts as absent and adds a lint. Decoding fails only if the text is not JSON or the object has no name.
 
 mod body;
 mod conditions;
+mod fields;
 mod hash;
-mod leaf;
 mod lint;
 mod managers;
 mod metadata;
+mod opaque;
 mod pause;
 mod shape;
-mod stream;
 mod switches;
+mod walk;
 mod words;
 
+use kube::api::TypeMeta;
 use loopwatch_model::observation::ObjectView;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 
-use self::body::{Spec, Status, Walk};
-use self::hash::{Hasher, Sum};
-use self::leaf::Leaf;
+use self::body::{SpecBody, StatusBody};
+use self::hash::{FingerprintSum, Hasher};
 use self::lint::Lints;
-use self::metadata::Metadata;
-use self::shape::{Field, Key, Scalar, Shape, Take, Text};
-pub use self::stream::{Page, Refusal, WatchEvent, page, refusal, watch_line};
+use self::metadata::MetadataBody;
+use self::opaque::Opaque;
+use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
+use self::walk::Walk;
 
-/// Conditions, facts, managers, finalizers and owners of one object: at most so many of each.
+/// Limit for each of conditions, facts, managers, finalizers and owners of one object.
 const MAX_ITEMS: usize = 64;
-/// Longest name, identifier or condition type, in bytes: the API server allows 253 for most.
+/// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
 const MAX_NAME: usize = 256;
 /// Longest reason or severity of a condition, in bytes.
 const MAX_REASON: usize = 128;
@@ -45,78 +47,80 @@ const MAX_REASON: usize = 128;
 const MAX_MESSAGE: usize = 256;
 /// Longest text of a fact, in bytes.
 const MAX_FACT: usize = 128;
-/// Below this depth values are skipped: half of what the JSON parser would bear.
+/// Depth from which the decoder skips values: half of the JSON parser's own limit.
 const MAX_DEPTH: u8 = 64;
 
-/// The key of the fingerprints: secret, and the same for as long as fingerprints are to be compared.
+/// The secret key of the fingerprints. Only fingerprints made with the same key can be compared.
 #[derive(Clone, Copy)]
 pub struct HashKey(pub [u8; 16]);
 
-/// Why an object could not be decoded.
+/// The reason why an object cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not JSON.
     #[error("not JSON: {0}")]
     Json(serde_json::Error),
-    /// It is not an object with `metadata.name`.
+    /// The text is not an object with `metadata.name`.
     #[error("an object without metadata.name")]
     Nameless,
-    /// A line of a watch, or a page, that lacks what makes it one.
-    #[error("{0}")]
-    Shape(&'static str),
 }
 
-/// An object together with what it says that it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decoded {
-    /// `apiVersion`, as written.
-    pub api_version: String,
-    /// `kind`, as written.
-    pub kind: String,
-    /// The object; its name may be empty.
-    pub object: ObjectView,
-    /// Whether this is the bookmark that ends the initial list of a watch.
-    pub initial_events_end: bool,
+/// Decodes an object from any deserializer. `ObjectView::bytes` stays 0, because only the caller knows the text.
+pub struct ObjectSeed<'a> {
+    key: &'a HashKey,
+    /// Receives `apiVersion` and `kind`. A watch knows both, so it leaves them out.
+    type_meta: Option<&'a mut TypeMeta>,
 }
 
-/// Decodes an object from any deserializer. The result has no size, since only the text knows that.
-#[derive(Clone, Copy)]
-pub struct ObjectSeed<'k>(pub &'k HashKey);
+/// The top-level fields.
+#[derive(Clone, Copy, Default)]
+enum TopLevelField {
+    ApiVersion,
+    Kind,
+    Metadata,
+    #[default]
+    Other,
+    Spec,
+    Status,
+}
 
-/// Decodes one object.
+/// Decodes one object of a known kind.
 ///
 /// # Errors
 /// When the text is not JSON, or has no `metadata.name`.
 pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
-    named(decoded(json, key)?)
+    let view = from_json(json, ObjectSeed { key, type_meta: None })?;
+    if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
 }
 
-/// Decodes one object, and what it says that it is.
+/// Decodes one object of any kind, which may have no name.
 ///
 /// # Errors
 /// When the text is not JSON.
-pub fn decoded(json: &[u8], key: &HashKey) -> Result<Decoded, DecodeError> {
-    // Checked as a whole, UTF-8 costs a tenth of what it costs text by text.
-    let mut decoded = match std::str::from_utf8(json) {
-        Ok(text) => whole(ObjectSeed(key), &mut serde_json::Deserializer::from_str(text))?,
-        Err(_) => whole(ObjectSeed(key), &mut serde_json::Deserializer::from_slice(json))?,
+pub fn object_with_type(json: &[u8], key: &HashKey) -> Result<(TypeMeta, ObjectView), DecodeError> {
+    let mut type_meta = TypeMeta::default();
+    let view = from_json(json, ObjectSeed::with_type(key, &mut type_meta))?;
+    Ok((type_meta, view))
+}
+
+fn from_json(json: &[u8], seed: ObjectSeed<'_>) -> Result<ObjectView, serde_json::Error> {
+    // Checking the whole text for UTF-8 at once costs a tenth of checking each string.
+    let mut view = match std::str::from_utf8(json) {
+        Ok(text) => to_end(seed, &mut serde_json::Deserializer::from_str(text))?,
+        Err(_) => to_end(seed, &mut serde_json::Deserializer::from_slice(json))?,
     };
-    decoded.object.bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
-    Ok(decoded)
+    view.bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
+    Ok(view)
 }
 
-/// Decodes a whole text: nothing may follow.
-fn whole<'de, S: DeserializeSeed<'de>, R: serde_json::de::Read<'de>>(
-    seed: S,
+/// Decodes a whole text: nothing may follow the object.
+fn to_end<'de, R: serde_json::de::Read<'de>>(
+    seed: ObjectSeed<'_>,
     deserializer: &mut serde_json::Deserializer<R>,
-) -> Result<S::Value, serde_json::Error> {
-    let value = seed.deserialize(&mut *deserializer)?;
+) -> Result<ObjectView, serde_json::Error> {
+    let view = seed.deserialize(&mut *deserializer)?;
     deserializer.end()?;
-    Ok(value)
-}
-
-fn named(decoded: Decoded) -> Result<ObjectView, DecodeError> {
-    if decoded.object.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(decoded.object) }
+    Ok(view)
 }
 
 // === impl DecodeError ===
@@ -137,98 +141,94 @@ impl std::fmt::Debug for HashKey {
 
 // === impl ObjectSeed ===
 
+impl<'a> ObjectSeed<'a> {
+    /// Decodes an object and writes its `apiVersion` and `kind` to `type_meta`.
+    pub fn with_type(key: &'a HashKey, type_meta: &'a mut TypeMeta) -> Self {
+        Self { key, type_meta: Some(type_meta) }
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
-    type Value = Decoded;
+    type Value = ObjectView;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Decoded, D::Error> {
-        deserializer.deserialize_any(Take(self))
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ObjectView, D::Error> {
+        deserializer.deserialize_any(Visit(self))
     }
 }
 
-/// The top-level fields.
-#[derive(Clone, Copy, Default)]
-enum Name {
-    ApiVersion,
-    Kind,
-    Metadata,
-    #[default]
-    Other,
-    Spec,
-    Status,
-}
+impl<'de> AnyShape<'de> for ObjectSeed<'_> {
+    type Out = ObjectView;
 
-impl<'de> Shape<'de> for ObjectSeed<'_> {
-    type Out = Decoded;
-
-    fn scalar(self, _: Scalar<'_>) -> Decoded {
-        Decoded::default()
+    fn scalar(self, _: Scalar<'_>) -> ObjectView {
+        ObjectView::default()
     }
 
-    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Decoded, A::Error> {
-        let hasher = Hasher::new(self.0);
-        let mut decoded = Decoded::default();
-        let (mut lints, mut switches, mut spec) = (Lints::default(), Switches::default(), Sum::default());
-        let view = &mut decoded.object;
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ObjectView, A::Error> {
+        let Self { key, mut type_meta } = self;
+        let hasher = Hasher::new(key);
+        let mut view = ObjectView::default();
+        let (mut lints, mut switches, mut spec) = (Lints::default(), Switches::default(), FingerprintSum::default());
         let mut walk = Walk {
             hasher,
-            view: &mut *view,
+            view: &mut view,
             lints: &mut lints,
             switches: &mut switches,
             path: String::with_capacity(64),
             nested: 0,
         };
-        let mut spec_seen = false;
-        while let Some((hash, name)) = entries.next_key_seed(Key(|key: &str| (hasher.text(key), Name::of(key))))? {
-            match name {
-                Name::ApiVersion => decoded.api_version = word(&mut entries)?,
-                Name::Kind => decoded.kind = word(&mut entries)?,
-                Name::Metadata => {
+        let mut has_spec = false;
+        let seed = |key: &str| (hasher.text(key), TopLevelField::of(key));
+        while let Some((hash, field)) = entries.next_key_seed(MapKey(seed))? {
+            match (field, type_meta.as_deref_mut()) {
+                (TopLevelField::ApiVersion, Some(type_meta)) => type_meta.api_version = name(&mut entries)?,
+                (TopLevelField::Kind, Some(type_meta)) => type_meta.kind = name(&mut entries)?,
+                (TopLevelField::ApiVersion | TopLevelField::Kind, None) => drop(entries.next_value::<IgnoredAny>()?),
+                (TopLevelField::Metadata, _) => {
                     let (view, lints, switches) = (&mut *walk.view, &mut *walk.lints, &mut *walk.switches);
-                    let bookmark = &mut decoded.initial_events_end;
-                    entries.next_value_seed(Take(Metadata { view, lints, switches, bookmark }))?;
+                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches }))?;
                 }
-                Name::Status => {
+                (TopLevelField::Status, _) => {
                     walk.path.push_str("status");
-                    let pair = entries.next_value_seed(Take(Status(&mut walk)))?;
+                    let status = entries.next_value_seed(Visit(StatusBody(&mut walk)))?;
                     walk.path.clear();
-                    walk.view.hashes.status = pair.full;
-                    walk.view.hashes.settled = pair.settled.unwrap_or_default();
+                    walk.view.hashes.status = status.full;
+                    walk.view.hashes.settled = status.settled.unwrap_or_default();
                 }
-                Name::Spec => {
+                (TopLevelField::Spec, _) => {
                     walk.path.push_str("spec");
-                    let pair = entries.next_value_seed(Take(Spec { walk: &mut walk, parent: None }))?;
+                    let value = entries.next_value_seed(Visit(SpecBody { walk: &mut walk, parent: None }))?;
                     walk.path.clear();
-                    spec.entry(&hasher, hash, pair);
-                    spec_seen = true;
+                    spec.entry(&hasher, hash, value);
+                    has_spec = true;
                 }
-                Name::Other => {
-                    let pair = entries.next_value_seed(Leaf::plain(&hasher, 1))?;
-                    spec.entry(&hasher, hash, pair);
-                    spec_seen = true;
+                (TopLevelField::Other, _) => {
+                    let value = entries.next_value_seed(Opaque::spec(&hasher, 1))?;
+                    spec.entry(&hasher, hash, value);
+                    has_spec = true;
                 }
             }
         }
         drop(walk);
-        view.hashes.spec = if spec_seen { spec.map(&hasher).full } else { 0 };
+        view.hashes.spec = if has_spec { spec.map(&hasher).full } else { 0 };
         view.paused = switches.into_pause();
-        // Stable: those at the top level come first, else in document order.
+        // A stable sort: conditions of the top level come first, all others stay in document order.
         view.conditions.sort_by_key(|condition| !condition.at.is_empty());
         view.lints = lints.words();
-        Ok(decoded)
+        Ok(view)
     }
 }
 
-/// A short text, or nothing.
-fn word<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<String, A::Error> {
-    Ok(match entries.next_value_seed(Text::new(|text: &str| words::cut(text, MAX_NAME).to_owned()))? {
-        Field::Is(text) => text,
-        Field::Absent | Field::Wrong => String::new(),
+/// Reads a short text; anything else is empty.
+fn name<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<String, A::Error> {
+    Ok(match entries.next_value_seed(TextField::new(|text: &str| words::cut(text, MAX_NAME).to_owned()))? {
+        FieldValue::Is(text) => text,
+        FieldValue::Absent | FieldValue::Wrong => String::new(),
     })
 }
 
-// === impl Name ===
+// === impl TopLevelField ===
 
-impl Name {
+impl TopLevelField {
     fn of(key: &str) -> Self {
         match key {
             "apiVersion" => Self::ApiVersion,

@@ -1,4 +1,4 @@
-//! Custom resource definitions: what the API server serves, and how it stores and reports it.
+//! Custom resource definitions: served and stored versions, and the kind of status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,25 +12,25 @@ use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::watch::event::undecodable;
+use super::metadata::ObjectMetadata;
 use super::watch::{Sink, WatchTarget};
 
-/// All definitions as they are now, shared between their watch and discovery.
+/// The current definitions, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Definitions {
-    table: Arc<RwLock<Table>>,
-    /// Rung when something changed that discovery should look at.
+    table: Arc<RwLock<DefinitionTable>>,
+    /// Notified of changes that concern discovery.
     pub(crate) changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    /// Whether they have been listed.
+struct DefinitionTable {
+    /// Whether the list is complete.
     known: bool,
     by_name: BTreeMap<String, DefinitionView>,
 }
 
-/// Tells of definitions.
+/// Turns events about definitions into observations.
 pub(crate) struct DefinitionSink {
     definitions: Definitions,
     listed: BTreeSet<String>,
@@ -42,7 +42,7 @@ const RESOURCE: &str = "customresourcedefinitions";
 // === impl Definitions ===
 
 impl Definitions {
-    /// What to watch.
+    /// The address of the watch.
     pub(crate) fn target() -> WatchTarget {
         WatchTarget { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
     }
@@ -52,28 +52,28 @@ impl Definitions {
         WatchId(format!("{RESOURCE}.{GROUP}").into())
     }
 
-    /// Its group and resource, for reviews.
+    /// The group and resource, for reviews.
     pub(crate) const fn resource() -> (&'static str, &'static str) {
         (GROUP, RESOURCE)
     }
 
-    /// The definition of a kind, if definitions can be read and there is one.
+    /// The definition of a kind, if the account may read definitions and there is one.
     pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.by_name.get(&format!("{resource}.{group}")).cloned()
     }
 
-    /// Whether all definitions have been listed.
+    /// Whether the list of definitions is complete.
     pub(crate) fn are_known(&self) -> bool {
         self.table.read().unwrap_or_else(PoisonError::into_inner).known
     }
 
-    /// They may not be read any more: what was known goes out of date.
+    /// Forgets all definitions, because the account may no longer read them.
     pub(crate) fn forget(&self) {
-        self.change(|table| *table = Table::default());
+        self.change(|table| *table = DefinitionTable::default());
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut DefinitionTable) -> T) -> T {
         change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -145,92 +145,83 @@ impl Sink for DefinitionSink {
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// The part of a definition that decides what is watched, and how.
+/// The part of a definition that determines what to watch, and how.
 fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
     let established = view.conditions.iter().any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
     (&view.served, &view.storage, view.status, established)
 }
 
-// The wire form, as far as it is read; a schema of a megabyte is skipped without being kept.
+// The JSON form, as far as loopwatch reads it. Skips schemas, which can be a megabyte each.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wire {
-    metadata: WireMetadata,
-    spec: WireSpec,
-    status: WireStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireMetadata {
-    name: String,
-    resource_version: String,
-    creation_timestamp: Option<String>,
-    deletion_timestamp: Option<String>,
+struct DefinitionDocument {
+    metadata: ObjectMetadata,
+    spec: DefinitionSpecDocument,
+    status: DefinitionStatusDocument,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSpec {
+struct DefinitionSpecDocument {
     group: String,
-    names: WireNames,
-    versions: Vec<WireVersion>,
+    names: DefinitionNamesDocument,
+    versions: Vec<DefinitionVersionDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireNames {
+struct DefinitionNamesDocument {
     kind: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireVersion {
+struct DefinitionVersionDocument {
     name: String,
     served: bool,
     storage: bool,
-    schema: Option<WireSchema>,
-    subresources: Option<WireSubresources>,
+    schema: Option<DefinitionSchemaDocument>,
+    subresources: Option<DefinitionSubresourcesDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSchema {
+struct DefinitionSchemaDocument {
     #[serde(rename = "openAPIV3Schema")]
-    root: Option<WireRoot>,
+    root: Option<DefinitionRootDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireRoot {
-    properties: Option<WireProperties>,
+struct DefinitionRootDocument {
+    properties: Option<DefinitionPropertiesDocument>,
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     open: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireProperties {
+struct DefinitionPropertiesDocument {
     status: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireSubresources {
+struct DefinitionSubresourcesDocument {
     status: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireStatus {
-    conditions: Vec<WireCondition>,
+struct DefinitionStatusDocument {
+    conditions: Vec<DefinitionConditionDocument>,
     stored_versions: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireCondition {
+struct DefinitionConditionDocument {
     r#type: String,
     status: String,
     reason: String,
@@ -238,9 +229,10 @@ struct WireCondition {
     last_transition_time: Option<String>,
 }
 
-/// Reads one definition and its resource version.
+/// Decodes one definition and its resource version.
 fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
-    let Wire { metadata, spec, status } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+    let DefinitionDocument { metadata, spec, status } =
+        serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
     let storage = spec.versions.iter().find(|version| version.storage);
     let view = DefinitionView {
         name: metadata.name,
@@ -257,7 +249,7 @@ fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
     Ok((view, metadata.resource_version))
 }
 
-fn status_schema(version: &WireVersion) -> StatusSchema {
+fn status_schema(version: &DefinitionVersionDocument) -> StatusSchema {
     let root = version.schema.as_ref().and_then(|schema| schema.root.as_ref());
     let in_schema = root.and_then(|root| root.properties.as_ref()).is_some_and(|p| p.status.is_some());
     match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
@@ -268,8 +260,8 @@ fn status_schema(version: &WireVersion) -> StatusSchema {
     }
 }
 
-fn condition(wire: WireCondition) -> Condition {
-    let WireCondition { r#type, status, reason, message, last_transition_time } = wire;
+fn condition(wire: DefinitionConditionDocument) -> Condition {
+    let DefinitionConditionDocument { r#type, status, reason, message, last_transition_time } = wire;
     Condition {
         r#type,
         status: match status.as_str() {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use kube::api::TypeMeta;
 use loopwatch_model::observation::{
     Cause, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
 };
@@ -16,7 +17,7 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::decode::{self, Decoded, HashKey, ObjectSeed};
+use super::decode::{self, HashKey, ObjectSeed};
 
 /// Depth of nested folders that loopwatch reads: enough for support bundles, and an end to cyclic links.
 const MAX_DEPTH: usize = 16;
@@ -27,8 +28,6 @@ pub struct Dump {
     objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
     /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
-    /// The number of files.
-    pub files: usize,
 }
 
 /// The reason why there is no object to judge.
@@ -82,19 +81,7 @@ impl Dump {
         Ok(dump)
     }
 
-    /// The number of objects.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.objects.values().map(|(_, objects)| objects.len()).sum()
-    }
-
-    /// Whether there are no objects.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
-    /// The newest time in any object. The dump is at least that new.
+    /// The newest instant that any object tells of: the dump was taken then or later.
     #[must_use]
     pub fn newest(&self) -> Option<Timestamp> {
         self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
@@ -134,7 +121,6 @@ impl Dump {
     }
 
     fn add_text(&mut self, file: &str, text: &str, key: &HashKey) {
-        self.files += 1;
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('{') {
             if let Err(error) = self.add_json(file, text, key) {
@@ -152,7 +138,7 @@ impl Dump {
     /// Decodes the items one by one from the text, so that a dump needs little more memory than its file.
     fn add_json(&mut self, file: &str, text: &str, key: &HashKey) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]
-        struct Document<'a> {
+        struct JsonDump<'a> {
             #[serde(borrow, default, rename = "apiVersion")]
             api_version: Cow<'a, str>,
             #[serde(borrow, default)]
@@ -160,13 +146,13 @@ impl Dump {
             #[serde(borrow)]
             items: Option<Vec<&'a RawValue>>,
         }
-        let Document { api_version, kind, items } = serde_json::from_str(text)?;
+        let JsonDump { api_version, kind, items } = serde_json::from_str(text)?;
         let (Some(items), Some(of)) = (items, kind.strip_suffix("List")) else {
-            self.add(file, "", "", decode::decoded(text.as_bytes(), key).map_err(|e| e.to_string()));
+            self.add(file, "", "", decode::object_with_type(text.as_bytes(), key).map_err(|e| e.to_string()));
             return Ok(());
         };
         for (number, item) in items.into_iter().enumerate() {
-            let decoded = decode::decoded(item.get().as_bytes(), key).map_err(|e| e.to_string());
+            let decoded = decode::object_with_type(item.get().as_bytes(), key).map_err(|e| e.to_string());
             self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
         }
         Ok(())
@@ -190,30 +176,36 @@ impl Dump {
                     _ => None,
                 });
                 for (number, item) in items.into_iter().flatten().enumerate() {
-                    let decoded = ObjectSeed(key).deserialize(item).map_err(|e| e.to_string());
+                    let decoded = object_of(item, key);
                     self.add(&format!("{place}, item {number}"), &api_version, of, decoded);
                 }
             }
-            (value, _) => self.add(place, "", "", ObjectSeed(key).deserialize(value).map_err(|e| e.to_string())),
+            (value, _) => self.add(place, "", "", object_of(value, key)),
         }
         Ok(())
     }
 
-    /// Adds one object. Items of a typed list lack `apiVersion` and `kind`, which the list has.
-    fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<Decoded, String>) {
-        let decoded = match decoded {
+    /// Takes one object. Items of typed lists leave out what the list says: `api_version` and `kind`.
+    fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<(TypeMeta, ObjectView), String>) {
+        let (own, object) = match decoded {
             Ok(decoded) => decoded,
             Err(error) => return self.problems.push(format!("{place}: {error}")),
         };
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
-        let (api_version, kind) = (or(decoded.api_version, api_version), or(decoded.kind, kind));
-        if kind.is_empty() || decoded.object.key.name.is_empty() {
-            return self.problems.push(format!("{place}: not a Kubernetes object: it has no kind or no name"));
+        let (api_version, kind) = (or(own.api_version, api_version), or(own.kind, kind));
+        if kind.is_empty() || object.key.name.is_empty() {
+            return self.problems.push(format!("{place}: no Kubernetes object: it has no kind or no name"));
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));
-        entry.1.push(decoded.object);
+        entry.1.push(object);
     }
+}
+
+fn object_of(value: Value, key: &HashKey) -> Result<(TypeMeta, ObjectView), String> {
+    let mut type_meta = TypeMeta::default();
+    let object = ObjectSeed::with_type(key, &mut type_meta).deserialize(value).map_err(|e| e.to_string())?;
+    Ok((type_meta, object))
 }
 
 fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> WatchedKind {
@@ -280,6 +272,10 @@ mod tests {
 
     const KEY: HashKey = HashKey([1; 16]);
 
+    fn objects(dump: &Dump) -> usize {
+        dump.objects.values().map(|(_, objects)| objects.len()).sum()
+    }
+
     fn read(text: &str) -> Dump {
         let mut dump = Dump::default();
         dump.add_text("dump", text, &KEY);
@@ -293,7 +289,7 @@ mod tests {
         let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n";
         for (text, expected) in [(json, 1), (typed, 1), (yaml, 2)] {
             let dump = read(text);
-            assert_eq!(dump.len(), expected, "{text}: {:?}", dump.problems);
+            assert_eq!(objects(&dump), expected, "{text}: {:?}", dump.problems);
             assert_eq!(dump.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
             assert!(dump.problems.is_empty(), "{:?}", dump.problems);
         }
@@ -302,7 +298,7 @@ mod tests {
     #[test]
     fn problems_are_reported_and_the_rest_is_read() {
         let dump = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
-        assert_eq!(dump.len(), 1);
+        assert_eq!(objects(&dump), 1);
         assert_eq!(dump.problems.len(), 2, "{:?}", dump.problems);
         assert!(dump.problems[0].contains("document at line 1"), "{:?}", dump.problems);
         assert!(dump.problems[1].contains("line 6") || dump.problems[1].contains("line 7"), "{:?}", dump.problems);

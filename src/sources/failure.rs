@@ -1,4 +1,4 @@
-//! How talking to the API server fails, as data: the one place that maps errors to causes.
+//! Failures of requests to the API server. The only place that maps errors to causes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,67 +11,67 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {
-    /// Why, from a closed list.
+    /// The cause, from a closed list.
     pub cause: Cause,
-    /// What happened, for people.
+    /// A description for people.
     pub detail: String,
     /// The HTTP status, or the code of a `Status` inside a stream.
     pub status: Option<u16>,
-    /// How long the API server asks to wait.
+    /// The wait that the API server asks for.
     pub retry_after: Option<Duration>,
 }
 
-/// The API server's own words: `metav1.Status`, as far as it matters here.
+/// `metav1.Status`, as far as loopwatch reads it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Status {
+pub(crate) struct ApiStatus {
     message: String,
     reason: String,
     code: u16,
-    details: StatusDetails,
+    details: ApiStatusDetails,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct StatusDetails {
+struct ApiStatusDetails {
     retry_after_seconds: u64,
 }
 
-/// A server may ask for patience, but not for silence: we come back after at most this long.
+/// Longest wait that an API server can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 // === impl Failure ===
 
 impl Failure {
-    /// A failure that no answer of the API server describes.
+    /// A failure without a response of the API server.
     #[must_use]
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self { cause, detail: detail.into(), status: None, retry_after: None }
     }
 
-    /// Nobody answered in time.
+    /// No response in time.
     pub(crate) fn timeout(what: &str, after: Duration) -> Self {
         Self::new(Cause::Timeout, format!("{what}: no answer within {} s", after.as_secs()))
     }
 
-    /// From an HTTP answer that is not a success, with what could be read of its body.
+    /// From an HTTP response other than a success, with the readable part of its body.
     pub(crate) fn http(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let mut told: Status = serde_json::from_slice(body).unwrap_or_default();
-        told.code = status.as_u16();
-        if told.message.is_empty() {
-            // Proxies and load balancers answer in words of their own.
-            told.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
+        let mut status_object: ApiStatus = serde_json::from_slice(body).unwrap_or_default();
+        status_object.code = status.as_u16();
+        if status_object.message.is_empty() {
+            // Proxies and load balancers send other bodies.
+            status_object.message = String::from_utf8_lossy(body).trim().chars().take(200).collect();
         }
-        let mut failure = Self::told(told);
+        let mut failure = Self::from_status(status_object);
         if let Some(seconds) = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok()) {
             failure.retry_after = Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
         }
         failure
     }
 
-    /// From a `Status` object, as an ERROR event inside a stream carries it.
-    pub(crate) fn told(status: Status) -> Self {
-        let Status { message, reason, code, details } = status;
+    /// From a `Status` object, such as in an ERROR event of a stream.
+    pub(crate) fn from_status(status: ApiStatus) -> Self {
+        let ApiStatus { message, reason, code, details } = status;
         let cause = match (code, reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
             (401, _) => Cause::Unauthorized,
@@ -95,7 +95,14 @@ impl Failure {
         Self { cause, detail, status: Some(code), retry_after }
     }
 
-    /// From an error of the client: no answer came, or it broke off.
+    /// From text that is not the JSON that was expected.
+    pub(crate) fn undecodable(error: &serde_json::Error) -> Self {
+        // Gives only the position: the text of the error may quote the object.
+        let (line, column) = (error.line(), error.column());
+        Self::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
+    }
+
+    /// From an error of the client: no response, or only a part of one.
     pub(crate) fn client(error: &kube::Error) -> Self {
         let cause = match error {
             kube::Error::Auth(_) => Cause::Unauthorized,
@@ -112,7 +119,7 @@ impl Failure {
     }
 }
 
-/// Looks through the layers of an error for what really happened to the connection.
+/// Searches the layers of an error for the cause at the connection.
 fn transport(error: &(dyn Error + 'static)) -> Cause {
     if error.is::<rustls::Error>() {
         return Cause::Tls;
@@ -121,15 +128,15 @@ fn transport(error: &(dyn Error + 'static)) -> Cause {
     if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
         return Cause::Timeout;
     }
-    // The `source` of an io::Error is that of the error inside it, so the one inside is asked for by itself.
+    // The `source` of an io::Error skips the error inside it, so check that one first.
     let inside = io.and_then(|io| io.get_ref()).map(|inside| inside as &(dyn Error + 'static));
     inside.or_else(|| error.source()).map_or(Cause::Connection, transport)
 }
 
-/// What the layers of an error say, from the outside in: "client error (Connect): Connection refused (os error 111)".
+/// Joins the texts of all layers of an error: "client error (Connect): Connection refused (os error 111)".
 fn layers(error: &kube::Error) -> String {
     let mut words: Vec<String> = Vec::new();
-    // The outermost layer only says which library it is.
+    // The outermost layer only names the library.
     let mut layer = error.source().or(Some(error));
     while let Some(error) = layer {
         let text = error.to_string();
@@ -140,7 +147,7 @@ fn layers(error: &kube::Error) -> String {
         layer = error.source();
     }
     let said = words.join(": ");
-    // rustls explains itself with a link that no reader of an alert needs.
+    // rustls appends a link that no reader of an alert needs.
     said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
 }
 
@@ -151,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_to_blame_however_deep_it_is_wrapped() {
+    fn a_certificate_error_is_found_in_any_layer() {
         let certificate = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, certificate));
         let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
@@ -160,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_that_answer_in_their_own_words_are_quoted() {
+    fn the_body_of_a_proxy_error_is_quoted() {
         let mut headers = HeaderMap::new();
         headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("86400"));
         let failure = Failure::http(StatusCode::BAD_GATEWAY, &headers, b"<html>upstream is gone</html>");

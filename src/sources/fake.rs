@@ -1,4 +1,4 @@
-//! An API server that says what a test tells it to say, in virtual time.
+//! An API server for tests, with scripted responses in virtual time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,17 +22,17 @@ use super::cluster::Cluster;
 pub(crate) mod world;
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
-type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+type FakeResponse = Response<UnsyncBoxBody<Bytes, Broken>>;
 
-/// What the server answers to one request.
+/// The response to one request.
 pub(crate) enum Reply {
     /// A status, headers and a body.
-    Told(u16, Vec<(&'static str, String)>, String),
+    Response(u16, Vec<(&'static str, String)>, String),
     /// 200, and a body that comes in pieces.
     Streamed(Vec<Piece>),
     /// The connection is refused.
     Refused,
-    /// No answer at all.
+    /// No response at all.
     Silence,
 }
 
@@ -42,17 +42,17 @@ pub(crate) enum Piece {
     Line(String),
     /// Text as it is.
     Text(String),
-    /// Nothing for so long.
+    /// Nothing for this time.
     Pause(Duration),
     /// Nothing until this happens.
     Until(futures::future::BoxFuture<'static, ()>),
     /// The connection is cut.
     Cut,
-    /// Nothing more comes, and nobody says so.
+    /// Nothing more, on an open connection.
     Silence,
 }
 
-/// Answers requests one after the other; when the script is at its end, nothing is answered any more.
+/// Answers requests in order. After the last reply, requests get no response.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     replies: Arc<Mutex<VecDeque<Reply>>>,
@@ -78,7 +78,7 @@ impl Script {
         })
     }
 
-    /// Waits until a request has come that the script does not answer.
+    /// Waits for a request without a reply.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -88,7 +88,7 @@ impl Script {
         self.lock_asked().iter().map(|(_, request)| request.clone()).collect()
     }
 
-    /// How long after the request before it each request came.
+    /// The time between each request and the previous one.
     pub(crate) fn waits(&self) -> Vec<Duration> {
         self.lock_asked().windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
     }
@@ -129,15 +129,15 @@ impl Clock for VirtualClock {
 pub(crate) fn cluster<F, A>(serve: F) -> Cluster
 where
     F: FnMut(Request<Body>) -> A + Send + 'static,
-    A: Future<Output = Result<Answer, Broken>> + Send + 'static,
+    A: Future<Output = Result<FakeResponse, Broken>> + Send + 'static,
 {
     Cluster::from_client(Client::new(tower::service_fn(serve), "op"), "https://fake")
 }
 
-/// Carries out a reply.
-pub(crate) async fn answer(reply: Reply) -> Result<Answer, Broken> {
+/// Sends a reply.
+pub(crate) async fn answer(reply: Reply) -> Result<FakeResponse, Broken> {
     let (status, headers, pieces) = match reply {
-        Reply::Told(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
+        Reply::Response(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
         Reply::Streamed(pieces) => (200, vec![], pieces),
         Reply::Refused => return Err(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
         Reply::Silence => std::future::pending().await,

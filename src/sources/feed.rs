@@ -1,4 +1,4 @@
-//! The way from the sources into the model: a bounded channel, each observation stamped as it enters.
+//! The bounded channel from the sources to the model. Each observation gets its timestamp as it enters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::clock::{Clock, StepDetector, SystemClock};
 use super::failure::Failure;
 
-/// Where sources put what they learn. When the reader is slow, sources wait, and so does the API server.
+/// The sending end, for sources. If the reader is slow, the sources wait, and so does the API server.
 #[derive(Clone)]
 pub struct Feed {
     sender: mpsc::Sender<(Timestamp, Observation)>,
@@ -17,37 +17,37 @@ pub struct Feed {
     steps: Arc<Mutex<StepDetector>>,
 }
 
-/// What a [`Feed`] delivers.
+/// The receiving end of a [`Feed`].
 pub type Observations = mpsc::Receiver<(Timestamp, Observation)>;
 
-/// Nobody reads any more: the program is ending.
+/// The receiver is gone: the program is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody reads observations any more")]
+#[error("the receiver of observations is gone")]
 pub struct Closed;
 
 // === impl Feed ===
 
 impl Feed {
-    /// A feed that holds up to `capacity` observations, stamped by the clock of the machine.
+    /// A feed of up to `capacity` observations, with timestamps from the system clock.
     #[must_use]
     pub fn new(capacity: usize) -> (Self, Observations) {
         Self::with_clock(capacity, Arc::new(SystemClock::new()))
     }
 
-    /// A feed with a clock of the caller's.
+    /// A feed with its own clock.
     #[must_use]
     pub fn with_clock(capacity: usize, clock: Arc<dyn Clock>) -> (Self, Observations) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self { sender, clock, steps: Arc::default() }, receiver)
     }
 
-    /// Tells one fact, waiting while the channel is full.
+    /// Sends one observation; waits while the channel is full.
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone.
-    pub async fn tell(&self, observation: Observation) -> Result<(), Closed> {
-        // The place comes first, the instant after it: what waited in front of a full channel is stamped when it
-        // enters, so that instants in the channel do not go back.
+    /// [`Closed`] if the receiver is gone.
+    pub async fn send(&self, observation: Observation) -> Result<(), Closed> {
+        // Reserves first and reads the clock afterwards, so that timestamps in the channel never go back, even if several
+        // senders waited for a full channel.
         let place = self.sender.reserve().await.map_err(|_| Closed)?;
         let (now, step) = self.now();
         let Some(by_ms) = step else {
@@ -60,32 +60,32 @@ impl Feed {
         Ok(())
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until the receiver is gone.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
 
-    /// Tells that a source failed.
+    /// Reports that a source failed.
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone.
+    /// [`Closed`] if the receiver is gone.
     pub async fn failed(&self, source: SourceId, failure: &Failure) -> Result<(), Closed> {
         let (cause, detail) = (failure.cause, cut(&failure.detail));
-        self.tell(Observation::SourceFailed { source, cause, detail }).await
+        self.send(Observation::SourceFailed { source, cause, detail }).await
     }
 
-    /// Tells that a source works.
+    /// Reports that a source works.
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone.
+    /// [`Closed`] if the receiver is gone.
     pub async fn recovered(&self, source: SourceId) -> Result<(), Closed> {
-        self.tell(Observation::SourceRecovered { source }).await
+        self.send(Observation::SourceRecovered { source }).await
     }
 
-    /// Tells that a source cannot do what was asked, for a reason of the user's making.
+    /// Reports that a source cannot use its configuration.
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone.
+    /// [`Closed`] if the receiver is gone.
     pub async fn invalid(&self, source: SourceId, detail: String) -> Result<(), Closed> {
         self.failed(source, &Failure::new(Cause::Invalid, detail)).await
     }
@@ -95,7 +95,7 @@ impl Feed {
     }
 }
 
-/// Cuts to what an observation may carry, between characters.
+/// Cuts the detail to its limit, between characters.
 fn cut(detail: &str) -> String {
     let mut end = detail.len().min(MAX_DETAIL);
     while !detail.is_char_boundary(end) {
@@ -125,17 +125,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_was_set_is_told_before_anything_that_it_stamps() {
+    async fn a_clock_step_precedes_the_observations_after_it() {
         let clock = Arc::new(Set::default());
         let (feed, mut observations) = Feed::with_clock(10, clock.clone());
         let source = SourceId::Config;
-        feed.recovered(source.clone()).await.expect("somebody listens");
+        feed.recovered(source.clone()).await.expect("the receiver exists");
         clock.0.store(3_600_000, Ordering::Relaxed);
-        feed.recovered(source.clone()).await.expect("somebody listens");
-        let told = |at, observation| Some((Timestamp(at), observation));
-        assert_eq!(observations.recv().await, told(0, Observation::SourceRecovered { source: source.clone() }));
-        assert_eq!(observations.recv().await, told(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
-        assert_eq!(observations.recv().await, told(3_600_000, Observation::SourceRecovered { source }));
+        feed.recovered(source.clone()).await.expect("the receiver exists");
+        let stamped = |at, observation| Some((Timestamp(at), observation));
+        assert_eq!(observations.recv().await, stamped(0, Observation::SourceRecovered { source: source.clone() }));
+        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
+        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::SourceRecovered { source }));
         drop(observations);
         assert_eq!(feed.recovered(SourceId::Config).await, Err(Closed));
     }

@@ -1,73 +1,62 @@
-//! What to watch, as the user asks for it.
+//! Options of the sources.
 
 use std::fmt;
 use std::str::FromStr;
-
-use loopwatch_model::observation::Permission;
 
 use super::decode::HashKey;
 
 /// Watch connections that may be open at once, unless the user says otherwise.
 pub const DEFAULT_MAX_WATCHES: usize = 64;
 
-/// What the sources are to do. The defaults are those of a sidecar without any flag.
+/// Options of the sources. The defaults are those of a sidecar without any flag.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// Kinds that are named; the only primary ones when there are any.
+    /// The primary kinds. If empty, `select` decides.
     pub watch: Vec<KindSelector>,
-    /// Namespaces to look at; empty for all that the rights allow.
+    /// The namespaces to watch. If empty, all that the permissions allow.
     pub namespaces: Vec<String>,
-    /// How kinds are found when none is named.
+    /// How to select kinds if `watch` is empty.
     pub select: Selection,
-    /// Connections that may be open for watches at once.
+    /// Limit of concurrent watches.
     pub max_watches: usize,
     /// The key of the fingerprints.
     pub hash_key: HashKey,
-    /// Which leases to follow.
+    /// The leases to watch.
     pub lease: LeaseSelection,
-    /// Rights that the account must not have.
-    pub expect_denied: Vec<Permission>,
-    /// Stop each watch after its first list.
+    /// Whether to stop each watch after its first list.
     pub once: bool,
 }
 
-/// How kinds are found.
+/// How to select kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// By the rights of the account: those of the operator whose account it is.
+    /// By the permissions of the operator's account.
     #[default]
     OperatorRights,
-    /// Every custom resource that has a status, for an administrator.
+    /// Every custom resource with a status, for an administrator.
     EveryKindWithStatus,
 }
 
-/// Which leader election leases are the operator's.
+/// The leader election leases of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LeaseSelection {
     /// None.
     Off,
-    /// Those in our own namespace.
+    /// All in our own namespace.
     #[default]
     OwnNamespace,
-    /// Those in a namespace; with a name only that one.
-    In {
-        /// The namespace.
-        namespace: String,
-        /// The name of the lease, if it is known.
-        name: Option<String>,
-    },
 }
 
-/// A kind as the user names it: `example.io/Widget`, `widgets.example.io`, `Pod`.
+/// A kind in the user's notation: `example.io/Widget`, `widgets.example.io`, `Pod`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindSelector {
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Kind or plural resource name, compared without regard to case.
+    /// The kind or plural resource name. Case does not matter.
     pub name: String,
 }
 
-/// A text that does not name a kind.
+/// The error for a text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} does not name a kind; write GROUP/KIND, for example example.io/Widget, or KIND alone for the core group"
@@ -87,7 +76,6 @@ impl SourceOptions {
             max_watches: DEFAULT_MAX_WATCHES,
             hash_key,
             lease: LeaseSelection::default(),
-            expect_denied: Vec::new(),
             once: false,
         }
     }
@@ -96,7 +84,7 @@ impl SourceOptions {
 // === impl KindSelector ===
 
 impl KindSelector {
-    /// Whether this names the kind.
+    /// Whether this selector names the kind.
     #[must_use]
     pub fn names(&self, group: &str, kind: &str, resource: &str) -> bool {
         self.group == group && (self.name.eq_ignore_ascii_case(kind) || self.name.eq_ignore_ascii_case(resource))
@@ -109,15 +97,15 @@ impl FromStr for KindSelector {
     fn from_str(text: &str) -> Result<Self, NotAKind> {
         let parts: Vec<&str> = text.trim().split('/').collect();
         let (group, name) = match parts[..] {
-            // `widgets.example.io`, as kubectl writes it, cannot be a kind: those have no dots.
+            // `widgets.example.io`, in the notation of kubectl, cannot be a kind: kinds have no dots.
             [name] => name.split_once('.').map_or(("", name), |(resource, group)| (group, resource)),
             [group, name] => (group, name),
-            // `example.io/v1/Widget`, as in an apiVersion: which version is read is the API server's choice.
+            // `example.io/v1/Widget`, with the version of an apiVersion: loopwatch ignores the version.
             [group, _, name] => (group, name),
             _ => return Err(NotAKind(text.to_owned())),
         };
         let is_word = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
-        // `apps/v1` is a group and a version: the kind was forgotten.
+        // `apps/v1` is a group and a version without a kind.
         let is_version = name.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if name.is_empty() || !is_word(name) || !is_word(group) || (is_version && parts.len() == 2) {
             return Err(NotAKind(text.to_owned()));

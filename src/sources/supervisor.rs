@@ -1,4 +1,4 @@
-//! Owns the tasks that talk to the API server: starts what discovery finds, restarts what breaks, ends all.
+//! Owns the tasks that talk to the API server: starts one per discovered watch, restarts tasks that panic, and stops all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{self, Targets};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
-use super::discovery::{Discovery, Found};
+use super::discovery::{Discovered, Discovery};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
@@ -37,11 +37,11 @@ pub struct Supervisor;
 pub struct Handle {
     stop: CancellationToken,
     task: JoinHandle<()>,
-    questions: mpsc::Sender<Probe>,
+    probes: mpsc::Sender<Probe>,
     sync: InitialSync,
 }
 
-/// What one task does.
+/// The job of one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
     Watch(WatchId),
@@ -61,32 +61,32 @@ struct Running {
     targets: Targets,
     sync: InitialSync,
     tasks: Tasks,
-    /// What was told last.
+    /// The last reported kinds.
     kinds: Option<Vec<WatchedKind>>,
     permissions: Vec<PermissionsView>,
-    /// Why discovery is not content, as told.
-    trouble: Option<String>,
-    /// Since when looks find less than runs. An API server that has just started may know neither rights nor kinds.
-    doubted: Option<Instant>,
+    /// The last reported problem of discovery.
+    problem: Option<String>,
+    /// Since when polls find fewer kinds than are watched. A starting API server may not know all permissions and kinds.
+    lost_since: Option<Instant>,
     backoff: Backoff,
 }
 
-/// Rights and kinds change rarely, and most changes are noticed otherwise.
+/// Interval of discovery. Permissions and kinds change rarely, and other events reveal most changes.
 const POLL_EVERY: Duration = Duration::from_secs(300);
-/// While something is missing, or kinds come and go unseen because definitions may not be read.
+/// Interval of discovery while something is missing, or while the account may not watch definitions.
 const POLL_OFTEN: Duration = Duration::from_secs(60);
-/// Looks on demand are at least so far apart: a CRD that is installed changes several times in a second.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// How often to ask whether kinds came or went, where that costs next to nothing.
-const PEEK_EVERY: Duration = Duration::from_secs(15);
-/// What is lost is looked for once more after this long, before it is given up.
-const DOUBT_FOR: Duration = Duration::from_secs(5);
-/// What a definition says may show in what is served a little later.
-const LOOK_ONCE_MORE_AFTER: Duration = Duration::from_secs(10);
-/// Definitions are waited for, because they say which kinds have a status; but not for ever.
+/// Shortest time between polls: a new CRD changes several times in its first second.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval of the cheap check for new and removed kinds.
+const CHECK_EVERY: Duration = Duration::from_secs(15);
+/// Time for which a lost kind must stay lost before its watch ends.
+const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
+/// Time until the poll after a change, because the API server serves a new definition a little later.
+const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
+/// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
-/// Questions that may wait; the model asks again when one is lost.
-const QUESTIONS: usize = 64;
+/// Limit of waiting probes. The model repeats dropped ones.
+const PROBES: usize = 64;
 
 // === impl Supervisor ===
 
@@ -95,7 +95,7 @@ impl Supervisor {
     #[must_use]
     pub fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
         let stop = CancellationToken::new();
-        let (questions, asked) = mpsc::channel(QUESTIONS);
+        let (probes, receiver) = mpsc::channel(PROBES);
         let sync = InitialSync::new();
         let definitions = Definitions::default();
         let running = Running {
@@ -106,38 +106,38 @@ impl Supervisor {
             tasks: Tasks::default(),
             kinds: None,
             permissions: Vec::new(),
-            trouble: None,
-            doubted: None,
+            problem: None,
+            lost_since: None,
             backoff: Backoff::new(),
             cluster,
             options,
             feed,
             definitions,
         };
-        let task = tokio::spawn(running.run(asked, stop.clone()));
-        Handle { stop, task, questions, sync }
+        let task = tokio::spawn(running.run(receiver, stop.clone()));
+        Handle { stop, task, probes, sync }
     }
 }
 
 // === impl Handle ===
 
 impl Handle {
-    /// Asks the API server on behalf of the model. False when too many questions wait; ask again later.
+    /// Sends a probe of the model to the API server. Returns false if too many probes wait.
     #[must_use]
     pub fn ask(&self, probe: Probe) -> bool {
-        self.questions.try_send(probe).is_ok()
+        self.probes.try_send(probe).is_ok()
     }
 
-    /// How far the first lists are.
+    /// The progress of the first lists.
     #[must_use]
     pub fn initial_sync(&self) -> &InitialSync {
         &self.sync
     }
 
-    /// Ends all sources and waits until they have ended.
+    /// Stops all sources and waits for their end.
     pub async fn shutdown(self) {
         self.stop.cancel();
-        // The task catches the panics of others and has none of its own; if it had, it has ended as well.
+        // The task catches panics of the others. If it panicked itself, it has ended as well.
         let _ = self.task.await;
     }
 }
@@ -145,70 +145,70 @@ impl Handle {
 // === impl Running ===
 
 impl Running {
-    async fn run(mut self, questions: mpsc::Receiver<Probe>, stop: CancellationToken) {
+    async fn run(mut self, probes: mpsc::Receiver<Probe>, stop: CancellationToken) {
         let feed = self.feed.clone();
         tokio::select! {
             () = stop.cancelled() => {}
             () = feed.closed() => {}
-            _ = self.run_until_closed(questions) => {}
+            _ = self.run_until_closed(probes) => {}
         }
         self.tasks.stop_all().await;
     }
 
-    async fn run_until_closed(&mut self, questions: mpsc::Receiver<Probe>) -> Result<(), Closed> {
-        let audit = audit::run(self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone(), questions);
+    async fn run_until_closed(&mut self, probes: mpsc::Receiver<Probe>) -> Result<(), Closed> {
+        let audit = audit::run(self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone(), probes);
         self.tasks.spawn(Job::Audit, audit);
-        let mut woken = false;
+        let mut changed = false;
         loop {
             let started = Instant::now();
             let mut wait = self.poll().await?;
-            if woken {
-                wait = wait.min(LOOK_ONCE_MORE_AFTER);
+            if changed {
+                wait = wait.min(POLL_AFTER_CHANGE);
             }
             if self.options.once && self.kinds.is_some() {
-                // There is nothing to look at again; what runs ends by itself.
-                self.attend(None).await?;
+                // No further poll is needed, and the running tasks end by themselves.
+                self.supervise(None).await?;
             }
-            woken = self.attend(Some(started + wait)).await?;
-            // Changes come in crowds; what came meanwhile is seen by the same look.
-            tokio::time::sleep_until(started + LOOK_AGAIN_AFTER).await;
+            changed = self.supervise(Some(started + wait)).await?;
+            // Changes come in bursts, and one poll sees all of them.
+            tokio::time::sleep_until(started + MIN_POLL_INTERVAL).await;
         }
     }
 
-    /// Takes care of the tasks until it is time to look again, or until somebody asks for it, which gives true.
-    async fn attend(&mut self, until: Option<Instant>) -> Result<bool, Closed> {
+    /// Supervises the tasks until the next poll is due. Returns true if a change requires it earlier.
+    async fn supervise(&mut self, until: Option<Instant>) -> Result<bool, Closed> {
         let far = Instant::now() + Duration::from_secs(86_400);
-        let mut peek = tokio::time::interval_at(Instant::now() + PEEK_EVERY, PEEK_EVERY);
+        let mut check = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
         loop {
-            let peeks = until.is_some() && !self.definitions.are_known();
+            let checks = until.is_some() && !self.definitions.are_known();
             tokio::select! {
                 () = tokio::time::sleep_until(until.unwrap_or(far)) => return Ok(false),
-                () = self.shared.review.notified(), if until.is_some() => return Ok(true),
+                () = self.shared.review_requested.notified(), if until.is_some() => return Ok(true),
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
-                // A failure to ask is not told: the next look will fail as well, or else all is fine.
-                _ = peek.tick(), if peeks => if self.discovery.is_outdated().await == Ok(true) {
+                // Ignores a failure: if it persists, the next poll reports it.
+                _ = check.tick(), if checks => if self.discovery.is_outdated().await == Ok(true) {
                     return Ok(true);
                 },
                 event = self.tasks.next() => match event {
-                    TaskEvent::Broke(job, said) => self.report_broken(&job, &said).await?,
+                    TaskEvent::Panicked(job, message) => self.report_panic(&job, &message).await?,
                     TaskEvent::Due(job) => self.start(&job),
                 },
             }
         }
     }
 
-    async fn report_broken(&mut self, job: &Job, said: &str) -> Result<(), Closed> {
-        let detail = format!("a bug in loopwatch ended this source; it is restarted: {said}");
+    async fn report_panic(&mut self, job: &Job, message: &str) -> Result<(), Closed> {
+        let detail = format!("a bug in loopwatch stopped this source; loopwatch restarts it: {message}");
         let failure = Failure::new(Cause::Other, detail);
         self.feed.failed(job.source(), &failure).await
     }
 
-    /// Looks once and applies what is found; says how long to wait until the next look.
+    /// Polls once and applies the result; returns the time until the next poll.
     async fn poll(&mut self) -> Result<Duration, Closed> {
         let found = match self.find().await {
             Ok(found) => found,
             Err(failure) => {
-                self.trouble = Some(failure.detail.clone());
+                self.problem = Some(failure.detail.clone());
                 self.feed.failed(Discovery::SOURCE, &failure).await?;
                 if self.options.once {
                     self.sync.discovery_failed();
@@ -217,38 +217,38 @@ impl Running {
             }
         };
         self.backoff.reset();
-        if let Some(wait) = self.doubts(&found) {
+        if let Some(wait) = self.wait_before_loss(&found) {
             return Ok(wait);
         }
-        let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.trouble.is_some();
+        let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.problem.is_some();
         self.apply(found).await?;
         let often = unseen || !self.definitions.are_known();
         Ok(self.backoff.jitter(if often { POLL_OFTEN } else { POLL_EVERY }))
     }
 
-    /// How long to wait before a loss is believed; `None` when nothing is lost, or when it has been doubted for long.
-    fn doubts(&mut self, found: &Found) -> Option<Duration> {
+    /// The time until a loss of kinds counts; `None` if there is none, or if it has lasted long enough.
+    fn wait_before_loss(&mut self, found: &Discovered) -> Option<Duration> {
         let is_seen = |kind: &WatchedKind| kind.missing.is_empty();
         let lost = |was: &WatchedKind| !found.kinds.iter().any(|now| is_seen(now) && now.watch == was.watch);
         if !self.kinds.iter().flatten().filter(|kind| is_seen(kind)).any(lost) {
-            self.doubted = None;
+            self.lost_since = None;
             return None;
         }
-        let left = DOUBT_FOR.saturating_sub(self.doubted.get_or_insert_with(Instant::now).elapsed());
+        let left = BELIEVE_LOSS_AFTER.saturating_sub(self.lost_since.get_or_insert_with(Instant::now).elapsed());
         if left.is_zero() {
-            self.doubted = None;
+            self.lost_since = None;
             return None;
         }
         Some(left)
     }
 
-    async fn find(&mut self) -> Result<Found, Failure> {
+    async fn find(&mut self) -> Result<Discovered, Failure> {
         self.review_definitions().await?;
         self.review_lease().await?;
         self.discovery.poll().await
     }
 
-    /// Watches definitions if and as long as the account may.
+    /// Watches definitions while the account may.
     async fn review_definitions(&mut self) -> Result<(), Failure> {
         let (group, resource) = Definitions::resource();
         let may = self.discovery.may_watch(group, resource, "").await?;
@@ -262,15 +262,15 @@ impl Running {
                     self.definitions.changed.notified().await;
                 }
             };
-            // Without them the kinds are judged by what discovery says.
+            // Without definitions, discovery alone shows the kinds with a status.
             let _ = tokio::time::timeout(DEFINITIONS_WITHIN, known).await;
         }
         Ok(())
     }
 
-    /// Watches the operator's leases if and as long as the account may.
+    /// Watches the operator's leases while the account may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
-        let Some((namespace, _)) = self.lease() else { return Ok(()) };
+        let Some(namespace) = self.lease_namespace() else { return Ok(()) };
         let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
         if !may {
             self.tasks.stop(&Job::Lease).await;
@@ -284,7 +284,7 @@ impl Running {
 // === impl Job ===
 
 impl Job {
-    /// Where its failures are told.
+    /// The source that its failures belong to.
     pub(crate) fn source(&self) -> SourceId {
         match self {
             Self::Watch(watch) => SourceId::Watch(watch.clone()),

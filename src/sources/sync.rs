@@ -1,4 +1,4 @@
-//! How far the first lists are, for commands that look once.
+//! Progress of the first lists, for commands that poll a cluster once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,44 +7,42 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loopwatch_model::observation::WatchId;
 use tokio::sync::watch;
 
-/// Follows the first list of every watch.
+/// Tracks the first list of every watch.
 #[derive(Clone, Debug)]
 pub struct InitialSync {
-    table: Arc<watch::Sender<Table>>,
+    table: Arc<watch::Sender<ListStages>>,
     objects: Arc<AtomicU64>,
 }
 
-/// How far the first lists are.
+/// Progress of the first lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether it is known what there is to list.
-    pub discovered: bool,
-    /// Lists in all.
+    /// Number of lists.
     pub watches: usize,
-    /// Lists that are complete.
+    /// Complete lists.
     pub listed: usize,
-    /// Lists that cannot be had.
+    /// Lists that failed.
     pub failed: usize,
     /// Objects listed so far.
     pub objects: u64,
 }
 
-/// Through this one watch reports.
+/// Reports the progress of one watch.
 #[derive(Debug)]
-pub(crate) struct Reporter {
-    /// `None` for watches that nobody waits for.
+pub(crate) struct SyncReporter {
+    /// `None` for a watch that does not count.
     sync: Option<(InitialSync, WatchId)>,
     first: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ListStages {
     discovered: bool,
-    watches: BTreeMap<WatchId, Stage>,
+    watches: BTreeMap<WatchId, ListStage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ListStage {
     Waiting,
     Listing,
     Listed,
@@ -55,41 +53,40 @@ enum Stage {
 
 impl InitialSync {
     pub(crate) fn new() -> Self {
-        Self { table: Arc::new(watch::Sender::new(Table::default())), objects: Arc::default() }
+        Self { table: Arc::new(watch::Sender::new(ListStages::default())), objects: Arc::default() }
     }
 
-    /// How far the first lists are now.
+    /// The current progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let table = self.table.borrow();
         let count = |stage| table.watches.values().filter(|is| **is == stage).count();
         Progress {
-            discovered: table.discovered,
             watches: table.watches.len(),
-            listed: count(Stage::Listed),
-            failed: count(Stage::Failed),
+            listed: count(ListStage::Listed),
+            failed: count(ListStage::Failed),
             objects: self.objects.load(Ordering::Relaxed),
         }
     }
 
-    /// Waits until each first list is complete or cannot be had.
+    /// Waits until each first list is complete or has failed.
     pub async fn done(&self) -> Progress {
-        let settled = |table: &Table| {
-            table.discovered && table.watches.values().all(|is| matches!(is, Stage::Listed | Stage::Failed))
+        let settled = |table: &ListStages| {
+            table.discovered && table.watches.values().all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
         };
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.table.subscribe().wait_for(settled).await;
         self.progress()
     }
 
-    pub(crate) fn reporter(&self, watch: &WatchId) -> Reporter {
+    pub(crate) fn reporter(&self, watch: &WatchId) -> SyncReporter {
         self.table.send_modify(|table| {
-            table.watches.entry(watch.clone()).or_insert(Stage::Waiting);
+            table.watches.entry(watch.clone()).or_insert(ListStage::Waiting);
         });
-        Reporter { sync: Some((self.clone(), watch.clone())), first: AtomicBool::new(true) }
+        SyncReporter { sync: Some((self.clone(), watch.clone())), first: AtomicBool::new(true) }
     }
 
-    /// It is known what there is to list: these watches, and no others.
+    /// Discovery has finished: only these watches count.
     pub(crate) fn discovered(&self, watches: &[WatchId]) {
         self.table.send_modify(|table| {
             table.discovered = true;
@@ -97,22 +94,22 @@ impl InitialSync {
         });
     }
 
-    /// There will be no list of this watch.
+    /// The watch will not list.
     pub(crate) fn gave_up(&self, watch: &WatchId) {
-        self.set(watch, Stage::Failed);
+        self.set(watch, ListStage::Failed);
     }
 
-    /// What there is to list cannot be found out.
+    /// Discovery has failed: there is nothing to wait for.
     pub(crate) fn discovery_failed(&self) {
         self.table.send_modify(|table| table.discovered = true);
     }
 
-    fn set(&self, watch: &WatchId, stage: Stage) {
+    fn set(&self, watch: &WatchId, stage: ListStage) {
         self.table.send_if_modified(|table| {
-            // What was listed once stays listed: this is about the first list.
+            // A watch that has listed once stays listed: only its first list counts.
             let old = table.watches.insert(watch.clone(), stage);
-            if old == Some(Stage::Listed) {
-                table.watches.insert(watch.clone(), Stage::Listed);
+            if old == Some(ListStage::Listed) {
+                table.watches.insert(watch.clone(), ListStage::Listed);
                 return false;
             }
             old != Some(stage)
@@ -120,20 +117,20 @@ impl InitialSync {
     }
 }
 
-// === impl Reporter ===
+// === impl SyncReporter ===
 
-impl Reporter {
-    /// For a watch that nobody waits for.
+impl SyncReporter {
+    /// A reporter for a watch that does not count.
     pub(crate) fn silent() -> Self {
         Self { sync: None, first: AtomicBool::new(true) }
     }
 
-    /// A list begins.
+    /// The list begins.
     pub(crate) fn listing(&self) {
-        self.set(Stage::Listing);
+        self.set(ListStage::Listing);
     }
 
-    /// One object was listed.
+    /// The list has one more object.
     pub(crate) fn object(&self) {
         if let Some((sync, _)) = &self.sync
             && self.first.load(Ordering::Relaxed)
@@ -142,22 +139,22 @@ impl Reporter {
         }
     }
 
-    /// A list is complete.
+    /// The list is complete.
     pub(crate) fn listed(&self) {
-        self.set(Stage::Listed);
+        self.set(ListStage::Listed);
     }
 
-    /// There will be no list, as far as can be seen now.
+    /// The list has failed for now.
     pub(crate) fn failed(&self) {
-        self.set(Stage::Failed);
+        self.set(ListStage::Failed);
     }
 
-    /// True once: for the first success.
+    /// Whether this is the first call: true for the first success.
     pub(crate) fn is_first(&self) -> bool {
         self.first.swap(false, Ordering::Relaxed)
     }
 
-    fn set(&self, stage: Stage) {
+    fn set(&self, stage: ListStage) {
         if let Some((sync, watch)) = &self.sync {
             sync.set(watch, stage);
         }

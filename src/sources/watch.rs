@@ -1,18 +1,18 @@
-//! Follows everything of one kind in one scope, and never loses an event without saying so.
+//! Watches one kind in one scope and never loses an event silently.
 //!
 //! ```text
-//!         ┌────────── streamed lists are refused, ignored, or longer than a stream ─────────┐
+//!         ┌─────────── streamed list refused, ignored, or longer than one stream ───────────┐
 //!         │                                                                                 ▼
-//!  Unlisted(Streamed) ─▶ Filling ─all there─▶ Following ─ended─▶ Known ◀─all there─ Paging ◀─ Unlisted(Paged)
+//!  Unlisted(Streamed) ─▶ Filling ─complete──▶ Following ─ended─▶ Known ◀─complete── Paging ◀─ Unlisted(Paged)
 //!         ▲                                    │     ▲             │                  │          ▲
 //!         │                                    │     └───opened────┘                  └─ token ──┘
-//!         └────── 410, or what came cannot be read ────────────────┘                    expired
+//!         └────── 410, or an unreadable event ─────────────────────┘                    expired
 //!
-//!  any failure: Resting, then on from there
+//!  after any failure: Resting, then the state that follows
 //! ```
 //!
-//! A list is streamed where the API server can, which costs neither side memory; else it is read by pages. Whatever
-//! cannot be read makes a new list, because a list says everything and thereby heals everything.
+//! A watch lists by streaming where the API server supports it, because that costs neither side memory; elsewhere it reads
+//! pages. After an unreadable event it lists again, because a complete list repairs any gap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use super::cluster::Cluster;
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
-use super::sync::Reporter;
+use super::sync::SyncReporter;
 
 pub(crate) mod event;
 mod following;
@@ -37,133 +37,139 @@ mod page;
 mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wire_tests;
 
 use self::backoff::Backoffs;
 use self::page::Page;
-use self::stream::Stream;
+use self::stream::WatchStream;
 
-/// Where a watch stands.
-pub(crate) enum State {
-    /// Nothing is known, or what is known is too old: everything has to be listed.
+/// The state of a watch.
+pub(crate) enum WatchState {
+    /// Nothing is known, or it is too old: the watch has to list.
     Unlisted(Listing),
     /// A streamed list is under way.
     Filling {
-        stream: Box<Stream>,
+        stream: Box<WatchStream>,
         epoch: u64,
-        /// When to conclude that the API server does not know streamed lists.
+        /// When to conclude that the API server does not support streamed lists.
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
-    /// A list is read page by page; without a permit while it rests.
+    /// A list by pages is under way; without a permit while it rests.
     Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
-    /// Everything up to `version` is known, and no stream is open.
+    /// The watch knows everything up to `version`, and has no open stream.
     Known {
         version: String,
-        /// How often the API server has refused to go on from here.
+        /// How often the API server has refused to continue from this version.
         refused: u32,
     },
-    /// A stream tells what happens.
+    /// A stream delivers events.
     Following {
-        stream: Box<Stream>,
+        stream: Box<WatchStream>,
         version: String,
-        /// When silence counts as proof that the stream works.
+        /// From when silence shows that the stream works; `None` once it does.
         proven: Option<Instant>,
     },
-    /// Something failed; `next` follows after a while.
-    Resting { until: Instant, next: Box<State> },
-    /// The first list was all that was asked for.
+    /// A step failed; `next` follows after the backoff.
+    Resting { until: Instant, next: Box<WatchState> },
+    /// The first list is complete, or has failed, and the watch was to do nothing else.
     Done,
 }
 
-/// How to list.
+/// The way to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// As the beginning of a watch stream.
+    /// At the beginning of a watch stream.
     Streamed,
-    /// By pages; so many times a continue token has expired half-way.
+    /// By pages; `expired` counts the continue tokens that expired before the end.
     Paged { expired: u32 },
-    /// In one answer: for kinds so large and busy that tokens expire faster than pages are read.
+    /// In one response: for kinds so large and busy that tokens expire before the last page.
     Whole,
 }
 
-/// What to watch.
+/// The address of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchTarget {
     /// For example `/apis/example.io/v1/namespaces/team-a/widgets`.
     pub(crate) path: String,
-    /// Whether only the metadata of the objects is asked for.
+    /// Whether to request only the metadata of the objects.
     pub(crate) metadata_only: bool,
 }
 
-/// Turns what a watch delivers into observations. Objects come as JSON.
+/// Turns the events of a watch into observations. Receives objects as JSON.
 pub(crate) trait Sink: Send + Sync {
-    /// Who fails when this watch fails.
+    /// The source that fails if this watch fails.
     fn source(&self) -> SourceId;
-    /// A list begins.
+    /// Handles the beginning of a list.
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
-    /// An object of the list.
+    /// Handles an object of the list.
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure>;
-    /// The list is complete.
+    /// Handles the end of a list.
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>);
-    /// An object is new or changed; returns its version.
+    /// Handles a new or changed object; returns its version.
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure>;
-    /// An object is gone; returns the version at which it went.
+    /// Handles a deletion; returns the version of the deletion.
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure>;
-    /// Nothing more happened up to `version`.
+    /// Handles a bookmark: nothing else happened up to `version`.
     fn progressed(&mut self, version: &str, out: &mut Vec<Observation>);
 }
 
-/// What all watches of one cluster share.
+/// State that all watches of one cluster share.
 #[derive(Debug)]
 pub(crate) struct SharedWatchState {
-    /// The last epoch that was given to a list.
+    /// The epoch of the latest list.
     epochs: AtomicU64,
-    /// Lists that may be under way at once: the start of a program must not be felt by the API server.
+    /// Limits concurrent lists, so that the start of loopwatch does not burden the API server.
     lists: Arc<Semaphore>,
-    /// Rung when a watch is refused in a way that a new look at rights and kinds may explain.
-    pub(crate) review: Notify,
+    /// Notified when the API server refuses a watch, because permissions or kinds may have changed.
+    pub(crate) review_requested: Notify,
 }
 
-/// One watch: a state, and what it takes to make the next.
+/// One watch: everything that a step from one state to the next needs.
 pub(crate) struct Watcher<S> {
     cluster: Cluster,
     target: WatchTarget,
     sink: S,
     feed: Feed,
     shared: Arc<SharedWatchState>,
-    reporter: Reporter,
-    /// Stop after the first list.
+    reporter: SyncReporter,
+    /// Whether to stop after the first list.
     once: bool,
-    /// Whether streamed lists are worth trying.
+    /// Whether to try streamed lists.
     streams: bool,
-    /// Whether the API server has ever sent a bookmark, so that silence tells something.
+    /// Whether the API server has sent a bookmark, so that long silence means a dead connection.
     bookmarks: bool,
-    /// How often in a row a streamed list failed although the API server was there.
+    /// Streamed lists that failed in a row although the API server was reachable.
     stream_failures: u32,
-    /// Failures in a row without anything that came.
+    /// Failures in a row without any event.
     attempts: u32,
     backoffs: Backoffs,
     failing: bool,
     out: Vec<Observation>,
 }
 
-/// Lists under way at once, over all watches.
+/// Limit of concurrent lists, over all watches.
 const LISTS_AT_ONCE: usize = 8;
-/// How long the API server is asked to keep a stream open. Load balancers drop idle connections from 240 s.
+/// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
-/// A stream that outlives what was asked for by this much is not a stream any more: half-open connections end here.
+/// Time after the requested duration when a stream counts as dead: its connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// An API server that sends bookmarks sends one about every minute (`bookmarkFrequency` in its cacher): a stream without
-/// any line for so long is half-open.
+/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one about every minute
+/// (`bookmarkFrequency` in its cacher).
 const SILENT_FOR: Duration = Duration::from_secs(110);
-/// When only one list is wanted, so many failures in a row mean that it will not be had.
+/// Failures in a row after which a watch for one list only gives up.
 const ATTEMPTS_ONCE: u32 = 3;
 
 // === impl SharedWatchState ===
 
 impl Default for SharedWatchState {
     fn default() -> Self {
-        Self { epochs: AtomicU64::new(0), lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)), review: Notify::new() }
+        Self {
+            epochs: AtomicU64::new(0),
+            lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
+            review_requested: Notify::new(),
+        }
     }
 }
 
@@ -176,7 +182,7 @@ impl<S: Sink> Watcher<S> {
         sink: S,
         feed: Feed,
         shared: Arc<SharedWatchState>,
-        reporter: Reporter,
+        reporter: SyncReporter,
         once: bool,
     ) -> Self {
         Self {
@@ -197,10 +203,10 @@ impl<S: Sink> Watcher<S> {
         }
     }
 
-    /// Watches until nobody listens any more. May be dropped at any await.
+    /// Watches until the feed is closed. Can be dropped at any await.
     pub(crate) async fn run(mut self) {
-        let mut state = State::Unlisted(Listing::Streamed);
-        while !matches!(state, State::Done) {
+        let mut state = WatchState::Unlisted(Listing::Streamed);
+        while !matches!(state, WatchState::Done) {
             state = match self.step(state).await {
                 Ok(next) => next,
                 Err(Closed) => return,
@@ -208,26 +214,26 @@ impl<S: Sink> Watcher<S> {
         }
     }
 
-    /// Makes one step: one request, one page, one line or one rest.
-    pub(crate) async fn step(&mut self, state: State) -> Result<State, Closed> {
+    /// Takes one step: one request, one page, one line or one rest.
+    pub(crate) async fn step(&mut self, state: WatchState) -> Result<WatchState, Closed> {
         match state {
-            State::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
-            State::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
-            State::Unlisted(listing) => self.begin_pages(listing).await,
-            State::Filling { stream, epoch, give_up, permit } => self.fill(stream, epoch, give_up, permit).await,
-            State::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
-            State::Known { version, refused } => self.open(version, refused).await,
-            State::Following { stream, version, proven } => self.follow(stream, version, proven).await,
-            State::Resting { until, next } => {
+            WatchState::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
+            WatchState::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
+            WatchState::Unlisted(listing) => self.begin_pages(listing).await,
+            WatchState::Filling { stream, epoch, give_up, permit } => self.fill(stream, epoch, give_up, permit).await,
+            WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
+            WatchState::Known { version, refused } => self.open(version, refused).await,
+            WatchState::Following { stream, version, proven } => self.follow(stream, version, proven).await,
+            WatchState::Resting { until, next } => {
                 tokio::time::sleep_until(until).await;
                 Ok(*next)
             }
-            State::Done => Ok(State::Done),
+            WatchState::Done => Ok(WatchState::Done),
         }
     }
 
-    /// Tells the failure and waits before what comes next.
-    async fn rest(&mut self, failure: &Failure, next: State) -> Result<State, Closed> {
+    /// Reports the failure and rests before `next`.
+    async fn rest(&mut self, failure: &Failure, next: WatchState) -> Result<WatchState, Closed> {
         self.out.clear();
         self.failing = true;
         self.attempts += 1;
@@ -235,18 +241,18 @@ impl<S: Sink> Watcher<S> {
         let refused = matches!(failure.cause, Cause::Forbidden | Cause::NotFound);
         if refused {
             self.reporter.failed();
-            self.shared.review.notify_one();
+            self.shared.review_requested.notify_one();
         }
         if self.once && (refused || self.attempts >= ATTEMPTS_ONCE) {
             self.reporter.failed();
-            return Ok(State::Done);
+            return Ok(WatchState::Done);
         }
         let until = Instant::now() + self.backoffs.wait(failure);
-        Ok(State::Resting { until, next: Box::new(next) })
+        Ok(WatchState::Resting { until, next: Box::new(next) })
     }
 
-    /// Tells that the watch works, if that is news.
-    async fn works(&mut self) -> Result<(), Closed> {
+    /// Reports that the watch works, if it had failed or is new.
+    async fn report_recovered(&mut self) -> Result<(), Closed> {
         self.attempts = 0;
         if std::mem::replace(&mut self.failing, false) || self.reporter.is_first() {
             self.feed.recovered(self.sink.source()).await?;
@@ -256,7 +262,7 @@ impl<S: Sink> Watcher<S> {
 
     async fn flush(&mut self) -> Result<(), Closed> {
         for observation in self.out.drain(..) {
-            self.feed.tell(observation).await?;
+            self.feed.send(observation).await?;
         }
         Ok(())
     }

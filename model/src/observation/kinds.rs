@@ -141,7 +141,7 @@ pub struct PermissionsView {
     pub incomplete: bool,
     /// Permissions that a source needs and the account does not have.
     pub missing: Vec<Permission>,
-    /// Permissions that no operator should need: wildcards, and those that `--expect-denied` names.
+    /// Permissions that no operator needs: wildcards.
     pub excess: Vec<Permission>,
 }
 

@@ -1,56 +1,38 @@
-//! `NO_PROXY`: kube compares it with the proxy's own address and not with the cluster's, so it is done here.
+//! `NO_PROXY`. kube compares it with the proxy's own address instead of the cluster's, so loopwatch does it here.
 
-use std::net::IpAddr;
-
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 
-/// Takes the proxy away when `NO_PROXY` names the API server. Only a proxy from the environment is concerned: one that
-/// the kubeconfig names for this cluster is meant.
+/// Removes the proxy if `NO_PROXY` names the API server. This concerns only a proxy from the environment: a proxy in the
+/// kubeconfig is meant for this cluster.
 pub(super) fn apply_no_proxy(config: &mut Config) {
     let from_env = ["HTTPS_PROXY", "https_proxy"]
         .iter()
-        .filter_map(|name| std::env::var(name).ok()?.parse::<http::Uri>().ok())
+        .filter_map(|name| std::env::var(name).ok()?.parse::<Uri>().ok())
         .any(|proxy| config.proxy_url.as_ref() == Some(&proxy));
     let exceptions = std::env::var("NO_PROXY").or_else(|_| std::env::var("no_proxy")).unwrap_or_default();
-    let host = config.cluster_url.host().unwrap_or_default();
-    if from_env && is_exempt(host, &exceptions) {
+    if from_env && is_exempt(&config.cluster_url, &exceptions) {
         config.proxy_url = None;
     }
 }
 
-/// Whether `NO_PROXY` names this host: `*`, a name and what ends in `.name`, an address, or a network.
-fn is_exempt(host: &str, exceptions: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-    let address: Option<IpAddr> = host.parse().ok();
-    exceptions.split(',').map(|entry| entry.trim().to_ascii_lowercase()).any(|entry| {
-        if entry.is_empty() {
-            return false;
-        }
-        let name = entry.trim_start_matches("*.").trim_start_matches('.');
-        entry == "*"
-            || host == name
-            || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
-            || address.is_some_and(|address| in_network(address, &entry))
-    })
-}
-
-fn in_network(address: IpAddr, network: &str) -> bool {
-    let Some((base, bits)) = network.split_once('/') else { return false };
-    let (Ok(base), Ok(bits)) = (base.parse::<IpAddr>(), bits.parse::<u32>()) else { return false };
-    match (address, base) {
-        (IpAddr::V4(a), IpAddr::V4(b)) if bits <= 32 => {
-            (a.to_bits() ^ b.to_bits()).checked_shr(32 - bits).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(a), IpAddr::V6(b)) if bits <= 128 => {
-            (a.to_bits() ^ b.to_bits()).checked_shr(128 - bits).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
+/// Whether `NO_PROXY` names this server: `*`, a name with all its subdomains, an address, or a network.
+fn is_exempt(server: &Uri, exceptions: &str) -> bool {
+    // The matcher applies `*` only to names, and knows `.example.com` but not `*.example.com`. Go accepts both.
+    let entries: Vec<&str> = exceptions.split(',').map(|entry| entry.trim().trim_start_matches("*.")).collect();
+    // Any proxy will do: only the exceptions decide.
+    let matcher = Matcher::builder().all("http://proxy").no(entries.join(",")).build();
+    entries.contains(&"*") || (server.host().is_some() && matcher.intercept(server).is_none())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn server(host: &str) -> Uri {
+        format!("https://{host}:6443").parse().expect("a URL")
+    }
 
     #[test]
     fn no_proxy_names_hosts_domains_addresses_and_networks() {
@@ -62,16 +44,20 @@ mod tests {
             ("api.example.com", "*.example.com"),
             ("[fd00::1]", "fd00::/8"),
             ("anything", "*"),
+            ("10.1.2.3", "localhost, *"),
+            ("API.example.com", " EXAMPLE.com "),
+            ("api.example.com", "api.example.com"),
         ] {
-            assert!(is_exempt(host, exceptions), "{host} by {exceptions}");
+            assert!(is_exempt(&server(host), exceptions), "{host} by {exceptions}");
         }
         for (host, exceptions) in [
             ("11.1.2.3", "10.0.0.0/8"),
             ("badexample.com", "example.com"),
             ("api.example.com", ""),
-            ("::1", "10.0.0.0/8"),
+            ("10.1.2.3", "2.3"),
+            ("[::1]", "10.0.0.0/8"),
         ] {
-            assert!(!is_exempt(host, exceptions), "{host} by {exceptions}");
+            assert!(!is_exempt(&server(host), exceptions), "{host} by {exceptions}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to the API server: sent raw, read piece by piece, bounded in time and size.
+//! Requests to the API server, with limits of time and size.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -21,17 +22,17 @@ pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=m
 /// A list of objects reduced to their metadata.
 pub(crate) const LIST_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// The API server itself gives up on an ordinary request after 60 s; the first byte takes a fraction of that.
+/// Time to wait for the response to begin. The API server itself gives up after 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// The largest answer that is read as one document: aggregated discovery of a cluster with thousands of kinds is 5 MB.
+/// Limit of a response. Aggregated discovery of a cluster with thousands of kinds is 5 MB.
 const LARGEST_DOCUMENT: usize = 32 << 20;
-/// As much of an error's body as is read for its message.
+/// Limit of the body of an error.
 const LARGEST_ERROR: usize = 64 << 10;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Sends a GET and returns once the answer begins, if it is a success.
+    /// Sends a GET and returns when a successful response begins.
     pub(crate) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, Failure> {
         self.send(Method::GET, path, accept, Body::empty(), None).await.map(Response::into_body)
     }
@@ -43,7 +44,7 @@ impl Cluster {
         decode(path, &bytes)
     }
 
-    /// Reads one document, and the tag by which the API server recognises it.
+    /// Reads one document and its ETag.
     pub(crate) async fn get_tagged<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -55,7 +56,7 @@ impl Cluster {
         Ok((decode(path, &bytes)?, tag))
     }
 
-    /// Whether a document is still the one that had this tag.
+    /// Whether a document still has this ETag.
     pub(crate) async fn is_unchanged(
         &self,
         path: &str,
@@ -69,12 +70,8 @@ impl Cluster {
         }
     }
 
-    /// Creates a review, which changes nothing: the only kind of POST there is in this program.
-    pub(crate) async fn review<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        review: &impl serde::Serialize,
-    ) -> Result<T, Failure> {
+    /// Creates a review, which changes nothing: the only kind of POST in this program.
+    pub(crate) async fn review<R: Serialize + DeserializeOwned>(&self, path: &str, review: &R) -> Result<R, Failure> {
         let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
         let mut answer = self.send(Method::POST, path, JSON, Body::from(body), None).await?;
         let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;
@@ -106,25 +103,25 @@ impl Cluster {
         if answer.status().is_success() {
             return Ok(answer);
         }
-        // What can be had of the body is the reason; an error while reading it is not worth another message.
-        let told = collect(answer.body_mut(), LARGEST_ERROR).await.unwrap_or_default();
-        Err(Failure::http(answer.status(), answer.headers(), &told))
+        // The body holds the reason. If reading it fails as well, the status alone is enough.
+        let error = collect(answer.body_mut(), LARGEST_ERROR).await.unwrap_or_default();
+        Err(Failure::http(answer.status(), answer.headers(), &error))
     }
 }
 
-/// The next piece of a body; `None` at its end.
+/// The next chunk of a body; `None` at its end.
 pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Option<Bytes>, Failure> {
-    timeout(within, chunk(body)).await.unwrap_or_else(|_| Err(Failure::timeout("reading the answer", within)))
+    timeout(within, chunk(body)).await.unwrap_or_else(|_| Err(Failure::timeout("reading the response", within)))
 }
 
-/// The next piece of a body if it is at hand, without waiting.
+/// The next chunk of a body if it is available without waiting.
 pub(crate) fn chunk_at_hand(body: &mut Body) -> Option<Result<Option<Bytes>, Failure>> {
     chunk(body).now_or_never()
 }
 
 async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing here.
+        // Skips trailers.
         if let Ok(data) = frame.map_err(|error| Failure::client(&error))?.into_data() {
             return Ok(Some(data));
         }
@@ -136,7 +133,7 @@ async fn collect(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
         if bytes.len() + chunk.len() > limit {
-            return Err(Failure::new(Cause::TooLarge, format!("the answer is larger than {limit} bytes")));
+            return Err(Failure::new(Cause::TooLarge, format!("the response is larger than {limit} bytes")));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -147,7 +144,7 @@ fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
 }
 
-/// Percent-encodes what is not plain, so that a name or token fits into a path or query.
+/// Percent-encodes a name or token for a path or query.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The operator's Deployment or StatefulSet: as whom it runs, and where it is told to look.
+//! The operator's Deployment or StatefulSet: its service account and the namespaces that it watches.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ pub(super) struct WorkloadSpec {
     pub(super) template: PodTemplate,
 }
 
-/// What its Pods are made from.
+/// The template of its Pods.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PodTemplate {
-    metadata: Metadata,
+    metadata: PodTemplateMetadata,
     spec: PodSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Metadata {
+struct PodTemplateMetadata {
     annotations: BTreeMap<String, String>,
 }
 
@@ -41,19 +41,19 @@ struct PodSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Container {
-    env: Vec<Variable>,
+    env: Vec<EnvVariable>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Variable {
+struct EnvVariable {
     name: String,
     value: String,
 }
 
-/// By these operators are told where to look: the first by most frameworks, the others by some operators.
+/// Variables with the namespaces to watch. Most frameworks use the first.
 const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES"];
-/// The same, written by the Operator Lifecycle Manager.
+/// The same, as an annotation of the Operator Lifecycle Manager.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
 // === impl PodTemplate ===
@@ -67,7 +67,7 @@ impl PodTemplate {
         }
     }
 
-    /// The namespaces that the operator is told to watch; none when it watches all, or does not say.
+    /// The namespaces that the operator watches. Empty if it watches all, or does not specify them.
     pub(super) fn targets(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
         let said = variables.filter(|variable| VARIABLES.contains(&variable.name.as_str())).map(|v| v.value.as_str());
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_says_as_whom_it_runs_and_where_it_looks() {
+    fn a_deployment_names_its_account_and_namespaces() {
         let read = |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
         let plain = read(r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#);
         assert_eq!((plain.account(), plain.targets()), ("default", vec![]));

@@ -1,38 +1,38 @@
-//! Conditions in every form that operators write them: a list of maps, a map keyed by type, flags.
+//! Reads conditions in every form that operators write: a list of maps, a map keyed by type, flags.
 
 use loopwatch_model::observation::{Condition, ConditionStatus};
 use loopwatch_model::time::Timestamp;
 use serde::de::{MapAccess, SeqAccess};
 
-use super::body::Walk;
-use super::hash::{Hasher, Pair, Sum};
-use super::leaf::Leaf;
+use super::hash::{FingerprintSum, Fingerprints, Hasher};
 use super::lint::{Lint, Lints};
-use super::shape::{Key, Scalar, Shape, Take};
+use super::opaque::Opaque;
+use super::shape::{AnyShape, MapKey, Scalar, Visit};
+use super::walk::Walk;
 use super::words::{self, cut};
 use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
-/// Conditions below the top level of the status may not take the room of those at the top.
+/// Limit of the conditions below the top level, so that they leave room for those at the top.
 const MAX_NESTED: usize = 48;
 
-/// The value of a key that ends in `conditions`; the walk's path ends with that key.
-pub(super) struct Conditions<'a, 'w> {
+/// The value under a key that ends in `conditions`. The walk's path ends with that key.
+pub(super) struct ConditionsValue<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
     /// Length of the path before the key.
     pub(super) parent: usize,
 }
 
 /// One condition: an item of a list, or the value of a map keyed by type.
-struct Entry<'h> {
+struct ConditionEntry<'h> {
     hasher: &'h Hasher,
     lints: &'h mut Lints,
-    /// The type, where the key of a map gives it.
+    /// The type, if it is the key of a map.
     keyed: Option<String>,
 }
 
-/// The fields of a condition that matter.
+/// The fields of a condition.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Name {
+enum ConditionField {
     Changed,
     Generation,
     Message,
@@ -45,10 +45,10 @@ enum Name {
     Updated,
 }
 
-// === impl Conditions ===
+// === impl ConditionsValue ===
 
-impl Conditions<'_, '_> {
-    /// Where the conditions stand, as [`Condition::at`] says it: nothing for `.status.conditions`.
+impl ConditionsValue<'_, '_> {
+    /// The place of the conditions for [`Condition::at`]: empty for `.status.conditions`.
     fn place(&self) -> String {
         let path = self.walk.path.as_str();
         let key = path.get(self.parent + 1..).unwrap_or_default();
@@ -69,44 +69,44 @@ fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
     walk.view.conditions.push(Condition { at: place.to_owned(), ..condition });
 }
 
-impl<'de> Shape<'de> for Conditions<'_, '_> {
-    type Out = Pair;
+impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
+    type Out = Fingerprints;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Pair {
+    fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
         self.walk.lints.add_unless_null(Lint::Conditions, scalar);
         scalar.hash(&self.walk.hasher, false)
     }
 
-    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
-        let (hasher, mut sum) = (walk.hasher, Sum::default());
+        let (hasher, mut sum) = (walk.hasher, FingerprintSum::default());
         loop {
-            let entry = Entry { hasher: &hasher, lints: &mut *walk.lints, keyed: None };
-            let Some((pair, condition)) = items.next_element_seed(Take(entry))? else { break };
-            // In which order conditions stand has no meaning.
+            let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, keyed: None };
+            let Some((pair, condition)) = items.next_element_seed(Visit(entry))? else { break };
+            // The order of conditions has no meaning.
             sum.item(&hasher, pair, false);
             keep(walk, &place, condition);
         }
         Ok(sum.list(&hasher))
     }
 
-    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Pair, A::Error> {
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
-        let (hasher, mut sum) = (walk.hasher, Sum::default());
-        // Some write a single condition where others write a list.
+        let (hasher, mut sum) = (walk.hasher, FingerprintSum::default());
+        // Some operators write a single condition instead of a list.
         let mut single = Condition::default();
         let seed = |key: &str| (hasher.text(key), cut(key, MAX_NAME).to_owned());
-        while let Some((hash, key)) = entries.next_key_seed(Key(seed))? {
+        while let Some((hash, key)) = entries.next_key_seed(MapKey(seed))? {
             let pair = match key.as_str() {
-                "type" => entries.next_value_seed(Leaf::new(&hasher, 3, false, |value| {
+                "type" => entries.next_value_seed(Opaque::new(&hasher, 3, false, |value| {
                     single.r#type = name(value);
                 }))?,
-                "status" => entries.next_value_seed(Leaf::new(&hasher, 3, false, |value| {
+                "status" => entries.next_value_seed(Opaque::new(&hasher, 3, false, |value| {
                     single.status = status(value).unwrap_or_default();
                 }))?,
                 _ => {
-                    let entry = Entry { hasher: &hasher, lints: &mut *walk.lints, keyed: Some(key) };
-                    let (pair, condition) = entries.next_value_seed(Take(entry))?;
+                    let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, keyed: Some(key) };
+                    let (pair, condition) = entries.next_value_seed(Visit(entry))?;
                     keep(walk, &place, condition);
                     pair
                 }
@@ -120,9 +120,9 @@ impl<'de> Shape<'de> for Conditions<'_, '_> {
     }
 }
 
-// === impl Name ===
+// === impl ConditionField ===
 
-impl Name {
+impl ConditionField {
     fn of(key: &str) -> Self {
         match key {
             "type" => Self::Type,
@@ -138,12 +138,12 @@ impl Name {
     }
 }
 
-// === impl Entry ===
+// === impl ConditionEntry ===
 
-impl<'de> Shape<'de> for Entry<'_> {
-    type Out = (Pair, Option<Condition>);
+impl<'de> AnyShape<'de> for ConditionEntry<'_> {
+    type Out = (Fingerprints, Option<Condition>);
 
-    /// A scalar in a map keyed by type is the status; in a list it is nothing.
+    /// A scalar is the status in a map keyed by type, and malformed in a list.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out {
         let pair = scalar.hash(self.hasher, false);
         let condition = match (self.keyed, status(scalar)) {
@@ -158,16 +158,16 @@ impl<'de> Shape<'de> for Entry<'_> {
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error> {
         self.lints.add(Lint::Condition);
-        Ok((Leaf::unseen(self.hasher, 3, false).0.list(items)?, None))
+        Ok((Opaque::status(self.hasher, 3, false).0.list(items)?, None))
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
         let Self { hasher, lints, keyed } = self;
-        let (mut sum, mut condition) = (Sum::default(), Condition::default());
-        let seed = |key: &str| (hasher.text(key), Name::of(key), words::passes(key));
-        while let Some((hash, name, passes)) = entries.next_key_seed(Key(seed))? {
+        let (mut sum, mut condition) = (FingerprintSum::default(), Condition::default());
+        let seed = |key: &str| (hasher.text(key), ConditionField::of(key), words::is_volatile(key));
+        while let Some((hash, name, volatile)) = entries.next_key_seed(MapKey(seed))? {
             let see = |value: Scalar<'_>| fill(&mut condition, lints, name, value);
-            let pair = entries.next_value_seed(Leaf::new(hasher, 4, passes, see))?;
+            let pair = entries.next_value_seed(Opaque::new(hasher, 4, volatile, see))?;
             sum.entry(hasher, hash, pair);
         }
         if let Some(keyed) = keyed.filter(|_| condition.r#type.is_empty()) {
@@ -181,21 +181,21 @@ impl<'de> Shape<'de> for Entry<'_> {
     }
 }
 
-/// Puts one field where it belongs; what it cannot be is absent and a lint.
-fn fill(condition: &mut Condition, lints: &mut Lints, field: Name, value: Scalar<'_>) {
+/// Fills in one field. A value of a wrong type counts as absent and adds a lint.
+fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, value: Scalar<'_>) {
     if matches!(value, Scalar::Null) {
         return;
     }
     match field {
-        Name::Type => condition.r#type = name(value),
-        Name::Status => match status(value) {
+        ConditionField::Type => condition.r#type = name(value),
+        ConditionField::Status => match status(value) {
             Some(status) => condition.status = status,
             None => lints.add(Lint::ConditionStatus),
         },
-        Name::Reason => condition.reason = text(value, MAX_REASON, lints),
-        Name::Message => condition.message = text(value, MAX_MESSAGE, lints),
-        Name::Severity => condition.severity = text(value, MAX_REASON, lints),
-        Name::Generation => {
+        ConditionField::Reason => condition.reason = text(value, MAX_REASON, lints),
+        ConditionField::Message => condition.message = text(value, MAX_MESSAGE, lints),
+        ConditionField::Severity => condition.severity = text(value, MAX_REASON, lints),
+        ConditionField::Generation => {
             let number = match value {
                 Scalar::Whole(number) => Some(number),
                 Scalar::Text(text) => text.trim().parse().ok(),
@@ -206,16 +206,18 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: Name, value: Scalar
             }
             condition.observed_generation = number.filter(|number| *number > 0);
         }
-        Name::Changed | Name::Updated => match value {
+        ConditionField::Changed | ConditionField::Updated => match value {
             Scalar::Text("") => {}
             Scalar::Text(text) => match Timestamp::parse(text) {
-                Some(time) if field == Name::Changed || condition.changed.is_none() => condition.changed = Some(time),
+                Some(time) if field == ConditionField::Changed || condition.changed.is_none() => {
+                    condition.changed = Some(time)
+                }
                 Some(_) => {}
                 None => lints.add(Lint::ConditionTime),
             },
             _ => lints.add(Lint::ConditionTime),
         },
-        Name::Other => {}
+        ConditionField::Other => {}
     }
 }
 

@@ -1,14 +1,14 @@
-//! Fingerprints of trees that are never built.
+//! Fingerprints of trees that the decoder never builds.
 //!
-//! Every text goes through SipHash-1-3 under the secret key, so nobody without the key can confirm a guessed value.
-//! What comes out is combined with a keyed multiply-fold: a list by order, a map as a sum over its entries, so that
-//! the order of keys does not matter.
+//! SipHash-1-3 hashes every text under the secret key, so nobody without the key can confirm a guessed value. A keyed
+//! multiply-fold combines the results: in order for a list, and as a sum over the entries for a map, so that the order of
+//! keys does not matter.
 
 use siphasher::sip::SipHasher13;
 
 use super::HashKey;
 
-/// The key, made ready.
+/// Hashes scalars under one key.
 #[derive(Clone, Copy)]
 pub(super) struct Hasher {
     texts: SipHasher13,
@@ -16,24 +16,24 @@ pub(super) struct Hasher {
     right: u64,
 }
 
-/// The two fingerprints of a value: as it is, and of its meaning.
+/// The two fingerprints of a value: of all its content, and of its settled content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pair {
-    /// As it is.
+pub(super) struct Fingerprints {
+    /// Of all content.
     pub(super) full: u64,
-    /// Without timestamps and heartbeats; `None` when nothing else is left.
+    /// Of the content without timestamps and heartbeats; `None` if nothing else is left.
     pub(super) settled: Option<u64>,
 }
 
-/// Adds up the entries of a map or the items of a list.
+/// Combines the entries of a map or the items of a list.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sum {
+pub(super) struct FingerprintSum {
     full: u64,
     settled: u64,
     count: u64,
 }
 
-// Arbitrary odd numbers that keep types apart.
+// Arbitrary odd numbers that distinguish the types.
 const NULL: u64 = 0x9e37_79b9_7f4a_7c15;
 const FLAG: u64 = 0xbf58_476d_1ce4_e5b9;
 const WHOLE: u64 = 0x94d0_49bb_1331_11eb;
@@ -46,7 +46,7 @@ const MAP: u64 = 0xe703_7ed1_a0b4_28db;
 impl Hasher {
     pub(super) fn new(key: &HashKey) -> Self {
         let texts = SipHasher13::new_with_key(&key.0);
-        // Odd, so that neither multiplication loses the lowest bit.
+        // Odd, so that no multiplication loses the lowest bit.
         Self { texts, left: texts.hash(b"left") | 1, right: texts.hash(b"right") | 1 }
     }
 
@@ -70,7 +70,7 @@ impl Hasher {
         self.mix(FLOAT, value.to_bits())
     }
 
-    /// Folds two values into one; not symmetric.
+    /// Folds two values into one. Not symmetric.
     pub(super) fn mix(&self, a: u64, b: u64) -> u64 {
         let product = u128::from(a ^ self.left) * u128::from(b.rotate_left(23) ^ self.right);
         let folded = (product as u64) ^ ((product >> 64) as u64);
@@ -78,25 +78,25 @@ impl Hasher {
     }
 }
 
-// === impl Pair ===
+// === impl Fingerprints ===
 
-impl Pair {
-    /// A value that means what it says.
-    pub(super) const fn meant(hash: u64) -> Self {
+impl Fingerprints {
+    /// Fingerprints of a value that belongs to the settled content.
+    pub(super) const fn stable(hash: u64) -> Self {
         Self { full: hash, settled: Some(hash) }
     }
 
-    /// A timestamp or a heartbeat: part of the whole, but not of the meaning.
-    pub(super) const fn passing(hash: u64) -> Self {
+    /// Fingerprints of a timestamp or a heartbeat, which only the full content includes.
+    pub(super) const fn volatile(hash: u64) -> Self {
         Self { full: hash, settled: None }
     }
 }
 
-// === impl Sum ===
+// === impl FingerprintSum ===
 
-impl Sum {
+impl FingerprintSum {
     /// Adds a map's entry.
-    pub(super) fn entry(&mut self, hasher: &Hasher, key: u64, value: Pair) {
+    pub(super) fn entry(&mut self, hasher: &Hasher, key: u64, value: Fingerprints) {
         self.count += 1;
         self.full = self.full.wrapping_add(hasher.mix(key, value.full));
         if let Some(settled) = value.settled {
@@ -104,8 +104,8 @@ impl Sum {
         }
     }
 
-    /// Adds a list's item; in an unordered list the order of items has no meaning.
-    pub(super) fn item(&mut self, hasher: &Hasher, value: Pair, ordered: bool) {
+    /// Adds a list's item. If not `ordered`, the order of items does not change the settled fingerprint.
+    pub(super) fn item(&mut self, hasher: &Hasher, value: Fingerprints, ordered: bool) {
         self.count += 1;
         self.full = hasher.mix(self.full, value.full);
         if let Some(settled) = value.settled {
@@ -114,12 +114,12 @@ impl Sum {
     }
 
     /// The fingerprint of the map.
-    pub(super) fn map(self, hasher: &Hasher) -> Pair {
-        Pair { full: hasher.mix(MAP ^ self.count, self.full), settled: Some(hasher.mix(MAP, self.settled)) }
+    pub(super) fn map(self, hasher: &Hasher) -> Fingerprints {
+        Fingerprints { full: hasher.mix(MAP ^ self.count, self.full), settled: Some(hasher.mix(MAP, self.settled)) }
     }
 
     /// The fingerprint of the list.
-    pub(super) fn list(self, hasher: &Hasher) -> Pair {
-        Pair { full: hasher.mix(LIST ^ self.count, self.full), settled: Some(hasher.mix(LIST, self.settled)) }
+    pub(super) fn list(self, hasher: &Hasher) -> Fingerprints {
+        Fingerprints { full: hasher.mix(LIST ^ self.count, self.full), settled: Some(hasher.mix(LIST, self.settled)) }
     }
 }

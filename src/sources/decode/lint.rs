@@ -1,8 +1,8 @@
-//! What can be malformed about an object, as a closed list.
+//! The closed list of malformations of an object.
 
 use super::shape::Scalar;
 
-/// One malformation. The words are permanent: they stand in recordings and in labels.
+/// One malformation. Its word is permanent, because recordings and labels contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lint {
     Annotations,
@@ -72,12 +72,12 @@ const TABLE: [(Lint, &str); 27] = [
 // === impl Lints ===
 
 impl Lints {
-    /// Adds one.
+    /// Adds a lint.
     pub(super) fn add(&mut self, lint: Lint) {
         self.0 |= 1 << lint as u32;
     }
 
-    /// Adds one for what stands where a list or a map should, except null, which is as good as absent.
+    /// Adds a lint for a scalar in place of a list or a map. Null counts as absent.
     pub(super) fn add_unless_null(&mut self, lint: Lint, scalar: Scalar<'_>) {
         if !matches!(scalar, Scalar::Null) {
             self.add(lint);

@@ -1,21 +1,21 @@
-//! `.metadata.managedFields`: who wrote what, of which only the outline is read.
+//! `.metadata.managedFields`: the managers, and the outline of the fields that each owns.
 
 use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
+use super::fields::{skip_rest, text, time};
 use super::lint::{Lint, Lints};
-use super::metadata::{rest, text, time};
-use super::shape::{Field, Key, Scalar, Shape, Take, Text};
+use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
 
 /// `.metadata.managedFields`.
-pub(super) struct Managers<'w> {
+pub(super) struct ManagedFields<'w> {
     pub(super) view: &'w mut ObjectView,
     pub(super) lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for Managers<'_> {
+impl<'de> AnyShape<'de> for ManagedFields<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
@@ -25,12 +25,12 @@ impl<'de> Shape<'de> for Managers<'_> {
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
         while view.managers.len() < MAX_ITEMS {
-            match items.next_element_seed(Take(ManagerEntry { lints }))? {
+            match items.next_element_seed(Visit(ManagerEntry { lints }))? {
                 None => return Ok(()),
                 Some(manager) => view.managers.extend(manager),
             }
         }
-        rest(&mut items, lints, Lint::ManyManagers)
+        skip_rest(&mut items, lints, Lint::ManyManagers)
     }
 }
 
@@ -38,7 +38,7 @@ struct ManagerEntry<'w> {
     lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for ManagerEntry<'_> {
+impl<'de> AnyShape<'de> for ManagerEntry<'_> {
     type Out = Option<Manager>;
 
     fn scalar(self, _: Scalar<'_>) -> Self::Out {
@@ -57,19 +57,19 @@ impl<'de> Shape<'de> for ManagerEntry<'_> {
             "fieldsV1" => 5,
             _ => 0,
         };
-        while let Some(key) = entries.next_key_seed(Key(seed))? {
+        while let Some(key) = entries.next_key_seed(MapKey(seed))? {
             match key {
                 1 => manager.name = text(&mut entries, lints, lint)?,
-                2 => match entries.next_value_seed(Text::new(|text: &str| text == "Apply"))? {
-                    Field::Is(true) => manager.operation = ManagerOperation::Apply,
-                    Field::Is(false) | Field::Absent => {}
-                    Field::Wrong => lints.add(lint),
+                2 => match entries.next_value_seed(TextField::new(|text: &str| text == "Apply"))? {
+                    FieldValue::Is(true) => manager.operation = ManagerOperation::Apply,
+                    FieldValue::Is(false) | FieldValue::Absent => {}
+                    FieldValue::Wrong => lints.add(lint),
                 },
                 3 => manager.subresource = text(&mut entries, lints, lint)?,
                 4 => manager.time = time(&mut entries, lints, lint)?,
                 5 => {
                     let (owns, finalizers) = (&mut manager.owns, &mut manager.finalizers);
-                    entries.next_value_seed(Take(Fields { at: Level::Top, owns, finalizers, lints }))?;
+                    entries.next_value_seed(Visit(FieldTree { at: FieldTreeLevel::Top, owns, finalizers, lints }))?;
                 }
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
@@ -78,23 +78,23 @@ impl<'de> Shape<'de> for ManagerEntry<'_> {
     }
 }
 
-/// How deep in a field tree.
+/// The position in a field tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum FieldTreeLevel {
     Top,
     Metadata,
     Finalizers,
 }
 
-/// A field tree, of which only the outline is read: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
-struct Fields<'w> {
-    at: Level,
+/// A field tree. Reads only its outline: `f:spec`, `f:status`, `f:metadata.f:finalizers.v:"x"`.
+struct FieldTree<'w> {
+    at: FieldTreeLevel,
     owns: &'w mut Owned,
     finalizers: &'w mut Vec<String>,
     lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for Fields<'_> {
+impl<'de> AnyShape<'de> for FieldTree<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
@@ -105,17 +105,17 @@ impl<'de> Shape<'de> for Fields<'_> {
         let Self { at, owns, finalizers, lints } = self;
         loop {
             let down = |key: &str| match (at, key) {
-                (Level::Top, "f:metadata") => Some(Level::Metadata),
-                (Level::Metadata, "f:finalizers") => Some(Level::Finalizers),
-                (Level::Top, "f:status") => {
+                (FieldTreeLevel::Top, "f:metadata") => Some(FieldTreeLevel::Metadata),
+                (FieldTreeLevel::Metadata, "f:finalizers") => Some(FieldTreeLevel::Finalizers),
+                (FieldTreeLevel::Top, "f:status") => {
                     owns.status = true;
                     None
                 }
-                (Level::Top, other) => {
+                (FieldTreeLevel::Top, other) => {
                     owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:kind");
                     None
                 }
-                (Level::Finalizers, key) => {
+                (FieldTreeLevel::Finalizers, key) => {
                     // The rest of the key is the finalizer as a JSON text; `.` is the list itself.
                     if let Some(name) = key.strip_prefix("v:").map(|json| json.trim_matches('"')) {
                         owns.finalizers = true;
@@ -125,13 +125,13 @@ impl<'de> Shape<'de> for Fields<'_> {
                     }
                     None
                 }
-                (Level::Metadata, _) => None,
+                (FieldTreeLevel::Metadata, _) => None,
             };
-            match entries.next_key_seed(Key(down))? {
+            match entries.next_key_seed(MapKey(down))? {
                 None => return Ok(()),
                 Some(None) => drop(entries.next_value::<IgnoredAny>()?),
                 Some(Some(at)) => {
-                    entries.next_value_seed(Take(Fields {
+                    entries.next_value_seed(Visit(FieldTree {
                         at,
                         owns: &mut *owns,
                         finalizers: &mut *finalizers,

@@ -1,28 +1,28 @@
-//! `.metadata`: who the object is, who holds it, who wrote it.
+//! `.metadata`: identity, times, owners, finalizers, managers and pause switches.
 
 use loopwatch_model::observation::{ObjectView, OwnerReference};
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Span;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
+use super::fields::{flag, name_text, skip_rest, text, time, whole};
 use super::lint::{Lint, Lints};
-use super::managers::Managers;
+use super::managers::ManagedFields;
 use super::pause;
-use super::shape::{Field, Flag, Key, Scalar, Shape, Take, Text, Whole};
+use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::switches::{SwitchSource, Switches};
 use super::words::cut;
 use super::{MAX_ITEMS, MAX_NAME};
 
 /// `.metadata`.
-pub(super) struct Metadata<'w> {
+pub(super) struct MetadataBody<'w> {
     pub(super) view: &'w mut ObjectView,
     pub(super) lints: &'w mut Lints,
     pub(super) switches: &'w mut Switches,
-    pub(super) bookmark: &'w mut bool,
 }
 
-/// The fields of `.metadata` that matter.
+/// The fields of `.metadata`.
 #[derive(Clone, Copy, Default)]
-enum Part {
+enum MetadataField {
     Annotations,
     Created,
     Deleted,
@@ -40,7 +40,7 @@ enum Part {
     Version,
 }
 
-impl Part {
+impl MetadataField {
     fn of(key: &str) -> Self {
         match key {
             "annotations" => Self::Annotations,
@@ -61,7 +61,7 @@ impl Part {
     }
 }
 
-impl<'de> Shape<'de> for Metadata<'_> {
+impl<'de> AnyShape<'de> for MetadataBody<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
@@ -69,141 +69,80 @@ impl<'de> Shape<'de> for Metadata<'_> {
     }
 
     fn map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
-        while let Some(name) = entries.next_key_seed(Key(Part::of))? {
+        while let Some(name) = entries.next_key_seed(MapKey(MetadataField::of))? {
             self.field(name, &mut entries)?;
         }
         Ok(())
     }
 }
 
-impl Metadata<'_> {
-    fn field<'de, A: MapAccess<'de>>(&mut self, name: Part, entries: &mut A) -> Result<(), A::Error> {
+impl MetadataBody<'_> {
+    fn field<'de, A: MapAccess<'de>>(&mut self, name: MetadataField, entries: &mut A) -> Result<(), A::Error> {
         let (view, lints) = (&mut *self.view, &mut *self.lints);
         match name {
-            Part::Name => view.key.name = text(entries, lints, Lint::Name)?,
-            Part::Namespace => view.key.namespace = text(entries, lints, Lint::Name)?,
-            Part::Uid => view.uid = text(entries, lints, Lint::Uid)?,
-            Part::Version => view.version = text(entries, lints, Lint::Version)?,
-            Part::Generation => view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0),
-            Part::Grace => {
+            MetadataField::Name => view.key.name = text(entries, lints, Lint::Name)?,
+            MetadataField::Namespace => view.key.namespace = text(entries, lints, Lint::Name)?,
+            MetadataField::Uid => view.uid = text(entries, lints, Lint::Uid)?,
+            MetadataField::Version => view.version = text(entries, lints, Lint::Version)?,
+            MetadataField::Generation => view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0),
+            MetadataField::Grace => {
                 let seconds = whole(entries, lints, Lint::Grace)?;
                 view.grace = seconds.map(|seconds| Span(seconds.max(0).saturating_mul(1000)));
             }
-            Part::Created => view.created = time(entries, lints, Lint::Created)?,
-            Part::Deleted => view.deleted = time(entries, lints, Lint::Deleted)?,
-            Part::Finalizers => entries.next_value_seed(Take(Finalizers { view, lints }))?,
-            Part::Owners => entries.next_value_seed(Take(Owners { view, lints }))?,
-            Part::Managers => entries.next_value_seed(Take(Managers { view, lints }))?,
-            Part::Annotations => {
-                let marks =
-                    Marks { source: SwitchSource::Annotation, lint: Lint::Annotations, lints, switches: self.switches };
-                *self.bookmark |= entries.next_value_seed(Take(marks))?;
+            MetadataField::Created => view.created = time(entries, lints, Lint::Created)?,
+            MetadataField::Deleted => view.deleted = time(entries, lints, Lint::Deleted)?,
+            MetadataField::Finalizers => entries.next_value_seed(Visit(Finalizers { view, lints }))?,
+            MetadataField::Owners => entries.next_value_seed(Visit(OwnerReferences { view, lints }))?,
+            MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
+            MetadataField::Annotations => {
+                let map = SwitchMap {
+                    source: SwitchSource::Annotation,
+                    lint: Lint::Annotations,
+                    lints,
+                    switches: self.switches,
+                };
+                entries.next_value_seed(Visit(map))?;
             }
-            Part::Labels => {
-                let marks = Marks { source: SwitchSource::Label, lint: Lint::Labels, lints, switches: self.switches };
-                entries.next_value_seed(Take(marks))?;
+            MetadataField::Labels => {
+                let map = SwitchMap { source: SwitchSource::Label, lint: Lint::Labels, lints, switches: self.switches };
+                entries.next_value_seed(Visit(map))?;
             }
-            Part::Other => drop(entries.next_value::<IgnoredAny>()?),
+            MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
         Ok(())
     }
 }
 
-fn name_text(text: &str, lints: &mut Lints) -> String {
-    let kept = cut(text, MAX_NAME);
-    if kept.len() < text.len() {
-        lints.add(Lint::LongName);
-    }
-    kept.to_owned()
-}
-
-pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<String, A::Error> {
-    Ok(match entries.next_value_seed(Text::new(|text: &str| name_text(text, lints)))? {
-        Field::Is(text) => text,
-        Field::Absent => String::new(),
-        Field::Wrong => {
-            lints.add(lint);
-            String::new()
-        }
-    })
-}
-
-fn whole<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<Option<i64>, A::Error> {
-    Ok(match entries.next_value_seed(Take(Whole))? {
-        Field::Is(value) => Some(value),
-        Field::Absent => None,
-        Field::Wrong => {
-            lints.add(lint);
-            None
-        }
-    })
-}
-
-pub(super) fn time<'de, A: MapAccess<'de>>(
-    entries: &mut A,
-    lints: &mut Lints,
-    lint: Lint,
-) -> Result<Option<Timestamp>, A::Error> {
-    Ok(match entries.next_value_seed(Text::new(Timestamp::parse))? {
-        Field::Is(Some(time)) => Some(time),
-        Field::Absent => None,
-        Field::Is(None) | Field::Wrong => {
-            lints.add(lint);
-            None
-        }
-    })
-}
-
-fn flag<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<bool, A::Error> {
-    Ok(match entries.next_value_seed(Take(Flag))? {
-        Field::Is(value) => value,
-        Field::Absent => false,
-        Field::Wrong => {
-            lints.add(lint);
-            false
-        }
-    })
-}
-
-/// Annotations or labels; says whether they mark the end of the initial list of a watch.
-struct Marks<'w> {
+/// Annotations or labels, any of which may be a switch that pauses the object.
+struct SwitchMap<'w> {
     source: SwitchSource,
     lint: Lint,
     lints: &'w mut Lints,
     switches: &'w mut Switches,
 }
 
-impl<'de> Shape<'de> for Marks<'_> {
-    type Out = bool;
+impl<'de> AnyShape<'de> for SwitchMap<'_> {
+    type Out = ();
 
-    fn scalar(self, scalar: Scalar<'_>) -> bool {
+    fn scalar(self, scalar: Scalar<'_>) {
         self.lints.add_unless_null(self.lint, scalar);
-        false
     }
 
-    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<bool, A::Error> {
-        const END: &str = "k8s.io/initial-events-end";
-        let mut ended = false;
-        let seed = |key: &str| (pause::may_pause(key) || key == END).then(|| cut(key, MAX_NAME).to_owned());
-        while let Some(key) = entries.next_key_seed(Key(seed))? {
-            // Values of other annotations are not even read: the last applied configuration can be large.
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let seed = |key: &str| pause::may_pause(key).then(|| cut(key, MAX_NAME).to_owned());
+        while let Some(key) = entries.next_key_seed(MapKey(seed))? {
+            // Skips all other values unread: the last applied configuration can be large.
             let Some(key) = key else {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let pauses = |value: &str| (pause::by_mark(&key, value), key == END && value == "true");
-            match entries.next_value_seed(Text::new(pauses))? {
-                Field::Is((pauses, ends)) => {
-                    ended |= ends;
-                    if pauses {
-                        self.switches.add(self.source, &key);
-                    }
-                }
-                Field::Absent => {}
-                Field::Wrong => self.lints.add(self.lint),
+            match entries.next_value_seed(TextField::new(|value: &str| pause::mark_pauses(&key, value)))? {
+                FieldValue::Is(true) => self.switches.add(self.source, &key),
+                FieldValue::Is(false) | FieldValue::Absent => {}
+                FieldValue::Wrong => self.lints.add(self.lint),
             }
         }
-        Ok(ended)
+        Ok(())
     }
 }
 
@@ -213,7 +152,7 @@ struct Finalizers<'w> {
     lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for Finalizers<'_> {
+impl<'de> AnyShape<'de> for Finalizers<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
@@ -223,31 +162,23 @@ impl<'de> Shape<'de> for Finalizers<'_> {
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
         while view.finalizers.len() < MAX_ITEMS {
-            match items.next_element_seed(Text::new(|text: &str| name_text(text, lints)))? {
+            match items.next_element_seed(TextField::new(|text: &str| name_text(text, lints)))? {
                 None => return Ok(()),
-                Some(Field::Is(text)) => view.finalizers.push(text),
-                Some(Field::Absent | Field::Wrong) => lints.add(Lint::Finalizers),
+                Some(FieldValue::Is(text)) => view.finalizers.push(text),
+                Some(FieldValue::Absent | FieldValue::Wrong) => lints.add(Lint::Finalizers),
             }
         }
-        rest(&mut items, lints, Lint::ManyFinalizers)
+        skip_rest(&mut items, lints, Lint::ManyFinalizers)
     }
-}
-
-/// Skips what is too much of a list, and notes it.
-pub(super) fn rest<'de, A: SeqAccess<'de>>(items: &mut A, lints: &mut Lints, lint: Lint) -> Result<(), A::Error> {
-    while items.next_element::<IgnoredAny>()?.is_some() {
-        lints.add(lint);
-    }
-    Ok(())
 }
 
 /// `.metadata.ownerReferences`.
-struct Owners<'w> {
+struct OwnerReferences<'w> {
     view: &'w mut ObjectView,
     lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for Owners<'_> {
+impl<'de> AnyShape<'de> for OwnerReferences<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
@@ -257,20 +188,20 @@ impl<'de> Shape<'de> for Owners<'_> {
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { view, lints } = self;
         while view.owners.len() < MAX_ITEMS {
-            match items.next_element_seed(Take(Owner { lints }))? {
+            match items.next_element_seed(Visit(OwnerEntry { lints }))? {
                 None => return Ok(()),
                 Some(owner) => view.owners.extend(owner),
             }
         }
-        rest(&mut items, lints, Lint::ManyOwners)
+        skip_rest(&mut items, lints, Lint::ManyOwners)
     }
 }
 
-struct Owner<'w> {
+struct OwnerEntry<'w> {
     lints: &'w mut Lints,
 }
 
-impl<'de> Shape<'de> for Owner<'_> {
+impl<'de> AnyShape<'de> for OwnerEntry<'_> {
     type Out = Option<OwnerReference>;
 
     fn scalar(self, _: Scalar<'_>) -> Self::Out {
@@ -290,7 +221,7 @@ impl<'de> Shape<'de> for Owner<'_> {
             "blockOwnerDeletion" => 6,
             _ => 0,
         };
-        while let Some(key) = entries.next_key_seed(Key(seed))? {
+        while let Some(key) = entries.next_key_seed(MapKey(seed))? {
             match key {
                 1 => owner.api_version = text(&mut entries, lints, lint)?,
                 2 => owner.kind = text(&mut entries, lints, lint)?,

@@ -1,10 +1,10 @@
-//! By which switch a person paused an object: fields of the spec, annotations, labels.
+//! Recognises the switches that pause an object: fields of the spec, annotations, labels.
 //!
-//! There is no convention, but few words are used for it, and they are enough.
+//! Kubernetes has no convention for them, but operators use few words.
 
-use super::words::{self, split};
+use super::words::{self, split_words};
 
-/// Words that pause when true.
+/// Words that pause an object if true.
 const PAUSES: [&str; 12] = [
     "suspend",
     "suspended",
@@ -20,36 +20,36 @@ const PAUSES: [&str; 12] = [
     "unmanaged",
 ];
 
-/// States of rest that a person asks for.
+/// Desired states of a paused object.
 const RESTS: [&str; 8] = ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
 
-/// What the work of an operator is called.
+/// Words for the work of an operator.
 const WORK: [&str; 6] = ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
 
-/// Annotations that tell a tool which applies objects to leave this one alone; its operator works on.
+/// Prefixes of annotations that pause a deployment tool. The operator of the object continues.
 const OF_OTHERS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
 
-/// A scalar, as the rules need it.
+/// The value of a possible switch.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum SwitchValue<'a> {
     Flag(bool),
     Text(&'a str),
     Empty,
 }
 
 /// Whether `spec.key`, or `spec.parent.key`, pauses the object.
-pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> bool {
+pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'_>) -> bool {
     if !parent.is_none_or(holds_switches) {
-        return false; // about objects to be made, or about a part: backups, metrics, a single step
+        return false; // concerns child objects or one part: backups, metrics, a single step
     }
-    let words = split(key);
+    let words = split_words(key);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let switch = match value {
-        Value::Flag(on) => on,
-        Value::Text(text) if text.eq_ignore_ascii_case("true") => true,
-        Value::Text(text) if text.eq_ignore_ascii_case("false") => false,
-        Value::Text(text) => return by_wish(parent, &words, text),
-        Value::Empty => return parent.is_none() && words == ["management", "policies"],
+        SwitchValue::Flag(on) => on,
+        SwitchValue::Text(text) if text.eq_ignore_ascii_case("true") => true,
+        SwitchValue::Text(text) if text.eq_ignore_ascii_case("false") => false,
+        SwitchValue::Text(text) => return wanted_state_pauses(parent, &words, text),
+        SwitchValue::Empty => return parent.is_none() && words == ["management", "policies"],
     };
     match (words.as_slice(), switch) {
         ([word], true) if PAUSES.contains(word) => true,
@@ -57,7 +57,7 @@ pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> boo
         (["enabled"], true) => parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause")),
         (["suspend" | "pause" | "skip" | "stop", work], true) => WORK.contains(work),
         ([first, .., last], true) => {
-            // A participle says how it is; after such a first word it says how it might be.
+            // `reconciliationPaused` is a state; `pauseOnFailure` or `autoSuspended` is only a possibility.
             !matches!(*first, "if" | "when" | "on" | "allow" | "can" | "auto" | "keep" | "not" | "delete")
                 && matches!(*last, "paused" | "suspended" | "stopped" | "halted" | "hibernated")
         }
@@ -67,7 +67,7 @@ pub(super) fn by_field(parent: Option<&str>, key: &str, value: Value<'_>) -> boo
 
 /// Whether a map in the spec holds switches for the whole object: `clusterOperation`, `updateStrategy`, `job`.
 pub(super) fn holds_switches(parent: &str) -> bool {
-    words::any(parent, |word| {
+    words::has_word(parent, |word| {
         matches!(
             word,
             "operation"
@@ -88,9 +88,9 @@ pub(super) fn holds_switches(parent: &str) -> bool {
     })
 }
 
-/// A wanted state given as a word: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
-fn by_wish(parent: Option<&str>, words: &[&str], text: &str) -> bool {
-    let wish = split(text);
+/// Whether a desired state pauses: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
+fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool {
+    let wish = split_words(text);
     let last = wish.last().map_or("", String::as_str);
     match words {
         ["stop", "policy"] => !matches!(last, "" | "none"),
@@ -101,11 +101,11 @@ fn by_wish(parent: Option<&str>, words: &[&str], text: &str) -> bool {
 }
 
 /// Whether an annotation or a label pauses the object.
-pub(super) fn by_mark(name: &str, value: &str) -> bool {
+pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
     if OF_OTHERS.iter().any(|other| name.starts_with(other)) {
         return false;
     }
-    let words = split(name.rsplit_once('/').map_or(name, |(_, name)| name));
+    let words = split_words(name.rsplit_once('/').map_or(name, |(_, name)| name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let value = value.trim().to_ascii_lowercase();
     let on = matches!(value.as_str(), "" | "true" | "on" | "yes" | "1" | "enabled");
@@ -115,9 +115,9 @@ pub(super) fn by_mark(name: &str, value: &str) -> bool {
             matches!(value.as_str(), "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused")
         }
         [.., "reconcile", "policy"] => value == "skip",
-        // `paused-replicas: "0"`: that it is there is what counts.
+        // `paused-replicas: "0"` pauses whatever its value is.
         ["paused", .., "replicas"] => true,
-        // The value may be a reason or a name.
+        // The value may be a free text, such as a reason.
         [.., "paused" | "detached" | "unmanaged"] => !off,
         [.., "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend" | "suspended"]
         | [.., "hibernation" | "hibernate" | "stopped" | "shutdown"]
@@ -126,7 +126,7 @@ pub(super) fn by_mark(name: &str, value: &str) -> bool {
     }
 }
 
-/// A cheap look before names are taken apart: almost no annotation is a switch.
+/// Whether a name may be a switch. A cheap test before splitting names into words: almost no annotation is a switch.
 pub(super) fn may_pause(name: &str) -> bool {
     let bytes = name.as_bytes();
     (0..bytes.len()).any(|i| {
@@ -160,39 +160,39 @@ mod tests {
     #[test]
     fn fields_of_the_spec_pause() {
         for (parent, key, value) in [
-            (None, "suspend", Value::Flag(true)),
-            (None, "paused", Value::Text("true")),
-            (None, "reconciliationPaused", Value::Flag(true)),
-            (Some("clusterOperation"), "stopped", Value::Flag(true)),
-            (Some("updateStrategy"), "paused", Value::Flag(true)),
-            (Some("updateStrategy.rollingUpdate"), "paused", Value::Flag(true)),
-            (None, "enabled", Value::Flag(false)),
-            (Some("hibernation"), "enabled", Value::Flag(true)),
-            (Some("job"), "state", Value::Text("suspended")),
-            (None, "status", Value::Text("PipelineRunPending")),
-            (None, "stopPolicy", Value::Text("HoldAndDrain")),
-            (None, "active", Value::Flag(false)),
-            (None, "running", Value::Flag(false)),
-            (None, "runStrategy", Value::Text("Halted")),
-            (None, "managementPolicies", Value::Empty),
+            (None, "suspend", SwitchValue::Flag(true)),
+            (None, "paused", SwitchValue::Text("true")),
+            (None, "reconciliationPaused", SwitchValue::Flag(true)),
+            (Some("clusterOperation"), "stopped", SwitchValue::Flag(true)),
+            (Some("updateStrategy"), "paused", SwitchValue::Flag(true)),
+            (Some("updateStrategy.rollingUpdate"), "paused", SwitchValue::Flag(true)),
+            (None, "enabled", SwitchValue::Flag(false)),
+            (Some("hibernation"), "enabled", SwitchValue::Flag(true)),
+            (Some("job"), "state", SwitchValue::Text("suspended")),
+            (None, "status", SwitchValue::Text("PipelineRunPending")),
+            (None, "stopPolicy", SwitchValue::Text("HoldAndDrain")),
+            (None, "active", SwitchValue::Flag(false)),
+            (None, "running", SwitchValue::Flag(false)),
+            (None, "runStrategy", SwitchValue::Text("Halted")),
+            (None, "managementPolicies", SwitchValue::Empty),
         ] {
-            assert!(by_field(parent, key, value), "{parent:?} {key} {value:?}");
+            assert!(field_pauses(parent, key, value), "{parent:?} {key} {value:?}");
         }
         for (parent, key, value) in [
-            (None, "suspend", Value::Flag(false)),
-            (None, "pauseOnFailure", Value::Flag(true)),
-            (None, "autoSuspended", Value::Flag(true)),
-            (Some("template"), "suspend", Value::Flag(true)),
-            (Some("backup"), "suspend", Value::Flag(true)),
-            (Some("monitoring"), "enabled", Value::Flag(false)),
-            (Some("monitoring"), "enabled", Value::Flag(true)),
-            (Some("monitoring"), "active", Value::Flag(false)),
-            (None, "status", Value::Text("Cancelled")),
-            (None, "state", Value::Text("running")),
-            (None, "stopPolicy", Value::Text("None")),
-            (None, "finalizers", Value::Empty),
+            (None, "suspend", SwitchValue::Flag(false)),
+            (None, "pauseOnFailure", SwitchValue::Flag(true)),
+            (None, "autoSuspended", SwitchValue::Flag(true)),
+            (Some("template"), "suspend", SwitchValue::Flag(true)),
+            (Some("backup"), "suspend", SwitchValue::Flag(true)),
+            (Some("monitoring"), "enabled", SwitchValue::Flag(false)),
+            (Some("monitoring"), "enabled", SwitchValue::Flag(true)),
+            (Some("monitoring"), "active", SwitchValue::Flag(false)),
+            (None, "status", SwitchValue::Text("Cancelled")),
+            (None, "state", SwitchValue::Text("running")),
+            (None, "stopPolicy", SwitchValue::Text("None")),
+            (None, "finalizers", SwitchValue::Empty),
         ] {
-            assert!(!by_field(parent, key, value), "{parent:?} {key} {value:?}");
+            assert!(!field_pauses(parent, key, value), "{parent:?} {key} {value:?}");
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
             ("serviceoperator.azure.com/reconcile-policy", "skip"),
             ("example.org/reconcile.skipped", "true"),
         ] {
-            assert!(by_mark(name, value), "{name}={value}");
+            assert!(mark_pauses(name, value), "{name}={value}");
         }
         for (name, value) in [
             ("crossplane.io/paused", "false"),
@@ -234,7 +234,7 @@ mod tests {
             ("reconcile.fluxcd.io/requestedAt", "2026-01-01T00:00:00Z"),
             ("pausepoint", "true"),
         ] {
-            assert!(!by_mark(name, value), "{name}={value}");
+            assert!(!mark_pauses(name, value), "{name}={value}");
         }
     }
 }

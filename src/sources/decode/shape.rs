@@ -1,14 +1,14 @@
-//! Visitors that take any shape.
+//! Visitors that accept a value of any shape.
 //!
-//! A serde visitor refuses what it does not expect, and one refusal would lose the whole object. A [`Shape`] has an
-//! answer for everything instead: every value that is not a list or a map it understands ends in [`Shape::scalar`].
+//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An [`AnyShape`] accepts every
+//! value instead: all values except the lists and maps that it reads end in [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A value that is not looked into.
+/// A value without visible parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scalar<'a> {
     Null,
@@ -16,60 +16,60 @@ pub(super) enum Scalar<'a> {
     Whole(i64),
     Float(f64),
     Text(&'a str),
-    /// A list or a map of which nobody asked what is in it, or what JSON does not have.
+    /// A list or a map whose content the visitor ignores, or a type that JSON lacks.
     Tree,
 }
 
-/// Something that makes sense of a value of any shape.
-pub(super) trait Shape<'de>: Sized {
-    /// What comes out.
+/// A visitor that accepts a value of any shape.
+pub(super) trait AnyShape<'de>: Sized {
+    /// The result.
     type Out;
 
-    /// The answer to a scalar, and to a list or map that is not overridden below.
+    /// Visits a scalar, and any list or map for which there is no method of its own.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out;
 
-    /// A list.
+    /// Visits a list.
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Out, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(self.scalar(Scalar::Tree))
     }
 
-    /// A map.
+    /// Visits a map.
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(self.scalar(Scalar::Tree))
     }
 }
 
-/// Lets serde drive a [`Shape`].
-pub(super) struct Take<S>(pub(super) S);
+/// Lets serde drive a [`AnyShape`].
+pub(super) struct Visit<S>(pub(super) S);
 
-/// Hands the text of a map key, or of any scalar that stands for one, to a function.
-pub(super) struct Key<F>(pub(super) F);
+/// Passes the text of a map key to a function.
+pub(super) struct MapKey<F>(pub(super) F);
 
-/// Makes a [`Shape`] of a function over texts.
-pub(super) struct Text<F, T>(F, PhantomData<T>);
+/// Makes a [`AnyShape`] of a function over texts.
+pub(super) struct TextField<F, T>(F, PhantomData<T>);
 
-/// Expects a number, also as text.
-pub(super) struct Whole;
+/// Expects an integer, also as text.
+pub(super) struct IntegerField;
 
 /// Expects a boolean, also as text.
-pub(super) struct Flag;
+pub(super) struct BoolField;
 
-/// A field of which one type is expected.
+/// The value of a field with an expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field<T> {
-    /// Null, which is as good as absent.
+pub(super) enum FieldValue<T> {
+    /// Null, which counts as absent.
     Absent,
-    /// As expected.
+    /// A value of the expected type.
     Is(T),
-    /// Of another type.
+    /// A value of another type.
     Wrong,
 }
 
-// === impl Take ===
+// === impl Visit ===
 
-impl<'de, S: Shape<'de>> DeserializeSeed<'de> for Take<S> {
+impl<'de, S: AnyShape<'de>> DeserializeSeed<'de> for Visit<S> {
     type Value = S::Out;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Out, D::Error> {
@@ -77,7 +77,7 @@ impl<'de, S: Shape<'de>> DeserializeSeed<'de> for Take<S> {
     }
 }
 
-impl<'de, S: Shape<'de>> Visitor<'de> for Take<S> {
+impl<'de, S: AnyShape<'de>> Visitor<'de> for Visit<S> {
     type Value = S::Out;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,7 +124,7 @@ impl<'de, S: Shape<'de>> Visitor<'de> for Take<S> {
     }
 
     fn visit_bytes<E>(self, _value: &[u8]) -> Result<S::Out, E> {
-        Ok(self.0.scalar(Scalar::Tree)) // YAML's !!binary; JSON has none
+        Ok(self.0.scalar(Scalar::Tree)) // YAML's !!binary
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<S::Out, A::Error> {
@@ -136,23 +136,23 @@ impl<'de, S: Shape<'de>> Visitor<'de> for Take<S> {
     }
 }
 
-// === impl Key ===
+// === impl MapKey ===
 
-impl<'de, T: Default, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
+impl<'de, T: Default, F: FnOnce(&str) -> T> DeserializeSeed<'de> for MapKey<F> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_any(Take(self))
+        deserializer.deserialize_any(Visit(self))
     }
 }
 
-impl<T: Default, F: FnOnce(&str) -> T> Shape<'_> for Key<F> {
+impl<T: Default, F: FnOnce(&str) -> T> AnyShape<'_> for MapKey<F> {
     type Out = T;
 
     fn scalar(self, scalar: Scalar<'_>) -> T {
         match scalar {
             Scalar::Text(value) => (self.0)(value),
-            // YAML has keys that are not texts; in JSON they would have been.
+            // YAML has keys of other types, where JSON has only texts.
             Scalar::Flag(value) => (self.0)(if value { "true" } else { "false" }),
             Scalar::Whole(value) => (self.0)(&value.to_string()),
             Scalar::Null | Scalar::Float(_) | Scalar::Tree => T::default(),
@@ -160,61 +160,61 @@ impl<T: Default, F: FnOnce(&str) -> T> Shape<'_> for Key<F> {
     }
 }
 
-// === impl Text ===
+// === impl TextField ===
 
-impl<F, T> Text<F, T> {
-    pub(super) fn new(read: F) -> Take<Self>
+impl<F, T> TextField<F, T> {
+    pub(super) fn new(read: F) -> Visit<Self>
     where
         F: FnOnce(&str) -> T,
     {
-        Take(Self(read, PhantomData))
+        Visit(Self(read, PhantomData))
     }
 }
 
-impl<T, F: FnOnce(&str) -> T> Shape<'_> for Text<F, T> {
-    type Out = Field<T>;
+impl<T, F: FnOnce(&str) -> T> AnyShape<'_> for TextField<F, T> {
+    type Out = FieldValue<T>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<T> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<T> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Text(value) => Field::Is((self.0)(value)),
-            _ => Field::Wrong,
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Text(value) => FieldValue::Is((self.0)(value)),
+            _ => FieldValue::Wrong,
         }
     }
 }
 
-// === impl Whole ===
+// === impl IntegerField ===
 
-impl Shape<'_> for Whole {
-    type Out = Field<i64>;
+impl AnyShape<'_> for IntegerField {
+    type Out = FieldValue<i64>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<i64> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<i64> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Whole(value) => Field::Is(value),
-            // YAML and some serialisers write 3.0 for 3.
-            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Field::Is(value as i64),
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Whole(value) => FieldValue::Is(value),
+            // YAML and some serializers write 3.0 for 3.
+            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => FieldValue::Is(value as i64),
             Scalar::Text(value) => match value.trim() {
-                "" => Field::Absent,
-                text => text.parse().map_or(Field::Wrong, Field::Is),
+                "" => FieldValue::Absent,
+                text => text.parse().map_or(FieldValue::Wrong, FieldValue::Is),
             },
-            _ => Field::Wrong,
+            _ => FieldValue::Wrong,
         }
     }
 }
 
-// === impl Flag ===
+// === impl BoolField ===
 
-impl Shape<'_> for Flag {
-    type Out = Field<bool>;
+impl AnyShape<'_> for BoolField {
+    type Out = FieldValue<bool>;
 
-    fn scalar(self, scalar: Scalar<'_>) -> Field<bool> {
+    fn scalar(self, scalar: Scalar<'_>) -> FieldValue<bool> {
         match scalar {
-            Scalar::Null => Field::Absent,
-            Scalar::Flag(value) => Field::Is(value),
-            Scalar::Text("true" | "True") => Field::Is(true),
-            Scalar::Text("false" | "False") => Field::Is(false),
-            _ => Field::Wrong,
+            Scalar::Null => FieldValue::Absent,
+            Scalar::Flag(value) => FieldValue::Is(value),
+            Scalar::Text("true" | "True") => FieldValue::Is(true),
+            Scalar::Text("false" | "False") => FieldValue::Is(false),
+            _ => FieldValue::Wrong,
         }
     }
 }

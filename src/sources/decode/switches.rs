@@ -1,8 +1,8 @@
-//! The switches found on an object, of which the most telling one is kept.
+//! The pause switches of an object, of which it keeps the most specific one.
 
 use loopwatch_model::observation::Pause;
 
-/// Where a switch is, the most telling source first.
+/// The place of a switch, the most specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SwitchSource {
     /// A field of the spec, by its path.
@@ -13,7 +13,7 @@ pub(super) enum SwitchSource {
     Label,
 }
 
-/// The best switch so far; which one does not depend on the order in which they are found.
+/// The most specific switch so far, whatever the order in which the walk finds them.
 #[derive(Default)]
 pub(super) struct Switches(Option<(SwitchSource, String)>);
 

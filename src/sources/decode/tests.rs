@@ -1,4 +1,4 @@
-//! What comes out of objects of all shapes.
+//! Views of objects of all shapes.
 
 use loopwatch_model::observation::{ConditionStatus, FactValue, ManagerOperation, StatusShape};
 use loopwatch_model::time::{Span, Timestamp};
@@ -25,7 +25,7 @@ fn conditions(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn an_object_is_reduced_to_what_can_be_judged() {
+fn the_view_keeps_only_judged_fields() {
     let view = view(&json!({
         "apiVersion": "example.org/v1", "kind": "Shop",
         "metadata": {
@@ -160,7 +160,7 @@ fn conditions_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn switches_are_found_and_the_most_telling_one_is_kept() {
+fn switches_are_found_and_the_most_specific_one_is_kept() {
     for (object, by) in [
         (json!({"metadata": {"name": "n"}, "spec": {"suspend": true}}), Some("spec.suspend")),
         (json!({"metadata": {"name": "n"}, "spec": {"suspend": false}}), None),
@@ -191,7 +191,7 @@ fn switches_are_found_and_the_most_telling_one_is_kept() {
 }
 
 #[test]
-fn only_a_change_of_meaning_changes_the_settled_hash() {
+fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
     let status = |status: Value| of(&json!({}), &status).hashes;
     let a = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let later = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});
@@ -289,51 +289,30 @@ fn hostile_texts_are_errors_or_views_but_never_a_crash() {
     }
 }
 
-#[test]
-fn a_watch_line_says_what_happened() {
-    let read = |text: &str| watch_line(text.as_bytes(), &KEY);
-    let object = r#"{"metadata":{"name":"n","resourceVersion":"5"},"spec":{"a":1}}"#;
-    for text in [
-        format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"),
-        format!("{{ \"object\" : {object}, \"type\": \"MODIFIED\" }}"),
-    ] {
-        let Ok(WatchEvent::Modified(view)) = read(&text) else { panic!("{text}") };
-        assert_eq!((view.version.as_str(), view.bytes as usize), ("5", object.len()));
+proptest! {
+    #[test]
+    fn any_json_decodes(metadata in any_json(), spec in any_json(), status in any_json(), other in any_json()) {
+        let text = json!({"metadata": metadata, "spec": spec, "status": status, "other": other}).to_string();
+        let decoded = || object_with_type(text.as_bytes(), &KEY).expect("it is JSON");
+        let (type_meta, first) = decoded();
+        prop_assert_eq!((&type_meta, &first), (&decoded().0, &decoded().1));
+        prop_assert!(first.lints.is_sorted());
+        // A watch decodes the same, but demands a name.
+        match object(text.as_bytes(), &KEY) {
+            Ok(named) => prop_assert_eq!(&named, &first),
+            Err(error) => prop_assert!(matches!(error, DecodeError::Nameless)),
+        }
+        prop_assert_eq!(object(text.as_bytes(), &KEY).is_ok(), !first.key.name.is_empty());
+        // A recorded view reads back as it was.
+        let written = serde_json::to_string(&first).expect("a view is JSON");
+        prop_assert_eq!(serde_json::from_str::<ObjectView>(&written).expect("it was written so"), first);
     }
-    assert!(matches!(read(&format!(r#"{{"type":"ADDED","object":{object}}}"#)), Ok(WatchEvent::Added(_))));
-    assert!(matches!(read(&format!(r#"{{"type":"DELETED","object":{object}}}"#)), Ok(WatchEvent::Deleted(_))));
-    let bookmark = |end: &str| {
-        let annotations = format!(r#"{{"k8s.io/initial-events-end":"{end}"}}"#);
-        read(&format!(
-            r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
-        ))
-    };
-    for (end, initial_events_end) in [("true", true), ("false", false)] {
-        let expected = WatchEvent::Bookmark { version: "9".to_owned(), initial_events_end };
-        assert_eq!(bookmark(end).ok(), Some(expected));
-    }
-    let gone = read(r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#);
-    let expected = Refusal { code: 410, reason: "Expired".to_owned(), message: "too old".to_owned() };
-    assert_eq!(gone.ok(), Some(WatchEvent::Error(expected)));
-    for text in
-        ["", "{}", "[]", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#]
-    {
-        assert!(read(text).is_err(), "{text}");
-    }
-}
 
-#[test]
-fn a_page_hands_over_its_items_one_by_one() {
-    let text = r#"{"kind":"ShopList","metadata":{"resourceVersion":"7","continue":"abc","remainingItemCount":5},
-        "items":[{"metadata":{"name":"a"}},{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
-    let mut seen = Vec::new();
-    let end = page(text.as_bytes(), &KEY, |item| seen.push(item.map(|view| view.key.name).ok()));
-    assert_eq!(seen, [Some("a".to_owned()), None, Some("b".to_owned())]);
-    let expected = Page { version: "7".to_owned(), r#continue: "abc".to_owned(), remaining: Some(5) };
-    assert_eq!(end.ok(), Some(expected));
-    assert!(page(br#"{"items":null}"#, &KEY, |_| ()).is_ok(), "Go writes an empty list as null");
-    assert!(page(br#"{"kind":"Status","code":403}"#, &KEY, |_| ()).is_err());
-    assert!(page(br#"{"items":[{"metadata":{"name":"a"}}"#, &KEY, |_| ()).is_err());
+    #[test]
+    fn any_bytes_are_an_error_at_worst(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = object(&bytes, &KEY);
+        let _ = object_with_type(&bytes, &KEY);
+    }
 }
 
 /// Any JSON, with the keys that the decoder knows more often than chance would have them.
@@ -383,26 +362,4 @@ fn any_json() -> impl Strategy<Value = Value> {
             prop::collection::vec((key, inner), 0..6).prop_map(|entries| entries.into_iter().collect::<Value>()),
         ]
     })
-}
-
-proptest! {
-    #[test]
-    fn any_json_decodes(metadata in any_json(), spec in any_json(), status in any_json(), other in any_json()) {
-        let text = json!({"metadata": metadata, "spec": spec, "status": status, "other": other}).to_string();
-        let first = decoded(text.as_bytes(), &KEY).expect("it is JSON");
-        prop_assert_eq!(&first, &decoded(text.as_bytes(), &KEY).expect("it is JSON"));
-        prop_assert!(first.object.lints.is_sorted());
-        let named = object(text.as_bytes(), &KEY);
-        prop_assert_eq!(named.is_ok(), !first.object.key.name.is_empty());
-        // A recorded view reads back as it was.
-        let written = serde_json::to_string(&first.object).expect("a view is JSON");
-        prop_assert_eq!(serde_json::from_str::<ObjectView>(&written).expect("it was written so"), first.object);
-    }
-
-    #[test]
-    fn any_bytes_are_an_error_at_worst(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = object(&bytes, &KEY);
-        let _ = watch_line(&bytes, &KEY);
-        let _ = page(&bytes, &KEY, |_| ());
-    }
 }

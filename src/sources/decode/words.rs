@@ -1,22 +1,23 @@
-//! What a key says about the value beneath it, by the words that it is made of.
+//! Infers the meaning of a value from the words in its key.
 //!
-//! Keys are written in CamelCase, snake_case or kebab-case by people who mean the same things by them.
+//! Keys are CamelCase, snake_case or kebab-case, but use the same words.
 
-/// A word in lower case, without an allocation; longer ones are cut, since no table holds them.
-struct Lower {
+/// A word in lower case, without an allocation. Cuts longer words, which are in no table.
+struct LowercaseWord {
     bytes: [u8; 24],
     length: usize,
 }
 
-/// Whether a leaf of the status with this key says how far the object is: a phase, a count, a verdict, an error.
-pub(super) fn tells(key: &str) -> bool {
-    tells_by_last(Lower::new(last_word(key)).as_str()) || counts_by_first(Lower::new(first_word(key)).as_str())
+/// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an error.
+pub(super) fn reports_state(key: &str) -> bool {
+    last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
+        || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
 }
 
-/// Whether a time under this key of the status says that a run began or ended, or that a schedule fired.
-pub(super) fn marks(key: &str) -> bool {
-    let first = Lower::new(first_word(key));
-    match Lower::new(last_word(key)).as_str() {
+/// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
+pub(super) fn is_milestone_time(key: &str) -> bool {
+    let first = LowercaseWord::new(first_word(key));
+    match LowercaseWord::new(last_word(key)).as_str() {
         "time" | "timestamp" | "at" => {
             matches!(
                 first.as_str(),
@@ -37,64 +38,41 @@ pub(super) fn marks(key: &str) -> bool {
     }
 }
 
-/// What a key of the spec promises.
+/// The meaning of a key of the spec.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Hint {
-    /// A number there says how many there should be.
-    pub(super) sizes: bool,
-    /// A text or a flag there says which state is wanted.
-    pub(super) wishes: bool,
+pub(super) struct SpecKey {
+    /// A number under this key is a desired count.
+    pub(super) names_count: bool,
+    /// A text or a flag under this key is a desired state.
+    pub(super) names_wanted_state: bool,
 }
 
-/// What a key of the spec promises.
-pub(super) fn hint(key: &str) -> Hint {
-    let last = Lower::new(last_word(key));
-    let sizes = matches!(
-        last.as_str(),
-        "replicas"
-            | "replica"
-            | "size"
-            | "instances"
-            | "nodes"
-            | "members"
-            | "shards"
-            | "servers"
-            | "count"
-            | "partition"
-    );
-    let wishes = matches!(
-        last.as_str(),
-        "state" | "status" | "phase" | "mode" | "strategy" | "policy" | "active" | "running" | "enabled" | "disabled"
-    );
-    Hint { sizes, wishes }
-}
-
-/// Whether any word of the key is one of those meant; without an allocation.
-pub(super) fn any(key: &str, meant: impl Fn(&str) -> bool) -> bool {
+/// Whether any word of the key satisfies `meant`; without an allocation.
+pub(super) fn has_word(key: &str, meant: impl Fn(&str) -> bool) -> bool {
     let mut rest = key;
     while !rest.is_empty() {
         let word = first_word(rest);
-        if meant(Lower::new(word).as_str()) {
+        if meant(LowercaseWord::new(word).as_str()) {
             return true;
         }
-        // At least a separator, which is ASCII.
+        // Skips at least a separator, which is ASCII.
         rest = &rest[word.len().max(1)..];
     }
     false
 }
 
-/// Whether a number under this key of the status is the generation that the operator has seen. Others, such as
-/// `nodeClassObservedGeneration`, are about another object.
-pub(super) fn observes(key: &str) -> bool {
+/// Whether a number of the status under this key is the generation that the operator has seen. Others, such as
+/// `nodeClassObservedGeneration`, belong to another object.
+pub(super) fn is_observed_generation(key: &str) -> bool {
     const SEEN: [&str; 7] = ["observed", "evaluated", "reconciled", "handled", "processed", "applied", "synced"];
     let Some(seen) = key.strip_suffix("Generation") else { return false };
     seen == "observed"
         || seen.strip_prefix("last").is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
 }
 
-/// Whether the value under this key changes without meaning anything: a time, a heartbeat.
-pub(super) fn passes(key: &str) -> bool {
-    let last = Lower::new(last_word(key));
+/// Whether the value under this key changes without a change of state: a time, a heartbeat.
+pub(super) fn is_volatile(key: &str) -> bool {
+    let last = LowercaseWord::new(last_word(key));
     match last.as_str() {
         "time" | "timestamp" | "heartbeat" | "at" => true,
         "checked" | "updated" | "seen" | "synced" | "probed" | "resync" | "refreshed" | "evaluated" => {
@@ -104,8 +82,8 @@ pub(super) fn passes(key: &str) -> bool {
     }
 }
 
-/// Whether a text is a point in time: RFC 3339, or Go's way of printing one.
-pub(super) fn is_time(text: &str) -> bool {
+/// Whether a text is a timestamp in the format of RFC 3339 or of Go.
+pub(super) fn is_timestamp(text: &str) -> bool {
     let b = text.as_bytes();
     b.len() >= 19
         && b[4] == b'-'
@@ -121,8 +99,8 @@ pub(super) fn cut(text: &str, max: usize) -> &str {
     if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
 }
 
-/// All words, in lower case; only for the few keys that deserve it.
-pub(super) fn split(key: &str) -> Vec<String> {
+/// All words in lower case. Allocates, so callers use it for few keys.
+pub(super) fn split_words(key: &str) -> Vec<String> {
     let (mut words, mut rest) = (Vec::new(), key);
     while !rest.is_empty() {
         let word = first_word(rest);
@@ -130,13 +108,13 @@ pub(super) fn split(key: &str) -> Vec<String> {
         if !word.is_empty() {
             words.push(word.to_ascii_lowercase());
         }
-        // A separator, or the next word; `first_word` ends on a character boundary, separators are ASCII.
+        // Skips a separator, which is ASCII, or a word, which ends on a character boundary.
         rest = if word.is_empty() { &rest[end..] } else { &rest[word.len()..] };
     }
     words
 }
 
-fn tells_by_last(word: &str) -> bool {
+fn last_word_reports_state(word: &str) -> bool {
     matches!(
         word,
         "phase" | "state" | "status" | "health" | "stage" | "result" | "outcome" | "verdict" | "lifecycle"
@@ -156,14 +134,14 @@ fn tells_by_last(word: &str) -> bool {
     )
 }
 
-fn counts_by_first(word: &str) -> bool {
+fn first_word_reports_count(word: &str) -> bool {
     matches!(
         word,
         "ready" | "available" | "unavailable" | "updated" | "desired" | "expected" | "number" | "healthy" | "unhealthy"
     )
 }
 
-/// From the last boundary between words to the end.
+/// The text from the last boundary between words to the end.
 fn last_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in (1..bytes.len()).rev() {
@@ -174,7 +152,7 @@ fn last_word(key: &str) -> &str {
     key
 }
 
-/// Up to the first boundary between words.
+/// The text up to the first boundary between words.
 fn first_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in 0..bytes.len() {
@@ -189,9 +167,44 @@ const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'-' | b'_' | b'.' | b'/' | b' ')
 }
 
-// === impl Lower ===
+// === impl SpecKey ===
 
-impl Lower {
+impl SpecKey {
+    pub(super) fn of(key: &str) -> Self {
+        let last = LowercaseWord::new(last_word(key));
+        let names_count = matches!(
+            last.as_str(),
+            "replicas"
+                | "replica"
+                | "size"
+                | "instances"
+                | "nodes"
+                | "members"
+                | "shards"
+                | "servers"
+                | "count"
+                | "partition"
+        );
+        let names_wanted_state = matches!(
+            last.as_str(),
+            "state"
+                | "status"
+                | "phase"
+                | "mode"
+                | "strategy"
+                | "policy"
+                | "active"
+                | "running"
+                | "enabled"
+                | "disabled"
+        );
+        Self { names_count, names_wanted_state }
+    }
+}
+
+// === impl LowercaseWord ===
+
+impl LowercaseWord {
     fn new(word: &str) -> Self {
         let mut lower = Self { bytes: [0; 24], length: word.len().min(24) };
         lower.bytes[..lower.length].copy_from_slice(&word.as_bytes()[..lower.length]);
@@ -200,7 +213,7 @@ impl Lower {
     }
 
     fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // cut inside a character: in no table
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // a word cut inside a character is in no table
     }
 }
 
@@ -218,30 +231,30 @@ mod tests {
             ("--a.b/", vec!["a", "b"]),
             ("zürichReady", vec!["zürich", "ready"]),
         ] {
-            assert_eq!(split(key), words, "{key}");
+            assert_eq!(split_words(key), words, "{key}");
         }
     }
 
     #[test]
-    fn keys_tell_by_their_words() {
+    fn keys_report_state_by_their_words() {
         for key in ["phase", "updateStatus", "PostgresClusterStatus", "readyReplicas", "numberReady", "failureReason"] {
-            assert!(tells(key), "{key}");
+            assert!(reports_state(key), "{key}");
         }
         for key in ["name", "url", "statusText", "certificate", "podIP", "readerEndpoint"] {
-            assert!(!tells(key), "{key}");
+            assert!(!reports_state(key), "{key}");
         }
     }
 
     #[test]
-    fn heartbeats_pass() {
+    fn heartbeats_are_volatile() {
         for key in ["lastTransitionTime", "lastChecked", "observedAt", "reconciledAt", "lastHeartBeatTime"] {
-            assert!(passes(key), "{key}");
+            assert!(is_volatile(key), "{key}");
         }
         for key in ["updated", "format", "lastOperation", "checked", "time_zone"] {
-            assert!(!passes(key), "{key}");
+            assert!(!is_volatile(key), "{key}");
         }
-        assert!(is_time("2026-01-01T00:00:00Z") && is_time("2025-07-24 19:54:15 +0000 UTC"));
-        assert!(!is_time("2026-01-01") && !is_time("v1.2.3-4-gabcdef0123456"));
+        assert!(is_timestamp("2026-01-01T00:00:00Z") && is_timestamp("2025-07-24 19:54:15 +0000 UTC"));
+        assert!(!is_timestamp("2026-01-01") && !is_timestamp("v1.2.3-4-gabcdef0123456"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which kinds the API server serves: aggregated discovery, or group by group where that is not known.
+//! The kinds that the API server serves, from aggregated discovery, or group by group where it does not support that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,15 @@ use serde::Deserialize;
 
 use crate::sources::cluster::{Cluster, JSON};
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ObjectMetadata;
 
-/// All kinds that the API server serves, each once, in the version it prefers.
+/// All kinds that the API server serves, each in its preferred version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiResources {
     kinds: BTreeMap<(String, String), ApiKind>,
-    /// Groups whose server did not answer: what they serve is not known now.
+    /// Groups whose API server did not respond, so that their kinds are unknown now.
     unknown: BTreeSet<String>,
-    /// By this the API server recognises the groups that it told.
+    /// The ETag of the response.
     tag: Option<HeaderValue>,
 }
 
@@ -24,37 +25,31 @@ pub(crate) struct ApiKind {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
-    /// Plural resource name.
+    /// The plural resource name.
     pub(crate) resource: String,
     pub(crate) namespaced: bool,
-    /// Whether it can be listed and watched at all.
+    /// Whether the API supports list and watch.
     pub(crate) watchable: bool,
-    /// Whether there is a status subresource.
+    /// Whether the kind has a status subresource.
     pub(crate) has_status: bool,
 }
 
-/// Any of the documents that `/api`, `/apis` and `/apis/GROUP/VERSION` answer with.
+/// Any of the responses to `/api`, `/apis` and `/apis/GROUP/VERSION`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Document {
+struct DiscoveryDocument {
     kind: String,
     items: Vec<AggregatedGroup>,
-    groups: Vec<Group>,
+    groups: Vec<ApiGroupDocument>,
     versions: Vec<String>,
-    resources: Vec<Resource>,
+    resources: Vec<ApiResourceDocument>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AggregatedGroup {
-    metadata: Name,
+    metadata: ObjectMetadata,
     versions: Vec<AggregatedVersion>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Name {
-    name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,21 +85,21 @@ struct Subresource {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Group {
+struct ApiGroupDocument {
     name: String,
-    versions: Vec<GroupVersion>,
-    preferred_version: GroupVersion,
+    versions: Vec<GroupVersionDocument>,
+    preferred_version: GroupVersionDocument,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct GroupVersion {
+struct GroupVersionDocument {
     version: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Resource {
+struct ApiResourceDocument {
     /// `widgets` or `widgets/status`.
     name: String,
     kind: String,
@@ -115,7 +110,7 @@ struct Resource {
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// Groups that come with Kubernetes: never an operator's own, whatever it may write there.
+/// Groups of Kubernetes itself. An operator never owns their kinds, even if it may write them.
 const BUILT_IN: &[&str] = &[
     "",
     "admissionregistration.k8s.io",
@@ -149,10 +144,10 @@ const BUILT_IN: &[&str] = &[
 // === impl ApiResources ===
 
 impl ApiResources {
-    /// Asks the API server: two requests, or one per group and version where it is old.
+    /// Reads all kinds: two requests, or one per group and version from an old API server.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
         let mut api_resources = Self::default();
-        let core: Document = cluster.get_json("/api", AGGREGATED).await?;
+        let core: DiscoveryDocument = cluster.get_json("/api", AGGREGATED).await?;
         if core.kind == "APIGroupDiscoveryList" {
             api_resources.add_aggregated(core);
         } else {
@@ -160,14 +155,14 @@ impl ApiResources {
                 api_resources.add_version(cluster, "", &version).await?;
             }
         }
-        let (groups, tag) = cluster.get_tagged::<Document>("/apis", AGGREGATED).await?;
+        let (groups, tag) = cluster.get_tagged::<DiscoveryDocument>("/apis", AGGREGATED).await?;
         api_resources.tag = tag;
         if groups.kind == "APIGroupDiscoveryList" {
             api_resources.add_aggregated(groups);
             return Ok(api_resources);
         }
         for group in groups.groups {
-            let Group { name, versions, preferred_version } = group;
+            let ApiGroupDocument { name, versions, preferred_version } = group;
             let others = versions.into_iter().filter(|v| v.version != preferred_version.version);
             for version in std::iter::once(preferred_version.clone()).chain(others) {
                 api_resources.add_version(cluster, &name, &version.version).await?;
@@ -176,8 +171,7 @@ impl ApiResources {
         Ok(api_resources)
     }
 
-    /// Whether something is served now that was not, or the other way round. Costs next to nothing where the API server
-    /// tags its answers, and is never known where it does not.
+    /// Whether the served kinds have changed. Costs next to nothing with ETags; always false without them.
     pub(crate) async fn is_outdated(&self, cluster: &Cluster) -> Result<bool, Failure> {
         match &self.tag {
             Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await.map(|unchanged| !unchanged),
@@ -195,13 +189,13 @@ impl ApiResources {
         self.kinds.get(&(group.to_owned(), resource.to_owned()))
     }
 
-    /// Whether the server of this group did not answer.
+    /// Whether the API server of this group did not respond.
     pub(crate) fn is_unknown(&self, group: &str) -> bool {
         self.unknown.contains(group)
     }
 
-    fn add_aggregated(&mut self, document: Document) {
-        for AggregatedGroup { metadata: Name { name: group }, versions } in document.items {
+    fn add_aggregated(&mut self, document: DiscoveryDocument) {
+        for AggregatedGroup { metadata: ObjectMetadata { name: group, .. }, versions } in document.items {
             for AggregatedVersion { version, resources, freshness } in versions {
                 if freshness == "Stale" {
                     self.unknown.insert(group.clone());
@@ -222,10 +216,10 @@ impl ApiResources {
         }
     }
 
-    /// One group and version of an API server without aggregated discovery. Groups of other servers fail alone.
+    /// Adds one group and version from an API server without aggregated discovery. A failing group does not affect others.
     async fn add_version(&mut self, cluster: &Cluster, group: &str, version: &str) -> Result<(), Failure> {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let document: Document = match cluster.get_json(&path, JSON).await {
+        let document: DiscoveryDocument = match cluster.get_json(&path, JSON).await {
             Ok(document) => document,
             Err(failure) if failure.status.is_some() => {
                 self.unknown.insert(group.to_owned());
@@ -235,7 +229,7 @@ impl ApiResources {
         };
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
-        for Resource { name, kind, namespaced, verbs } in &document.resources {
+        for ApiResourceDocument { name, kind, namespaced, verbs } in &document.resources {
             if name.contains('/') {
                 continue;
             }
@@ -252,7 +246,7 @@ impl ApiResources {
         Ok(())
     }
 
-    /// Versions come in the order of preference, so the first that can be watched stays.
+    /// Adds a kind. Versions come in order of preference, so the first watchable one stays.
     fn add(&mut self, kind: ApiKind) {
         let known = self.kinds.entry((kind.group.clone(), kind.resource.clone())).or_insert_with(|| kind.clone());
         if !known.watchable && kind.watchable {
@@ -273,14 +267,14 @@ impl FromIterator<ApiKind> for ApiResources {
 // === impl ApiKind ===
 
 impl ApiKind {
-    /// Whether the kind comes with Kubernetes.
+    /// Whether the kind is part of Kubernetes.
     pub(crate) fn is_built_in(&self) -> bool {
         BUILT_IN.contains(&self.group.as_str())
     }
 }
 
 impl std::fmt::Display for ApiKind {
-    /// As `--watch` takes it: `example.io/Widget`, `Pod`.
+    /// In the form of `--watch`: `example.io/Widget`, `Pod`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let slash = if self.group.is_empty() { "" } else { "/" };
         write!(f, "{}{slash}{}", self.group, self.kind)

@@ -1,47 +1,42 @@
-//! Where a kind can be seen: in the whole cluster, or in which namespaces.
+//! The scopes in which the account can see a kind: the whole cluster, or single namespaces.
 
 use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 use serde::Deserialize;
 
 use super::api_resources::ApiKind;
-use super::choose::{Candidate, Choice};
-use super::permissions::{Rules, may};
+use super::permissions::{Rules, is_allowed};
+use super::select::{Candidate, SelectedKinds};
 use super::{Discovery, watched};
 use crate::sources::cluster::LIST_METADATA;
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ObjectMetadata;
 use crate::sources::options::Selection;
 
-/// The rules that hold in each namespace in question. Any one shows the rules of the cluster as well.
+/// The rules in each reviewed namespace. Each includes the rules of the cluster.
 #[derive(Debug, Default)]
-pub(super) struct Reviews {
+pub(super) struct NamespaceRules {
     pub(super) namespaces: Vec<String>,
     pub(super) rules: Vec<Rules>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Namespaces {
-    items: Vec<Namespace>,
+struct NamespaceListDocument {
+    items: Vec<NamespaceDocument>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Namespace {
-    metadata: Metadata,
+struct NamespaceDocument {
+    metadata: ObjectMetadata,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
-    name: String,
-}
-
-/// An operator whose rights are bound in more namespaces than this is better told where to look.
+/// Limit of namespaces to review. Operators with role bindings in more of them need `--namespace`.
 const MOST_NAMESPACES: usize = 100;
 
-// === impl Reviews ===
+// === impl NamespaceRules ===
 
-impl Reviews {
+impl NamespaceRules {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Rules)> {
         self.namespaces.iter().zip(&self.rules)
     }
@@ -55,15 +50,15 @@ impl Reviews {
 // === impl Discovery ===
 
 impl Discovery {
-    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<Reviews, Failure> {
+    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<NamespaceRules, Failure> {
         let mut rules = Vec::new();
         for namespace in &namespaces {
             rules.push(Rules::review(&self.cluster, namespace).await?);
         }
-        Ok(Reviews { namespaces, rules })
+        Ok(NamespaceRules { namespaces, rules })
     }
 
-    /// The namespaces that are looked at first: those that were named, else our own and those that the operator names.
+    /// The namespaces to review first: the configured ones, else our own and those that the operator watches.
     pub(super) fn namespaces(&self) -> Vec<String> {
         if !self.options.namespaces.is_empty() {
             return self.options.namespaces.clone();
@@ -73,34 +68,38 @@ impl Discovery {
         namespaces
     }
 
-    /// Whether the operator's rights may be bound in namespaces that nobody named.
-    pub(super) fn may_be_elsewhere(&self, choice: &Choice) -> bool {
+    /// Whether the operator may have permissions in other namespaces.
+    pub(super) fn may_be_elsewhere(&self, selected: &SelectedKinds) -> bool {
         let options = &self.options;
         options.namespaces.is_empty()
             && options.watch.is_empty()
             && options.select == Selection::OperatorRights
-            && choice.excess.is_empty()
+            && selected.excess.is_empty()
     }
 
-    /// The other namespaces, if the account may list them.
+    /// The other namespaces, if the account may list namespaces.
     pub(super) async fn other_namespaces(&self) -> Result<Vec<String>, Failure> {
         let list = Permission { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
-        if may(&self.cluster, &list, "").await? != Some(true) {
+        if is_allowed(&self.cluster, &list, "").await? != Some(true) {
             return Ok(Vec::new());
         }
         let path = format!("/api/v1/namespaces?limit={MOST_NAMESPACES}");
-        let Namespaces { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
+        let NamespaceListDocument { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
         let known = self.namespaces();
         Ok(items.into_iter().map(|item| item.metadata.name).filter(|name| !known.contains(name)).collect())
     }
 
-    /// Where a kind can be seen, or could be if some right were not missing.
-    pub(super) async fn scopes(&self, candidate: &Candidate, reviews: &Reviews) -> Result<Vec<WatchedKind>, Failure> {
+    /// The scopes in which the account can see a kind, or could if no permission were missing.
+    pub(super) async fn scopes(
+        &self,
+        candidate: &Candidate,
+        reviews: &NamespaceRules,
+    ) -> Result<Vec<WatchedKind>, Failure> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
         let named = *namespaced && !self.options.namespaces.is_empty();
         if !named {
-            // What no rule of a namespace allows, no rule of the cluster allows either: then nobody need be asked.
+            // Each namespace's rules include those of the cluster, so this saves most reviews.
             let possible = reviews.rules.iter().any(|rules| rules.may_allow("list", group, resource));
             if possible && self.missing(group, resource, "").await?.is_empty() {
                 return Ok(vec![watched(candidate, everywhere, Vec::new())]);
@@ -108,10 +107,10 @@ impl Discovery {
         }
         let mut scopes = Vec::new();
         for (namespace, rules) in reviews.iter().filter(|_| *namespaced) {
-            let is_owed = candidate.role == Role::Primary && writes(candidate, rules);
+            let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
             let possible = rules.may_allow("list", group, resource);
             let missing = if possible { self.missing(group, resource, namespace).await? } else { both() };
-            if named || is_owed || missing.is_empty() {
+            if named || is_expected || missing.is_empty() {
                 scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
             }
         }
@@ -121,12 +120,12 @@ impl Discovery {
         self.unseen(candidate, everywhere, scopes).await
     }
 
-    /// Where a kind that cannot be seen should be seen.
+    /// The scopes in which the account should see a kind that it cannot see.
     async fn unseen(
         &self,
         candidate: &Candidate,
         everywhere: Scope,
-        owed: Vec<WatchedKind>,
+        expected: Vec<WatchedKind>,
     ) -> Result<Vec<WatchedKind>, Failure> {
         let ApiKind { group, resource, .. } = &candidate.kind;
         let is_same = |kind: &&WatchedKind| kind.group == *group && kind.resource == *resource;
@@ -134,34 +133,34 @@ impl Discovery {
         let scopes = if !last.is_empty() {
             last
         } else if candidate.role == Role::Child {
-            // What never could be seen is no loss.
+            // A child kind that was never visible is no loss.
             return Ok(Vec::new());
-        } else if !owed.is_empty() && !self.writes_everywhere(candidate).await? {
-            return Ok(owed);
+        } else if !expected.is_empty() && !self.writes_everywhere(candidate).await? {
+            return Ok(expected);
         } else {
             vec![everywhere]
         };
         Ok(scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect())
     }
 
-    /// Whether a kind that cannot be read is written everywhere, so that it should be read everywhere.
+    /// Whether the account may write an invisible kind in all namespaces, so that it should see it there.
     async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
         for permission in write_permissions(candidate) {
-            if may(&self.cluster, &permission, "").await? != Some(false) {
+            if is_allowed(&self.cluster, &permission, "").await? != Some(false) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Which verbs for reading a resource are refused; the empty namespace means everywhere.
+    /// The missing verbs for watching a resource. An empty namespace means all.
     async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
         let mut missing = Vec::new();
         for verb in ["list", "watch"] {
             let permission =
                 Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            // Who may not ask tries: the watch itself tells when it is refused.
-            if may(&self.cluster, &permission, namespace).await? == Some(false) {
+            // If the cluster forbids the review, the watch itself will report a refusal.
+            if is_allowed(&self.cluster, &permission, namespace).await? == Some(false) {
                 missing.push(permission.verb);
             }
         }
@@ -169,7 +168,7 @@ impl Discovery {
     }
 }
 
-/// The rights by which a kind was recognised.
+/// The permissions that made this a primary kind.
 fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
     let ApiKind { group, resource, .. } = &candidate.kind;
     let subresource = match candidate.why {

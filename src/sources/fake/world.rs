@@ -1,4 +1,4 @@
-//! A small cluster: kinds, definitions, rights and objects that a test changes while it is watched.
+//! A small cluster for tests: kinds, definitions, permissions and objects that a test changes during a watch.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use crate::sources::cluster::Cluster;
 /// The cluster, shared between the test and its API server.
 #[derive(Clone, Default)]
 pub(crate) struct World {
-    state: Arc<Mutex<State>>,
-    /// Rung to cut all streams.
+    state: Arc<Mutex<WorldState>>,
+    /// Notified to cut all streams.
     cut: Arc<Notify>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct WorldState {
     /// `(group, version, kind, resource, namespaced, has status)`.
     pub(crate) kinds: Vec<FakeKind>,
-    /// Rules by namespace; those of the empty namespace hold everywhere.
+    /// Rules by namespace; those of the empty namespace apply everywhere.
     pub(crate) rules: BTreeMap<String, Vec<Value>>,
     pub(crate) incomplete: bool,
     /// Whether discovery is aggregated.
@@ -33,9 +33,9 @@ pub(crate) struct State {
     pub(crate) namespaces: Vec<&'static str>,
     /// Custom resource definitions.
     pub(crate) definitions: Vec<Value>,
-    /// Every request that was refused.
+    /// All refused requests.
     pub(crate) refused: Vec<String>,
-    /// A watch of this resource makes the program panic.
+    /// A watch of this resource panics.
     pub(crate) poisoned: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
 // === impl World ===
 
 impl World {
-    /// A cluster that serves these kinds to an account without rights.
+    /// A cluster that serves these kinds to an account without permissions.
     pub(crate) fn new(kinds: &[FakeKind]) -> Self {
         let world = Self::default();
         world.change(|state| {
@@ -78,7 +78,7 @@ impl World {
         world
     }
 
-    /// Gives a right: in one namespace, or everywhere.
+    /// Grants a permission, in one namespace or everywhere.
     pub(crate) fn allow(self, namespace: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Self {
         self.change(|state| {
             let rule = json!({ "verbs": verbs, "apiGroups": [group], "resources": resources });
@@ -87,7 +87,7 @@ impl World {
         self
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut WorldState) -> T) -> T {
         change(&mut self.lock())
     }
 
@@ -109,11 +109,11 @@ impl World {
         if path.ends_with("reviews") {
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-            return told(&self.change(|state| state.review(&path, &review["spec"])));
+            return respond(&self.change(|state| state.review(&path, &review["spec"])));
         }
         let discovered = self.change(|state| state.discover(&path));
         if let Some(document) = discovered {
-            return told(&document);
+            return respond(&document);
         }
         self.objects(&path, &query)
     }
@@ -141,14 +141,16 @@ impl World {
             })
         });
         if let Some(code) = refusal {
-            return Reply::Told(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
+            return Reply::Response(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
         }
         if verb == "list" {
             let one = || vec![json!({ "metadata": { "name": "one" } })];
             let named = |name: &&str| json!({ "metadata": { "name": name } });
             let namespaces = || self.change(|state| state.namespaces.iter().map(named).collect());
             let items: Vec<Value> = if resource == "namespaces" { namespaces() } else { one() };
-            return told(&json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }));
+            return respond(
+                &json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }),
+            );
         }
         let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
             "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } } } });
@@ -164,14 +166,14 @@ impl World {
         Reply::Streamed(pieces)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl State ===
+// === impl WorldState ===
 
-impl State {
+impl WorldState {
     fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> bool {
         let has = |list: &Value, word: &str| {
             list.as_array().is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))
@@ -251,6 +253,6 @@ impl State {
     }
 }
 
-fn told(document: &Value) -> Reply {
-    Reply::Told(200, vec![], document.to_string())
+fn respond(document: &Value) -> Reply {
+    Reply::Response(200, vec![], document.to_string())
 }

@@ -1,4 +1,4 @@
-//! Makes what runs equal to what was found.
+//! Starts and stops tasks according to the result of discovery.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -8,25 +8,25 @@ use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, 
 use super::{Job, Running};
 use crate::sources::cluster::encode;
 use crate::sources::definitions::{DefinitionSink, Definitions};
-use crate::sources::discovery::{Discovery, Found};
+use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
 use crate::sources::options::{LeaseSelection, Selection};
-use crate::sources::sync::Reporter;
-use crate::sources::watch::objects::Objects;
+use crate::sources::sync::SyncReporter;
+use crate::sources::watch::objects::ObjectSink;
 use crate::sources::watch::{Sink, WatchTarget, Watcher};
 
 // === impl Running ===
 
 impl Running {
-    /// Makes what runs equal to what was found, and tells what changed, in an order in which nothing is told of a watch
-    /// that the model does not know.
-    pub(super) async fn apply(&mut self, found: Found) -> Result<(), Closed> {
-        let Found { kinds, permissions, trouble } = found;
+    /// Starts and stops tasks according to the result, and reports changes. The model learns of each watch before its
+    /// observations.
+    pub(super) async fn apply(&mut self, found: Discovered) -> Result<(), Closed> {
+        let Discovered { kinds, permissions, problem } = found;
         let is_first = self.kinds.is_none();
         for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
-            self.feed.tell(Observation::PermissionsReviewed(view.clone())).await?;
+            self.feed.send(Observation::PermissionsReviewed(view.clone())).await?;
         }
         self.permissions = permissions;
         let (run, over) = self.within_limit(&kinds);
@@ -35,7 +35,7 @@ impl Running {
             self.tasks.stop(&job).await;
         }
         if self.kinds.as_ref() != Some(&kinds) {
-            self.feed.tell(Observation::KindsDiscovered(kinds.clone())).await?;
+            self.feed.send(Observation::KindsDiscovered(kinds.clone())).await?;
             for watch in &over {
                 let detail = format!("not watched: --max-watches is {}", self.options.max_watches);
                 self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
@@ -55,25 +55,25 @@ impl Running {
         }
         let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
         self.sync.discovered(&all);
-        self.tell_trouble(trouble, is_first).await
+        self.report_problem(problem, is_first).await
     }
 
-    async fn tell_trouble(&mut self, trouble: Option<String>, is_first: bool) -> Result<(), Closed> {
-        if let Some(detail) = trouble.clone() {
-            if self.trouble != trouble {
+    async fn report_problem(&mut self, problem: Option<String>, is_first: bool) -> Result<(), Closed> {
+        if let Some(detail) = problem.clone() {
+            if self.problem != problem {
                 self.feed.invalid(Discovery::SOURCE, detail).await?;
             }
-        } else if self.trouble.is_some() || is_first {
+        } else if self.problem.is_some() || is_first {
             self.feed.recovered(Discovery::SOURCE).await?;
         }
-        self.trouble = trouble;
+        self.problem = problem;
         Ok(())
     }
 
-    /// What can be watched within the limit of connections, and what is left out. Primary kinds come first.
+    /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
     fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
         let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
-        // With one list each and no watch after it, all get their turn.
+        // Watches that only list take turns, so there is no limit.
         let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
         let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
         visible.sort_by_key(|kind| kind.role != Role::Primary);
@@ -82,7 +82,7 @@ impl Running {
         (run, over.into_iter().map(|kind| kind.watch.clone()).collect())
     }
 
-    /// Whether a task watches what is not to be watched any more, or in another way.
+    /// Whether a task watches a removed kind, or at an outdated address.
     fn is_stale(&self, job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
         let Job::Watch(watch) = job else { return false };
         let now = run.get(watch).map(target);
@@ -95,50 +95,55 @@ impl Running {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
-    /// Starts a job, unless it has become pointless.
+    /// Starts a job, unless it is obsolete.
     pub(super) fn start(&mut self, job: &Job) {
         match job {
             Job::Watch(watch) => {
                 let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
                 let Some(target) = target else { return };
-                let sink = Objects { watch: watch.clone(), hash_key: self.options.hash_key };
+                let sink = ObjectSink { watch: watch.clone(), hash_key: self.options.hash_key };
                 let reporter = self.sync.reporter(watch);
                 self.spawn(job, target, sink, reporter, self.options.once);
             }
             Job::Definitions => {
                 let sink = DefinitionSink::new(self.definitions.clone());
-                self.spawn(job, Definitions::target(), sink, Reporter::silent(), self.options.once);
+                self.spawn(job, Definitions::target(), sink, SyncReporter::silent(), self.options.once);
             }
             Job::Lease => {
-                if let Some((namespace, name)) = self.lease() {
-                    let sink = LeaseSink { name };
-                    self.spawn(job, lease::target(&namespace), sink, Reporter::silent(), self.options.once);
+                if let Some(namespace) = self.lease_namespace() {
+                    self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
                 }
             }
-            // Its questions are lost with it: the model asks again, and gets no answer until the next start.
+            // The audit cannot restart, because the panic took its channel. The model then gets no answers.
             Job::Audit => {}
         }
     }
 
-    fn spawn<S: Sink + 'static>(&mut self, job: &Job, target: WatchTarget, sink: S, reporter: Reporter, once: bool) {
+    fn spawn<S: Sink + 'static>(
+        &mut self,
+        job: &Job,
+        target: WatchTarget,
+        sink: S,
+        reporter: SyncReporter,
+        once: bool,
+    ) {
         let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
         let watcher = Watcher::new(cluster, target, sink, feed, shared, reporter, once);
         self.tasks.spawn(job.clone(), watcher.run());
     }
 
-    /// The namespace and name of the leases to follow.
-    pub(super) fn lease(&self) -> Option<(String, Option<String>)> {
+    /// The namespace of the leases to follow.
+    pub(super) fn lease_namespace(&self) -> Option<String> {
         match &self.options.lease {
             LeaseSelection::Off => None,
-            // An administrator who looks at everything has no namespace of their own.
+            // An administrator who watches every kind has no operator namespace.
             LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
-            LeaseSelection::OwnNamespace => Some((self.cluster.namespace().to_owned(), None)),
-            LeaseSelection::In { namespace, name } => Some((namespace.clone(), name.clone())),
+            LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
         }
     }
 }
 
-/// Where a kind is read. Of children the metadata is enough: whom they belong to, and what holds them.
+/// The address of a kind. For child kinds the metadata is enough: owners and finalizers.
 fn target(kind: &WatchedKind) -> WatchTarget {
     let WatchedKind { group, version, resource, scope, role, .. } = kind;
     let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };

@@ -1,4 +1,4 @@
-//! Tasks by name: a panic in one is caught, told, and answered by a restart.
+//! The running tasks by job. A task that panics is reported and restarted.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ pub(crate) struct Tasks {
     set: JoinSet<()>,
     running: BTreeMap<Job, AbortHandle>,
     names: BTreeMap<Id, Job>,
-    /// Jobs whose task panicked, and when they are tried again.
+    /// Jobs whose task panicked, and the time of their restart.
     restarts: BTreeMap<Job, Instant>,
     backoffs: BTreeMap<Job, Backoff>,
 }
 
-/// What happens among the tasks.
+/// An event among the tasks.
 pub(crate) enum TaskEvent {
-    /// A task panicked, and said this. It will be due again.
-    Broke(Job, String),
-    /// It is time to start a job again.
+    /// A task panicked with this message. It will be due again.
+    Panicked(Job, String),
+    /// A job is due for its restart.
     Due(Job),
 }
 
@@ -36,7 +36,7 @@ impl Tasks {
         self.running.insert(job, handle);
     }
 
-    /// Whether the job has been started; it may have ended by itself, or wait for its restart.
+    /// Whether the job was started. It may have ended by itself, or wait for its restart.
     pub(crate) fn has(&self, job: &Job) -> bool {
         self.running.contains_key(job) || self.restarts.contains_key(job)
     }
@@ -45,7 +45,7 @@ impl Tasks {
         self.running.keys().chain(self.restarts.keys())
     }
 
-    /// Ends a job and waits until it has ended, so that nothing comes from it afterwards.
+    /// Stops a job and waits for its end, so that it sends nothing afterwards.
     pub(crate) async fn stop(&mut self, job: &Job) {
         self.restarts.remove(job);
         let Some(handle) = self.running.remove(job) else { return };
@@ -66,7 +66,7 @@ impl Tasks {
         self.set.shutdown().await;
     }
 
-    /// What happens next among the tasks. Waits for ever when all is well.
+    /// The next event among the tasks.
     pub(crate) async fn next(&mut self) -> TaskEvent {
         let next = self.restarts.iter().min_by_key(|(_, due)| **due).map(|(job, due)| (job.clone(), *due));
         loop {
@@ -82,8 +82,8 @@ impl Tasks {
             };
             match (ended, &next) {
                 (Some(ended), _) => {
-                    if let Some((job, said)) = self.ended(ended) {
-                        return TaskEvent::Broke(job, said);
+                    if let Some((job, message)) = self.ended(ended) {
+                        return TaskEvent::Panicked(job, message);
                     }
                 }
                 (None, Some((job, _))) => {
@@ -108,7 +108,7 @@ impl Tasks {
             let wait = self.backoffs.entry(job.clone()).or_insert_with(Backoff::new).wait(None);
             self.restarts.insert(job.clone(), Instant::now() + wait);
         }
-        let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
-        Some((job, said.unwrap_or_default()))
+        let message = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
+        Some((job, message.unwrap_or_default()))
     }
 }

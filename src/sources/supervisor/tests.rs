@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Observation, Permission, Probe, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -13,7 +13,7 @@ use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
-/// A running supervisor, and what it has told so far.
+/// A running supervisor and its observations.
 struct Run {
     handle: Handle,
     observations: Observations,
@@ -27,21 +27,21 @@ impl Run {
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
     }
 
-    /// What is told within so many seconds.
+    /// The observations of the next seconds.
     async fn within(&mut self, seconds: u64) -> Vec<Observation> {
         sleep(Duration::from_secs(seconds)).await;
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         while let Ok((_, observation)) = self.observations.try_recv() {
-            told.push(observation);
+            seen.push(observation);
         }
-        told
+        seen
     }
 
-    /// The kinds that are told last within so many seconds, if any.
+    /// The last reported kinds of the next seconds, if any.
     async fn kinds_within(&mut self, seconds: u64) -> Option<String> {
-        let told = self.within(seconds).await;
+        let seen = self.within(seconds).await;
         let kinds = |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));
-        told.iter().rev().find(kinds).map(say)
+        seen.iter().rev().find(kinds).map(say)
     }
 }
 
@@ -59,7 +59,7 @@ fn widget_operator() -> World {
 const ALL: &str = "kinds [gadgets.example.io@v1, widgets.example.io@v1, configmaps@v1]";
 
 #[tokio::test(start_paused = true)]
-async fn an_operators_rights_say_what_it_owns_and_what_it_makes() {
+async fn permissions_determine_primary_and_child_kinds() {
     for aggregated in [true, false] {
         let world = widget_operator();
         world.change(|state| state.aggregated = aggregated);
@@ -67,7 +67,7 @@ async fn an_operators_rights_say_what_it_owns_and_what_it_makes() {
         assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
         let progress = run.handle.initial_sync().progress();
         assert_eq!((progress.watches, progress.listed, progress.failed), (3, 3, 0));
-        assert!(world.change(|state| state.refused.is_empty()), "nothing is asked that is not allowed");
+        assert!(world.change(|state| state.refused.is_empty()), "no request lacks a permission");
         run.handle.shutdown().await;
     }
 }
@@ -86,7 +86,7 @@ async fn a_sandboxed_operator_is_watched_in_its_own_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_with_rights_in_other_namespaces_is_found_where_namespaces_may_be_listed() {
+async fn permissions_in_other_namespaces_are_found_if_the_account_may_list_namespaces() {
     let world = World::new(&[WIDGET, CONFIG_MAP, NAMESPACE])
         .allow("", &["list"], "", &["namespaces"])
         .allow("a", &["list", "watch"], "example.io", &["widgets"])
@@ -100,7 +100,7 @@ async fn an_operator_with_rights_in_other_namespaces_is_found_where_namespaces_m
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_missing_where_it_is_written() {
+async fn an_unreadable_kind_is_missing_where_the_account_may_write_it() {
     for (bound, expected) in
         [("", "kinds [widgets.example.io@v1 -list-watch]"), ("op", "kinds [widgets.example.io/op@v1 -list-watch]")]
     {
@@ -111,17 +111,17 @@ async fn what_cannot_be_read_is_missing_where_it_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_that_are_named_are_watched_one_by_one_and_a_missing_right_is_named() {
+async fn configured_namespaces_are_watched_one_by_one_and_a_missing_permission_is_reported() {
     let world = World::new(&[WIDGET])
         .allow("", &["update"], "example.io", &["widgets/status"])
         .allow("a", &["list", "watch"], "example.io", &["widgets"])
         .allow("b", &["list"], "example.io", &["widgets"]);
     let mut run = Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
-    let told = run.within(1).await;
-    let said: Vec<String> = told.iter().map(say).collect();
+    let seen = run.within(1).await;
+    let said: Vec<String> = seen.iter().map(say).collect();
     let kinds = "kinds [widgets.example.io/a@v1, widgets.example.io/b@v1 -watch]".to_owned();
     assert!(said.contains(&kinds), "{said:?}");
-    let missing: Vec<(String, String)> = told
+    let missing: Vec<(String, String)> = seen
         .iter()
         .filter_map(|observation| match observation {
             Observation::PermissionsReviewed(view) => Some(view),
@@ -135,17 +135,17 @@ async fn namespaces_that_are_named_are_watched_one_by_one_and_a_missing_right_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_may_do_everything_is_asked_to_name_its_kinds() {
+async fn an_account_with_all_permissions_needs_named_kinds() {
     let world = World::new(&[WIDGET, THING, CONFIG_MAP]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |_| {});
-    let told = run.within(1).await;
-    let detail = told.iter().find_map(|observation| match observation {
+    let seen = run.within(1).await;
+    let detail = seen.iter().find_map(|observation| match observation {
         Observation::SourceFailed { source: SourceId::Discovery, detail, .. } => Some(detail.clone()),
         _ => None,
     });
     let detail = detail.unwrap_or_default();
     assert!(detail.contains("--watch") && detail.contains("example.io/Widget, other.io/Thing"), "{detail}");
-    let excess = told.iter().any(|observation| {
+    let excess = seen.iter().any(|observation| {
         matches!(observation, Observation::PermissionsReviewed(view) if view.excess.iter().any(|permission| permission.verb == "*"))
     });
     assert!(excess);
@@ -154,7 +154,7 @@ async fn an_account_that_may_do_everything_is_asked_to_name_its_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_only_reads_looks_at_the_custom_resources_that_it_may_read_by_name() {
+async fn a_read_only_account_watches_the_custom_resources_that_its_rules_name() {
     let world = World::new(&[WIDGET, GADGET, THING, CONFIG_MAP])
         .allow("", &["create"], "authorization.k8s.io", &["selfsubjectrulesreviews"])
         .allow("", &["get", "list", "watch"], "example.io", &["widgets"])
@@ -166,14 +166,14 @@ async fn an_account_that_only_reads_looks_at_the_custom_resources_that_it_may_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_named_and_not_served_is_told_and_found_when_it_comes() {
+async fn a_named_kind_that_is_not_served_is_reported_and_found_later() {
     let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |options| {
         options.watch = vec!["example.io/Widget".parse().expect("a kind"), "other.io/Thing".parse().expect("a kind")];
     });
-    let told = run.within(1).await;
+    let seen = run.within(1).await;
     assert!(
-        told.iter().any(|o| matches!(o, Observation::SourceFailed { detail, .. } if detail.contains("other.io/Thing")))
+        seen.iter().any(|o| matches!(o, Observation::SourceFailed { detail, .. } if detail.contains("other.io/Thing")))
     );
     world.change(|state| state.kinds.push(THING));
     assert_eq!(run.kinds_within(80).await.as_deref(), Some("kinds [widgets.example.io@v1, things.other.io@v1]"));
@@ -192,7 +192,7 @@ async fn an_administrator_sees_every_custom_resource_that_has_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn definitions_say_how_a_kind_reports_status_where_they_may_be_read() {
+async fn readable_definitions_determine_how_a_kind_reports_status() {
     let world = World::new(&[WIDGET, GADGET, THING]).allow("", &["list", "watch"], "*", &["*"]);
     let bare = ("example.io", "v1", "Bare", "bares", true, false);
     world.change(|state| {
@@ -200,18 +200,18 @@ async fn definitions_say_how_a_kind_reports_status_where_they_may_be_read() {
         state.definitions = vec![definition(WIDGET, true), definition(GADGET, true), definition(bare, false)];
     });
     let mut run = Run::start(&world, |options| options.select = Selection::EveryKindWithStatus);
-    let told = run.within(1).await;
-    let kinds = told.iter().find_map(|observation| match observation {
+    let seen = run.within(1).await;
+    let kinds = seen.iter().find_map(|observation| match observation {
         Observation::KindsDiscovered(kinds) => Some(kinds),
         _ => None,
     });
     let kinds: Vec<String> = kinds.into_iter().flatten().map(|k| format!("{} {:?}", k.watch, k.status)).collect();
     assert_eq!(kinds, ["gadgets.example.io InBody", "widgets.example.io Subresource", "things.other.io Subresource"]);
-    assert_eq!(told.iter().filter(|o| matches!(o, Observation::DefinitionSeen(_))).count(), 3);
+    assert_eq!(seen.iter().filter(|o| matches!(o, Observation::DefinitionSeen(_))).count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_with_a_bug_is_told_and_restarted_and_harms_no_other() {
+async fn a_source_that_panics_is_reported_and_restarted_and_affects_no_other() {
     let world = widget_operator();
     world.change(|state| state.poisoned = Some("widgets".to_owned()));
     let mut run = Run::start(&world, |_| {});
@@ -224,7 +224,7 @@ async fn a_source_with_a_bug_is_told_and_restarted_and_harms_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_are_withdrawn_are_missing_and_come_back() {
+async fn revoked_permissions_are_missing_and_come_back() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -234,13 +234,13 @@ async fn rights_that_are_withdrawn_are_missing_and_come_back() {
         run.kinds_within(20).await.as_deref(),
         Some("kinds [gadgets.example.io@v1 -list-watch, widgets.example.io@v1 -list-watch, configmaps@v1]")
     );
-    assert_eq!(run.within(30).await.len(), 0, "what may not be watched is left in peace");
+    assert_eq!(run.within(30).await.len(), 0, "no request for forbidden watches");
     world.change(|state| state.rules.entry(String::new()).or_default().push(taken));
     assert_eq!(run.kinds_within(80).await.as_deref(), Some(ALL));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_forgets_for_a_moment_does_not_make_us_forget() {
+async fn a_short_loss_of_permissions_changes_nothing() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -255,7 +255,7 @@ async fn an_api_server_that_forgets_for_a_moment_does_not_make_us_forget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_that_are_incomplete_take_nothing_away() {
+async fn incomplete_rules_remove_no_kind() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -291,11 +291,11 @@ async fn kinds_vanish_appear_and_change_their_version_while_we_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_kinds_than_connections_are_told_and_primary_ones_come_first() {
+async fn kinds_above_the_limit_are_reported_and_primary_kinds_come_first() {
     let world = widget_operator();
     let mut run = Run::start(&world, |options| options.max_watches = 2);
-    let told = run.within(1).await;
-    let over: Vec<String> = told
+    let seen = run.within(1).await;
+    let over: Vec<String> = seen
         .iter()
         .filter_map(|observation| match observation {
             Observation::SourceFailed { source, .. } => Some(source.to_string()),
@@ -306,7 +306,7 @@ async fn more_kinds_than_connections_are_told_and_primary_ones_come_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_model_is_told_how_many_objects_there_are() {
+async fn a_count_probe_is_answered() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     let _ = run.within(1).await;
@@ -327,27 +327,7 @@ async fn the_model_is_told_how_many_objects_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_nobody_should_have_are_found() {
-    let world = widget_operator().allow("", &["get"], "", &["secrets"]);
-    let permission =
-        |resource: &str| Permission { verb: "get".to_owned(), group: String::new(), resource: resource.to_owned() };
-    let mut run =
-        Run::start(&world, |options| options.expect_denied = vec![permission("secrets"), permission("nodes")]);
-    let excess: Vec<Permission> = run
-        .within(1)
-        .await
-        .into_iter()
-        .filter_map(|observation| match observation {
-            Observation::PermissionsReviewed(view) => Some(view.excess),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    assert_eq!(excess, [permission("secrets")]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn all_ends_when_told_to_and_when_nobody_listens() {
+async fn all_tasks_end_on_shutdown_and_when_the_receiver_is_gone() {
     let world = widget_operator();
     let run = Run::start(&world, |_| {});
     run.handle.shutdown().await;

@@ -1,4 +1,4 @@
-//! How long to wait after a failure: longer each time, never the same for two watches.
+//! Waits after failures: longer each time, and different for each watch.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -7,19 +7,22 @@ use loopwatch_model::observation::Cause;
 
 use crate::sources::failure::Failure;
 
-/// The backoff of one watch: 0.8 s, doubling to 30 s, a quarter of jitter either way.
+/// A wait of 0.8 s that doubles up to 30 s, with a jitter of a quarter.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     failures: u32,
     noise: u64,
 }
 
-/// The backoffs of one watch. What follows an outage (a version that is too old, say) is not the outage any more, and
-/// waits no longer than it would have without it.
+/// The backoffs of one watch, one per class of failure, so that an outage does not lengthen the wait after a failure that
+/// follows it, such as an expired version.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoffs {
-    away: Backoff,
-    refused: Backoff,
+    /// For an API server that does not answer.
+    connection: Backoff,
+    /// For an API server that refuses the watch.
+    access: Backoff,
+    /// For an answer that the watch cannot use.
     content: Backoff,
 }
 
@@ -31,33 +34,33 @@ const LONGEST: Duration = Duration::from_secs(30);
 impl Backoff {
     /// A backoff with its own jitter.
     pub(crate) fn new() -> Self {
-        // Not a secret, only different for each watch and each process.
+        // Not secret, but different for each watch and each process.
         Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
     }
 
-    /// How long to wait now. An API server that asks for patience gets at least what it asks for.
+    /// Returns the next wait, which is at least the time that the API server asks for.
     pub(crate) fn wait(&mut self, at_least: Option<Duration>) -> Duration {
         let base = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.jitter(base).max(at_least.map_or(Duration::ZERO, |asked| self.above(asked)))
     }
 
-    /// Begins again with short waits.
+    /// Starts again with short waits.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Between three and five quarters of `base`.
+    /// Returns a random time between three and five quarters of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
         base.mul_f64(0.75 + 0.5 * self.random())
     }
 
-    /// Up to a quarter more than `base`, never less.
+    /// Returns a random time between `base` and five quarters of it.
     fn above(&mut self, base: Duration) -> Duration {
         base.mul_f64(1.0 + 0.25 * self.random())
     }
 
-    /// A number from 0 to 1 (xorshift64).
+    /// Returns a random number from 0 to 1 (xorshift64).
     fn random(&mut self) -> f64 {
         self.noise ^= self.noise << 13;
         self.noise ^= self.noise >> 7;
@@ -70,33 +73,35 @@ impl Backoff {
 
 impl Backoffs {
     pub(crate) fn new() -> Self {
-        Self { away: Backoff::new(), refused: Backoff::new(), content: Backoff::new() }
+        Self { connection: Backoff::new(), access: Backoff::new(), content: Backoff::new() }
     }
 
-    /// How long to wait after this failure.
+    /// Returns the wait after this failure.
     pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
         let backoff = match failure.cause {
-            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => &mut self.away,
+            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => {
+                &mut self.connection
+            }
             Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
-                self.away.reset();
-                &mut self.refused
+                self.connection.reset();
+                &mut self.access
             }
             Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => {
-                self.away.reset();
+                self.connection.reset();
                 &mut self.content
             }
         };
         backoff.wait(failure.retry_after)
     }
 
-    /// Begins again with short waits.
+    /// Starts again with short waits.
     pub(crate) fn reset(&mut self) {
-        [&mut self.away, &mut self.refused, &mut self.content].into_iter().for_each(Backoff::reset);
+        [&mut self.connection, &mut self.access, &mut self.content].into_iter().for_each(Backoff::reset);
     }
 
-    /// Between three and five quarters of `base`.
+    /// Returns a random time between three and five quarters of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
-        self.away.jitter(base)
+        self.connection.jitter(base)
     }
 }
 

@@ -1,14 +1,16 @@
-//! One line of a watch stream, and the words around a list.
+//! One line of a watch stream, and the envelope of a list.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::sources::failure::{Failure, Status};
+use crate::sources::failure::{ApiStatus, Failure};
+use crate::sources::metadata::ListMetadata;
 use loopwatch_model::observation::Cause;
 
-/// One line of a watch stream. Objects are left as they are: decoding them is the sink's affair.
+/// One line of a watch stream. Leaves decoding the object to the sink.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// `ADDED`.
@@ -17,37 +19,30 @@ pub(crate) enum Event<'a> {
     Modified(&'a [u8]),
     /// `DELETED`.
     Deleted(&'a [u8]),
-    /// `BOOKMARK`: nothing more up to `version`.
+    /// `BOOKMARK`: nothing else happened up to `version`.
     Bookmark {
-        /// The version reached.
+        /// The resource version.
         version: String,
-        /// Whether everything that existed at the beginning has now been sent.
+        /// Whether this ends a streamed list.
         ends_list: bool,
     },
     /// `ERROR`.
     Error(Failure),
 }
 
-/// What surrounds the items of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Envelope {
-    pub(crate) metadata: ListMetadata,
+/// A list without its items.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListEnvelope {
+    #[serde(default)]
+    metadata: ListMetadata,
+    /// Required: a document without `items` is no list and must not pass for an empty one.
+    #[serde(rename = "items")]
+    _items: IgnoredAny,
 }
 
-/// `metadata` of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct ListMetadata {
-    pub(crate) resource_version: String,
-    #[serde(rename = "continue")]
-    pub(crate) token: String,
-    pub(crate) remaining_item_count: Option<u64>,
-}
-
-/// A line in any order of its keys.
+/// A line with its keys in any order.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     #[serde(borrow)]
@@ -56,7 +51,7 @@ struct Line<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Bookmark {
+struct BookmarkObject {
     metadata: BookmarkMetadata,
 }
 
@@ -67,13 +62,13 @@ struct BookmarkMetadata {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// On the bookmark that ends a streamed list.
+/// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 // === impl Event ===
 
 impl<'a> Event<'a> {
-    /// Reads one line.
+    /// Parses one line.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Failure> {
         let (kind, object) = split(line)?;
         Ok(match &*kind {
@@ -81,11 +76,14 @@ impl<'a> Event<'a> {
             "MODIFIED" => Self::Modified(object),
             "DELETED" => Self::Deleted(object),
             "BOOKMARK" => {
-                let Bookmark { metadata } = serde_json::from_slice(object).map_err(|e| undecodable(&e))?;
+                let BookmarkObject { metadata } =
+                    serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
                 let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
                 Self::Bookmark { version: metadata.resource_version, ends_list }
             }
-            "ERROR" => Self::Error(Failure::told(serde_json::from_slice::<Status>(object).unwrap_or_default())),
+            "ERROR" => {
+                Self::Error(Failure::from_status(serde_json::from_slice::<ApiStatus>(object).unwrap_or_default()))
+            }
             other => {
                 let known = other.chars().take(32).collect::<String>();
                 return Err(Failure::new(Cause::Undecodable, format!("an event of type {known:?}")));
@@ -94,8 +92,18 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The type and the object of a line. The API server writes them in this order and without spaces, so that the object
-/// need not be scanned twice.
+// === impl ListEnvelope ===
+
+impl ListEnvelope {
+    /// Parses the envelope; fails if it is truncated.
+    pub(crate) fn parse(json: &[u8]) -> Result<ListMetadata, Failure> {
+        let Self { metadata, _items } = serde_json::from_slice(json).map_err(|e| Failure::undecodable(&e))?;
+        Ok(metadata)
+    }
+}
+
+/// Splits a line into type and object. The API server writes them in this order and without spaces, which avoids parsing
+/// the object twice.
 fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     let fast = || {
         let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
@@ -107,14 +115,8 @@ fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     if let Some(parts) = fast() {
         return Ok(parts);
     }
-    let Line { r#type, object } = serde_json::from_slice(line).map_err(|e| undecodable(&e))?;
+    let EventLine { r#type, object } = serde_json::from_slice(line).map_err(|e| Failure::undecodable(&e))?;
     Ok((r#type, object.get().as_bytes()))
-}
-
-pub(crate) fn undecodable(error: &serde_json::Error) -> Failure {
-    // Only the place is told: the text of the error may quote the object.
-    let (line, column) = (error.line(), error.column());
-    Failure::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
 }
 
 #[cfg(test)]

@@ -1,50 +1,50 @@
-//! Cuts a body that arrives in pieces into documents, without ever holding more than one of them.
+//! Splits a body that arrives in chunks into documents, and buffers at most one of them.
 
 use bytes::{Bytes, BytesMut};
 
-/// Cuts a watch stream into lines.
-pub(crate) struct Lines {
+/// Splits a watch stream into lines.
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
 }
 
-/// Cuts a list into its items; what surrounds them is kept as a small document of its own.
-pub(crate) struct Items {
+/// Splits a list into its items. Keeps the list without its items as a small document, the envelope.
+pub(crate) struct ItemSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
-    position: Position,
+    position: ListPosition,
     depth: u32,
     in_text: bool,
     escaped: bool,
     envelope: Vec<u8>,
 }
 
-/// Where in a list the next byte stands.
+/// The position of the next byte in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
-    /// Outside of `items`.
+enum ListPosition {
+    /// Outside `items`.
     Envelope,
     /// Between two items.
     Between,
-    /// In an item.
+    /// Inside an item.
     Item,
 }
 
-/// A document is larger than the limit. What follows it cannot be trusted.
+/// A document exceeds the limit, so the rest of the body is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one document is larger than {0} bytes")]
 pub(crate) struct TooLarge(pub(crate) usize);
 
-/// What surrounds the items of a list is `metadata` and two words.
+/// Limit of the envelope, which holds little more than `metadata`.
 const ENVELOPE_LIMIT: usize = 64 << 10;
-/// A buffer that one large object has grown is not kept for ever.
+/// Capacity above which an empty buffer is freed.
 const KEEP_CAPACITY: usize = 64 << 10;
 
-// === impl Lines ===
+// === impl LineSplitter ===
 
-impl Lines {
+impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), scanned: 0, limit }
     }
@@ -53,7 +53,7 @@ impl Lines {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole line without its end; `None` when more has to be pushed first. Empty lines are skipped.
+    /// The next complete line without its end; `None` if more data is needed. Skips empty lines.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
@@ -73,21 +73,21 @@ impl Lines {
         }
     }
 
-    /// Whether a line was begun and not ended.
+    /// Whether the buffer holds an incomplete line.
     pub(crate) fn is_mid_line(&self) -> bool {
         !self.buffer.trim_ascii().is_empty()
     }
 }
 
-// === impl Items ===
+// === impl ItemSplitter ===
 
-impl Items {
+impl ItemSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
             scanned: 0,
             limit,
-            position: Position::Envelope,
+            position: ListPosition::Envelope,
             depth: 0,
             in_text: false,
             escaped: false,
@@ -99,40 +99,40 @@ impl Items {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole item; `None` when more has to be pushed first.
+    /// The next complete item; `None` if more data is needed.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             self.scanned += 1;
             match self.position {
-                Position::Envelope => {
+                ListPosition::Envelope => {
                     self.envelope.push(byte);
                     if self.envelope.len() > ENVELOPE_LIMIT {
                         return Err(TooLarge(ENVELOPE_LIMIT));
                     }
                     if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
-                        self.position = Position::Between;
+                        self.position = ListPosition::Between;
                     } else {
                         self.track(byte);
                     }
                 }
-                Position::Between if byte == b']' => {
+                ListPosition::Between if byte == b']' => {
                     self.envelope.push(byte);
-                    self.position = Position::Envelope;
+                    self.position = ListPosition::Envelope;
                     self.skip();
                 }
-                Position::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
-                Position::Between => {
+                ListPosition::Between if byte == b',' || byte.is_ascii_whitespace() => self.skip(),
+                ListPosition::Between => {
                     let _ = self.buffer.split_to(self.scanned - 1);
                     self.scanned = 1;
-                    self.position = Position::Item;
+                    self.position = ListPosition::Item;
                     self.track(byte);
                 }
-                Position::Item => {
+                ListPosition::Item => {
                     self.track(byte);
                     if self.depth == 1 && !self.in_text && byte == b'}' {
                         let item = self.buffer.split_to(self.scanned);
                         self.scanned = 0;
-                        self.position = Position::Between;
+                        self.position = ListPosition::Between;
                         return Ok(Some(item.freeze()));
                     }
                     if self.scanned > self.limit {
@@ -141,7 +141,7 @@ impl Items {
                 }
             }
         }
-        if self.position != Position::Item {
+        if self.position != ListPosition::Item {
             self.skip();
         }
         shrink(&mut self.buffer);
@@ -171,7 +171,7 @@ impl Items {
     }
 }
 
-/// Whether what was read last is the key `items`. Only a key can stand before a colon.
+/// Whether the envelope ends with the key `items`. Only a key precedes a colon.
 fn is_items(envelope: &[u8]) -> bool {
     let before = envelope.strip_suffix(b"[").unwrap_or(envelope).trim_ascii_end();
     before.strip_suffix(b":").is_some_and(|before| {
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn items(document: &str, piece: usize) -> (Vec<String>, String) {
-        let mut items = Items::new(1000);
+        let mut items = ItemSplitter::new(1000);
         let mut found = Vec::new();
         for chunk in document.as_bytes().chunks(piece) {
             items.push(chunk);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_into_its_items_wherever_the_pieces_end() {
+    fn a_list_is_split_into_its_items_wherever_the_chunks_end() {
         let document = r#"{"kind":"L","metadata":{"items":[1,{"a":2}],"continue":"x\"items\":["},
             "items" : [ {"a":"}]\\\"{"} , {"b":[{"c":{}}]},{}
             ],"tail":"items"}"#;
@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn an_item_or_line_over_the_limit_is_refused_before_it_is_whole() {
-        let mut items = Items::new(10);
+        let mut items = ItemSplitter::new(10);
         items.push(br#"{"items":[{"a":1},{"b":"0123456789"#);
         assert!(items.next().is_ok_and(|item| item.is_some()));
         assert_eq!(items.next(), Err(TooLarge(10)));
-        let mut lines = Lines::new(10);
+        let mut lines = LineSplitter::new(10);
         lines.push(b"short\n0123456789a");
         assert!(lines.next().is_ok_and(|line| line.is_some()));
         assert_eq!(lines.next(), Err(TooLarge(10)));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn lines_are_whole_or_not_there() {
-        let mut lines = Lines::new(100);
+        let mut lines = LineSplitter::new(100);
         lines.push(b"{\"a\":1}\r\n\n{\"b\"");
         assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"a\":1}"[..]));
         assert_eq!(lines.next(), Ok(None));

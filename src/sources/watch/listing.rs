@@ -1,4 +1,4 @@
-//! The steps of a list: streamed, or page by page.
+//! The steps of a list: streamed or by pages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,59 +10,59 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::page::Page;
-use super::stream::{Next, Stream};
-use super::{Listing, STREAM_FOR, Sink, State, Watcher};
+use super::stream::{StreamItem, WatchStream};
+use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
-/// So long after the last object, a streamed list that does not end is taken for a watch that ignored the request.
+/// Silence after which a streamed list without end counts as a plain watch: the API server ignored the request to list.
 const LIST_IDLE: Duration = Duration::from_secs(10);
-/// Objects that are read together: a few dozen, which the connection can hold.
+/// Time during which a list gathers objects: a few dozen, which the connection can buffer.
 const GATHER: Duration = Duration::from_millis(5);
-/// After so many failures in a row that are not the connection's, lists are read by pages.
+/// Failures in a row, other than of the connection, after which a watch lists by pages.
 const STREAM_FAILURES: u32 = 2;
 
 // === impl Watcher ===
 
 impl<S: Sink> Watcher<S> {
-    pub(super) async fn begin_stream(&mut self) -> Result<State, Closed> {
+    pub(super) async fn begin_stream(&mut self) -> Result<WatchState, Closed> {
         let permit = self.list_permit().await?;
-        let stream = match Stream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
+        let stream = match WatchStream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
             Ok(stream) => Box::new(stream),
             Err(failure) if refuses_streamed_lists(&failure) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let epoch = self.begin_list().await?;
-        Ok(State::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
+        Ok(WatchState::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
     }
 
-    /// One line of a streamed list.
+    /// Reads one line of a streamed list.
     pub(super) async fn fill(
         &mut self,
-        mut stream: Box<Stream>,
+        mut stream: Box<WatchStream>,
         epoch: u64,
         mut give_up: Instant,
         permit: OwnedSemaphorePermit,
-    ) -> Result<State, Closed> {
+    ) -> Result<WatchState, Closed> {
         let line = match stream.next(give_up, GATHER).await {
-            Ok(Next::Line(line)) => line,
-            // Ignored, or longer than one stream lasts: pages end in any case.
-            Ok(Next::Silence | Next::End) => {
+            Ok(StreamItem::Line(line)) => line,
+            // The list was ignored or is longer than a stream lasts. Pages work in both cases.
+            Ok(StreamItem::Silence | StreamItem::End) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Err(failure) => return self.stream_failed(&failure).await,
         };
-        let told = match Event::parse(&line) {
+        let handled = match Event::parse(&line) {
             Ok(Event::Added(object)) => {
                 give_up = Instant::now() + LIST_IDLE;
                 self.reporter.object();
                 self.sink.listed(object, &mut self.out)
             }
-            // Between the beginning of the list and its end, things go on happening.
+            // Objects keep changing while the list is under way.
             Ok(Event::Modified(object)) => self.sink.listed(object, &mut self.out),
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
             Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
@@ -73,39 +73,39 @@ impl<S: Sink> Watcher<S> {
             }
             Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
                 self.streams = false;
-                return Ok(State::Unlisted(Listing::Paged { expired: 0 }));
+                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
             }
             Ok(Event::Error(failure)) | Err(failure) => Err(failure),
         };
         self.flush().await?;
-        match told {
-            Ok(()) => Ok(State::Filling { stream, epoch, give_up, permit }),
+        match handled {
+            Ok(()) => Ok(WatchState::Filling { stream, epoch, give_up, permit }),
             Err(failure) => self.stream_failed(&failure).await,
         }
     }
 
-    async fn stream_failed(&mut self, failure: &Failure) -> Result<State, Closed> {
+    async fn stream_failed(&mut self, failure: &Failure) -> Result<WatchState, Closed> {
         if blames_the_stream(failure) {
             self.stream_failures += 1;
-            // Pages may work where streams do not: behind proxies, or when the watch cache cannot be filled.
+            // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its watch cache.
             self.streams = self.stream_failures < STREAM_FAILURES;
         }
-        self.rest(failure, State::Unlisted(Listing::Streamed)).await
+        self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await
     }
 
-    pub(super) async fn begin_pages(&mut self, listing: Listing) -> Result<State, Closed> {
+    pub(super) async fn begin_pages(&mut self, listing: Listing) -> Result<WatchState, Closed> {
         let permit = self.list_permit().await?;
         let epoch = self.begin_list().await?;
-        Ok(State::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
+        Ok(WatchState::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
     }
 
-    /// One page of a list.
+    /// Reads one page of a list.
     pub(super) async fn read_page(
         &mut self,
         page: Page,
         epoch: u64,
         permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<State, Closed> {
+    ) -> Result<WatchState, Closed> {
         let permit = match permit {
             Some(permit) => permit,
             None => self.list_permit().await?,
@@ -118,9 +118,9 @@ impl<S: Sink> Watcher<S> {
             match body.next().await {
                 Ok(Some(object)) => {
                     self.reporter.object();
-                    let told = self.sink.listed(&object, &mut self.out);
+                    let handled = self.sink.listed(&object, &mut self.out);
                     self.flush().await?;
-                    if let Err(failure) = told {
+                    if let Err(failure) = handled {
                         return self.page_failed(page, epoch, &failure).await;
                     }
                 }
@@ -135,20 +135,20 @@ impl<S: Sink> Watcher<S> {
             }
             Ok(end) => {
                 self.attempts = 0;
-                Ok(State::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
+                Ok(WatchState::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
             }
             Err(failure) => self.page_failed(page, epoch, &failure).await,
         }
     }
 
-    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<State, Closed> {
+    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<WatchState, Closed> {
         if failure.cause == Cause::Gone && page.is_continued() {
-            // What was listed so far is abandoned with its epoch.
-            return Ok(State::Unlisted(page.after_expiry()));
+            // A new epoch replaces what was listed so far.
+            return Ok(WatchState::Unlisted(page.after_expiry()));
         }
-        // The same page again: a large list over a poor connection would otherwise never end. The permit is given
-        // back, so that kinds that cannot be listed do not hold up those that can.
-        self.rest(failure, State::Paging { page, epoch, permit: None }).await
+        // Reads the same page again: otherwise a large list would never end on a poor connection. Returns the permit, so
+        // that kinds that fail to list do not delay others.
+        self.rest(failure, WatchState::Paging { page, epoch, permit: None }).await
     }
 
     async fn begin_list(&mut self) -> Result<u64, Closed> {
@@ -159,15 +159,20 @@ impl<S: Sink> Watcher<S> {
         Ok(epoch)
     }
 
-    async fn end_list(&mut self, epoch: u64, version: String, stream: Option<Box<Stream>>) -> Result<State, Closed> {
+    async fn end_list(
+        &mut self,
+        epoch: u64,
+        version: String,
+        stream: Option<Box<WatchStream>>,
+    ) -> Result<WatchState, Closed> {
         self.sink.ended(epoch, &version, &mut self.out);
         self.flush().await?;
-        self.works().await?;
+        self.report_recovered().await?;
         self.reporter.listed();
         Ok(match stream {
-            _ if self.once => State::Done,
-            Some(stream) => State::Following { stream, version, proven: None },
-            None => State::Known { version, refused: 0 },
+            _ if self.once => WatchState::Done,
+            Some(stream) => WatchState::Following { stream, version, proven: None },
+            None => WatchState::Known { version, refused: 0 },
         })
     }
 
@@ -176,7 +181,7 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-/// Whether a page might succeed where this failed: not when the connection, the rights or the kind are missing.
+/// Whether a page might succeed after this failure: not if the connection, the permissions or the kind are missing.
 fn blames_the_stream(failure: &Failure) -> bool {
     match failure.cause {
         Cause::ServerError | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => true,
@@ -185,7 +190,7 @@ fn blames_the_stream(failure: &Failure) -> bool {
     }
 }
 
-/// Whether the API server says that it does not know streamed lists, or not for this kind.
+/// Whether the API server does not support streamed lists, at least for this kind.
 fn refuses_streamed_lists(failure: &Failure) -> bool {
     matches!(failure.status, Some(400 | 406 | 415 | 422))
 }

@@ -1,4 +1,4 @@
-//! The ordinary sink: objects of a kind that somebody owes something, or that were made for one.
+//! The sink for the objects of primary and child kinds.
 
 use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, WatchId};
 
@@ -6,23 +6,23 @@ use super::Sink;
 use crate::sources::decode::{self, HashKey};
 use crate::sources::failure::Failure;
 
-/// Tells of objects.
-pub(crate) struct Objects {
+/// Turns events about objects into observations.
+pub(crate) struct ObjectSink {
     pub(crate) watch: WatchId,
     pub(crate) hash_key: HashKey,
 }
 
-// === impl Objects ===
+// === impl ObjectSink ===
 
-impl Objects {
+impl ObjectSink {
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
-        // The text of the error may quote the object, so it is not told.
+        // Leaves out the text of the error, which may quote the object.
         let decoded = decode::object(object, &self.hash_key);
         decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
     }
 }
 
-impl Sink for Objects {
+impl Sink for ObjectSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(self.watch.clone())
     }

@@ -1,4 +1,4 @@
-//! Lists that are read by pages.
+//! Reads lists by pages.
 
 use std::time::Duration;
 
@@ -6,30 +6,31 @@ use bytes::Bytes;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
 
-use super::event::{Envelope, ListMetadata, undecodable};
-use super::frames::Items;
+use super::event::ListEnvelope;
+use super::frames::ItemSplitter;
 use super::{Listing, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
+use crate::sources::metadata::ListMetadata;
 
-/// Which part of a list.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     listing: Listing,
     token: String,
 }
 
-/// A page that is being read.
+/// The body of a page, read item by item.
 pub(crate) struct PageBody {
     body: Body,
-    items: Items,
+    items: ItemSplitter,
 }
 
-/// Objects per page. Larger ones save little time and cost both sides memory.
+/// Objects per page. Larger pages save little time and cost both sides memory.
 const PAGE_SIZE: u32 = 100;
-/// No object is larger, see the limit of a watch line.
+/// Limit of one object, as for a line of a watch.
 const LARGEST_ITEM: usize = 8 << 20;
-/// A page that stops arriving for so long has been lost on the way.
+/// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
 // === impl Page ===
@@ -48,7 +49,7 @@ impl Page {
         !self.token.is_empty()
     }
 
-    /// How to list again when the token of this page has expired.
+    /// How to list again after the token of this page expired.
     pub(crate) fn after_expiry(&self) -> Listing {
         match self.listing {
             Listing::Streamed | Listing::Paged { expired: 0 } => Listing::Paged { expired: 1 },
@@ -64,14 +65,14 @@ impl Page {
             (_, token) => format!("{path}?limit={PAGE_SIZE}&continue={}", encode(token)),
         };
         let body = cluster.open(&request, if *metadata_only { LIST_METADATA } else { JSON }).await?;
-        Ok(PageBody { body, items: Items::new(LARGEST_ITEM) })
+        Ok(PageBody { body, items: ItemSplitter::new(LARGEST_ITEM) })
     }
 }
 
 // === impl PageBody ===
 
 impl PageBody {
-    /// The next object; `None` when the page is at its end.
+    /// The next object; `None` at the end of the page.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.items.next() {
@@ -86,9 +87,8 @@ impl PageBody {
         }
     }
 
-    /// What the page says about itself, once it has been read. A page that broke off does not parse.
+    /// The metadata of a page, after its last item. Fails if the page is truncated.
     pub(crate) fn end(self) -> Result<ListMetadata, Failure> {
-        let envelope: Envelope = serde_json::from_slice(self.items.envelope()).map_err(|e| undecodable(&e))?;
-        Ok(envelope.metadata)
+        ListEnvelope::parse(self.items.envelope())
     }
 }

@@ -1,4 +1,4 @@
-//! One open watch stream.
+//! Reads a watch stream.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -9,43 +9,44 @@ use kube::client::Body;
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
-use super::frames::Lines;
+use super::frames::LineSplitter;
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
 use crate::sources::failure::Failure;
 
-/// A watch stream, read line by line.
-pub(crate) struct Stream {
+/// An open watch stream, read line by line.
+pub(crate) struct WatchStream {
     body: Body,
-    lines: Lines,
+    lines: LineSplitter,
     opened: Instant,
-    /// When the last line came.
+    /// Time of the last line.
     heard: Instant,
-    /// When what is being read began to come.
+    /// Time of the last chunk.
     woken: Instant,
+    /// Requested duration.
     lasts: Duration,
 }
 
-/// What a stream delivers.
-pub(crate) enum Next {
+/// The result of reading from a stream.
+pub(crate) enum StreamItem {
     /// One line.
     Line(Bytes),
-    /// Nothing until the instant that was given.
+    /// Nothing until the given time.
     Silence,
     /// The API server ended the stream.
     End,
 }
 
-/// How often the connection is given a turn to hand over what it has read already.
-const ASKED: usize = 2;
+/// How often to poll for data that the connection has read already, before sleeping.
+const POLLS_BEFORE_SLEEP: usize = 2;
 
-/// No object is larger: etcd refuses requests over 1.5 MiB, and no API server is known to be set above 8.
+/// Limit of one line. By default etcd refuses requests over 1.5 MiB; no known API server allows more than 8 MiB.
 const LARGEST_LINE: usize = 8 << 20;
 
-// === impl Stream ===
+// === impl WatchStream ===
 
-impl Stream {
-    /// Opens a stream from a version, or one that begins with everything there is.
+impl WatchStream {
+    /// Opens a stream from a version, or one that begins with a list.
     pub(crate) async fn open(
         cluster: &Cluster,
         target: &WatchTarget,
@@ -56,23 +57,23 @@ impl Stream {
         let seconds = lasts.as_secs();
         let begin = match from {
             Some(version) => format!("resourceVersion={}", encode(version)),
-            // Without a resourceVersion the list is consistent: at least as new as this request.
+            // Without a resourceVersion the list is consistent: at least as recent as this request.
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
         let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
-        Ok(Self { body, lines: Lines::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
+        Ok(Self { body, lines: LineSplitter::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
     }
 
-    /// The next line, or that there was none until `silent_at`. Lines that come while one is read, and for so long as
-    /// `gather` after it, are read together: to be woken costs several times what it costs to read a line.
-    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<Next, Failure> {
+    /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several lines
+    /// at once: waking up costs several times as much as reading a line.
+    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => {
                     self.heard = Instant::now();
-                    return Ok(Next::Line(line));
+                    return Ok(StreamItem::Line(line));
                 }
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
@@ -82,9 +83,9 @@ impl Stream {
                 Ok(None) if self.lines.is_mid_line() => {
                     return Err(Failure::new(Cause::Connection, "the stream broke off in the middle of a line"));
                 }
-                Ok(None) => return Ok(Next::End),
+                Ok(None) => return Ok(StreamItem::End),
                 Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
-                    return Ok(Next::Silence);
+                    return Ok(StreamItem::Silence);
                 }
                 Err(failure) => return Err(failure),
             }
@@ -92,11 +93,11 @@ impl Stream {
     }
 
     async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
-        for _ in 0..ASKED {
+        for _ in 0..POLLS_BEFORE_SLEEP {
             if let Some(chunk) = chunk_at_hand(&mut self.body) {
                 return chunk;
             }
-            let_others().await;
+            yield_to_other_tasks().await;
         }
         tokio::time::sleep_until((self.woken + gather).min(silent_at)).await;
         let within = silent_at.saturating_duration_since(Instant::now());
@@ -105,22 +106,21 @@ impl Stream {
         chunk
     }
 
-    /// When a stream that is still silent is dead: the API server must have ended it by then or, if it tells its version
-    /// once a minute, must have done so.
-    pub(crate) fn overdue(&self, tells_version: bool) -> Instant {
+    /// The time at which a silent stream counts as dead: the API server should have ended it by then or, if it sends
+    /// bookmarks, should have sent one.
+    pub(crate) fn overdue(&self, sends_bookmarks: bool) -> Instant {
         let end = self.opened + self.lasts + STREAM_GRACE;
-        if tells_version { end.min(self.heard + SILENT_FOR) } else { end }
+        if sends_bookmarks { end.min(self.heard + SILENT_FOR) } else { end }
     }
 
-    /// For how long it has been open.
+    /// Time since the stream was opened.
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
     }
 }
 
-/// Lets every other task have its turn. Tokio's own way of yielding asks the kernel for news, too, which is what is to be
-/// saved here.
-async fn let_others() {
+/// Lets every other task run once. Unlike Tokio's own `yield_now`, does not poll the kernel, which costs more.
+async fn yield_to_other_tasks() {
     let mut waited = false;
     poll_fn(|context| {
         if waited {

@@ -4,14 +4,14 @@ use std::time::Duration;
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
 
-use super::objects::Objects;
+use super::objects::ObjectSink;
 use super::{WatchTarget, Watcher};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
 use crate::sources::sync::{InitialSync, Progress};
 
-/// What came of a script.
+/// The result of a script.
 struct WatchRun {
     seen: Vec<(Timestamp, Observation)>,
     script: Script,
@@ -31,7 +31,7 @@ impl WatchRun {
     }
 }
 
-/// Watches widgets until the script has no answer any more.
+/// Watches widgets until the script runs out of replies.
 async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
     watch_with(replies, false, false).await
 }
@@ -41,7 +41,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
     let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
     let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
     let name = WatchId("widgets.example.io".into());
-    let sink = Objects { watch: name.clone(), hash_key: HashKey([0; 16]) };
+    let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
     let sync = InitialSync::new();
     let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::default(), sync.reporter(&name), once);
     tokio::select! {
@@ -55,7 +55,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
     WatchRun { seen, script, progress: sync.progress() }
 }
 
-// What the API server says.
+// Responses of the API server.
 
 fn widget(name: &str, version: u32) -> String {
     format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}}}}"#)
@@ -84,13 +84,13 @@ fn error(code: u16, reason: &str) -> Piece {
 }
 
 fn refuse(code: u16, reason: &str) -> Reply {
-    Reply::Told(code, vec![], status(code, reason))
+    Reply::Response(code, vec![], status(code, reason))
 }
 
 fn page(widgets: &[(&str, u32)], version: u32, token: &str) -> Reply {
     let items: Vec<String> = widgets.iter().map(|(name, version)| widget(name, *version)).collect();
     let items = items.join(",");
-    Reply::Told(
+    Reply::Response(
         200,
         vec![],
         format!(
@@ -114,7 +114,7 @@ fn listed(pieces: impl IntoIterator<Item = Piece>) -> Reply {
 
 const LISTED: [&str; 4] = ["began 1", "listed a@5", "ended 1 at 10", "works"];
 
-/// What is said after a list like that of [`listed`].
+/// The observations after a list like that of [`listed`].
 fn after_list(run: &WatchRun) -> Vec<String> {
     let said = run.said();
     assert_eq!(said[..4], LISTED, "{said:?}");
@@ -138,7 +138,7 @@ async fn a_streamed_list_becomes_the_watch_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_the_list_is_streamed_belongs_to_the_list() {
+async fn changes_during_a_streamed_list_belong_to_the_list() {
     let run = watch([stream([
         event("ADDED", "a", 5),
         event("ADDED", "b", 6),
@@ -174,7 +174,7 @@ async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
         assert_eq!(
             run.said(),
             ["began 1", "listed a@5", "listed b@6", "listed c@7", "ended 1 at 10", "works", "applied a@11"],
-            "no failure is told: nothing is wrong"
+            "reports no failure"
         );
         assert_eq!(
             run.script.asked(),
@@ -236,7 +236,7 @@ async fn a_streamed_list_that_fails_twice_is_tried_by_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_breaks_off_is_read_again() {
+async fn a_truncated_page_is_read_again() {
     let cut = Reply::Streamed(vec![
         Piece::Text(format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{},{{"meta"#, widget("a", 5))),
         Piece::Cut,
@@ -252,7 +252,7 @@ async fn a_page_that_breaks_off_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole_list() {
+async fn an_expired_token_restarts_the_list_and_a_second_one_requests_the_whole_list() {
     let run = watch([
         refuse(422, "Invalid"),
         page(&[("a", 5)], 10, "t1"),
@@ -290,7 +290,7 @@ async fn a_token_that_expires_begins_the_list_again_and_twice_asks_for_the_whole
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_too_old_is_listed_again_whether_the_stream_says_so_or_the_answer() {
+async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_response() {
     for gone in [stream([error(410, "Expired")]), refuse(410, "Gone")] {
         let run = watch([listed([pause(100)]), gone, listed([])]).await;
         assert_eq!(after_list(&run)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
@@ -299,7 +299,7 @@ async fn a_version_that_is_too_old_is_listed_again_whether_the_stream_says_so_or
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_cannot_be_read_is_told_and_everything_is_listed_again() {
+async fn an_unreadable_line_is_reported_and_leads_to_a_new_list() {
     for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
         let line = Piece::Line(broken.to_owned());
         let run = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
@@ -308,7 +308,7 @@ async fn a_line_that_cannot_be_read_is_told_and_everything_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_too_large_is_told_and_everything_is_listed_again() {
+async fn a_line_over_the_limit_is_reported_and_leads_to_a_new_list() {
     let large = "x".repeat(1 << 20);
     let pieces = std::iter::repeat_with(|| Piece::Text(large.clone())).take(9);
     let run = watch([listed(pieces), listed([])]).await;
@@ -316,7 +316,7 @@ async fn a_line_that_is_too_large_is_told_and_everything_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_cut_in_the_middle_of_a_line_goes_on_where_it_was() {
+async fn a_stream_cut_inside_a_line_continues_from_the_last_version() {
     for end in [Some(Piece::Cut), None] {
         let half = Piece::Text(r#"{"type":"MODIFIED","obj"#.to_owned());
         let pieces = [event("MODIFIED", "a", 11), half].into_iter().chain(end);
@@ -327,7 +327,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_line_goes_on_where_it_was()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_is_noticed_by_a_missing_bookmark() {
+async fn a_missing_bookmark_reveals_a_half_open_connection() {
     let run = watch([listed([pause(20), bookmark(12), Piece::Silence])]).await;
     assert_eq!(after_list(&run), ["progressed to 12", "failed: timeout"]);
     let noticed = run.seen.last().map(|(at, _)| at.0);
@@ -336,7 +336,7 @@ async fn a_half_open_connection_is_noticed_by_a_missing_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_bookmarks_a_half_open_connection_is_noticed_when_the_stream_should_have_ended() {
+async fn without_bookmarks_an_overdue_end_reveals_a_half_open_connection() {
     let run = watch([
         refuse(400, "BadRequest"),
         page(&[("a", 5)], 10, ""),
@@ -352,7 +352,7 @@ async fn without_bookmarks_a_half_open_connection_is_noticed_when_the_stream_sho
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_proves_that_a_stream_works_after_two_seconds() {
+async fn two_seconds_of_silence_show_that_a_stream_works() {
     let run = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
     assert_eq!(after_list(&run), ["failed: connection", "failed: connection", "works"]);
     let (failed, works) = (run.seen[5].0, run.seen[6].0);
@@ -360,7 +360,7 @@ async fn silence_proves_that_a_stream_works_after_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
+async fn a_watch_recovers_when_revoked_permissions_come_back() {
     let run = watch([
         refuse(403, "Forbidden"),
         refuse(403, "Forbidden"),
@@ -387,8 +387,8 @@ async fn rights_that_are_withdrawn_and_given_back_lead_to_a_watch_that_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_patience_gets_it() {
-    let patience = Reply::Told(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
+async fn the_wait_honours_retry_after() {
+    let patience = Reply::Response(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
     let run = watch([patience, listed([])]).await;
     assert_eq!(run.cause(), Some(Cause::Throttled));
     let wait = run.script.waits()[0];
@@ -402,7 +402,7 @@ async fn each_failure_has_its_cause() {
         (refuse(404, "NotFound"), Cause::NotFound),
         (refuse(500, "InternalError"), Cause::ServerError),
         (refuse(503, "ServiceUnavailable"), Cause::ServerError),
-        (Reply::Told(502, vec![], "<html>Bad Gateway</html>".to_owned()), Cause::ServerError),
+        (Reply::Response(502, vec![], "<html>Bad Gateway</html>".to_owned()), Cause::ServerError),
         (Reply::Refused, Cause::Connection),
         (Reply::Silence, Cause::Timeout),
     ] {
@@ -412,7 +412,7 @@ async fn each_failure_has_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_grow_while_the_server_is_away_and_are_short_again_afterwards() {
+async fn waits_grow_while_the_server_is_unreachable_and_are_short_again_afterwards() {
     let away = || std::iter::repeat_with(|| Reply::Refused).take(9);
     let run = watch(away().chain([listed([pause(100), Piece::Cut]), Reply::Refused])).await;
     let waits = run.script.waits();
@@ -429,7 +429,7 @@ async fn streams_that_end_at_once_are_not_opened_without_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_from_the_future_is_given_up_after_three_refusals() {
+async fn three_refusals_of_a_future_version_lead_to_a_new_list() {
     // A restored backup: the server waits for a version that it will not reach, and says so with 504.
     let refusals = (0..3).map(|_| refuse(504, "Timeout"));
     let run = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
@@ -438,13 +438,13 @@ async fn a_version_from_the_future_is_given_up_after_three_refusals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_comes_back_is_listed_anew() {
+async fn a_kind_that_comes_back_is_listed_again() {
     let run = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
     assert_eq!(after_list(&run)[..2], ["failed: not_found", "began 2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_children_only_the_metadata_is_asked_for() {
+async fn child_kinds_request_only_metadata() {
     let replies = [refuse(422, "Invalid"), page(&[("a", 5)], 10, ""), stream([pause(100)])];
     let run = watch_with(replies, true, false).await;
     assert_eq!(
@@ -454,7 +454,7 @@ async fn of_children_only_the_metadata_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_ends_with_the_list_or_with_the_third_failure_or_with_the_first_refusal() {
+async fn a_single_poll_ends_with_the_list_the_third_failure_or_the_first_refusal() {
     let run = watch_with([listed([pause(500)])], false, true).await;
     assert_eq!(run.said(), LISTED);
     assert_eq!((run.progress.listed, run.progress.failed), (1, 0));

@@ -1,39 +1,37 @@
-//! Reads a recording: one observation per line, the header first, plain or gzip.
-//!
-//! A line that cannot be read is named by its number, skipped and counted; only a file without a header that this
-//! program understands is refused.
+//! Reads a recording, plain or gzip.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use loopwatch_model::observation::{Header, Line, RECORDING_VERSION};
 
-/// Longest line that is read: the view of an object has bounds far below this.
+use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
+
+/// Limit of a line. The view of an object is far smaller.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Unreadable lines that are told one by one; the rest is only counted.
-const MAX_TOLD: usize = 5;
+/// Limit of unreadable lines to keep with number and reason; the rest only counts.
+const MAX_KEPT_REASONS: usize = 5;
 
-/// A recording that is being read.
+/// A recording that is being read: an iterator over its observations.
 pub struct Recording {
     lines: Box<dyn BufRead + Send>,
-    header: Header,
+    header: RecordingHeader,
     number: u64,
-    unreadable: Unreadable,
+    unreadable: UnreadableLines,
 }
 
-/// Lines that could not be read.
+/// The unreadable lines so far.
 #[derive(Clone, Debug, Default)]
-pub struct Unreadable {
-    /// How many.
+pub struct UnreadableLines {
+    /// Their number.
     pub count: u64,
-    /// The first of them: number and reason.
+    /// The first of them: line number and reason.
     pub first: Vec<(u64, String)>,
 }
 
-/// Why a recording cannot be read at all.
+/// The reason why a recording cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
@@ -51,7 +49,7 @@ pub enum RecordingError {
     NotARecording {
         /// The file.
         path: String,
-        /// What is wrong with the first line.
+        /// The problem of the first line.
         reason: String,
     },
     /// A newer program wrote it.
@@ -72,7 +70,7 @@ impl Recording {
     /// Opens the recording in `path`.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a recording.
+    /// If the file cannot be read or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| RecordingError::Io { path: name.clone(), error })?;
@@ -88,7 +86,8 @@ impl Recording {
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
         let lines: Box<dyn BufRead + Send> =
             if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
-        let mut recording = Self { lines, header: empty_header(), number: 0, unreadable: Unreadable::default() };
+        let mut recording =
+            Self { lines, header: RecordingHeader::default(), number: 0, unreadable: UnreadableLines::default() };
         let not_one = |reason: String| RecordingError::NotARecording { path: name.clone(), reason };
         let first = match recording.line() {
             Ok(Some(Ok(first))) => first,
@@ -105,17 +104,17 @@ impl Recording {
 
     /// The header.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &RecordingHeader {
         &self.header
     }
 
-    /// What could not be read so far.
+    /// The unreadable lines so far.
     #[must_use]
-    pub fn unreadable(&self) -> &Unreadable {
+    pub fn unreadable(&self) -> &UnreadableLines {
         &self.unreadable
     }
 
-    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` for one that is too long.
+    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is too long.
     fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
         let mut line = Vec::new();
         self.number += 1;
@@ -134,16 +133,16 @@ impl Recording {
 
     fn skip(&mut self, reason: String) {
         self.unreadable.count += 1;
-        if self.unreadable.first.len() < MAX_TOLD {
+        if self.unreadable.first.len() < MAX_KEPT_REASONS {
             self.unreadable.first.push((self.number, reason));
         }
     }
 }
 
 impl Iterator for Recording {
-    type Item = Line;
+    type Item = RecordedObservation;
 
-    fn next(&mut self) -> Option<Line> {
+    fn next(&mut self) -> Option<RecordedObservation> {
         loop {
             match self.line() {
                 Ok(None) => return None,
@@ -162,10 +161,6 @@ impl Iterator for Recording {
     }
 }
 
-fn empty_header() -> Header {
-    Header { loopwatch_recording: 0, recorded_by: String::new(), settings: Default::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,11 +177,11 @@ mod tests {
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!(recording.by_ref().count(), 2);
         assert_eq!(recording.unreadable().count, 1);
-        assert_eq!(recording.unreadable().first[0].0, 3, "the number people see in an editor");
+        assert_eq!(recording.unreadable().first[0].0, 3, "the number that an editor shows");
     }
 
     #[test]
-    fn what_a_newer_program_added_is_skipped() {
+    fn unknown_observations_of_a_newer_program_are_skipped() {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!((recording.by_ref().count(), recording.unreadable().count), (0, 1));

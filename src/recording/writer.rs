@@ -1,0 +1,134 @@
+//! Writes a recording.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Timestamp;
+
+use super::pseudonym::Pseudonyms;
+use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
+
+/// A recording that is being written. Gzip if the file name ends in `.gz`.
+pub struct Writer {
+    out: RecordingFile,
+    bytes: u64,
+    lines: u64,
+    pseudonyms: Option<Pseudonyms>,
+}
+
+enum RecordingFile {
+    Plain(BufWriter<File>),
+    Packed(GzEncoder<BufWriter<File>>),
+}
+
+// === impl Writer ===
+
+impl Writer {
+    /// Creates `path`, which must not exist, and writes the header. With `anonymize`, replaces names of namespaces and
+    /// objects by pseudonyms under this key, and leaves out messages.
+    ///
+    /// # Errors
+    /// If the file cannot be created or written.
+    pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
+        let file = BufWriter::new(File::create_new(path)?);
+        let packed = path.extension().is_some_and(|extension| extension == "gz");
+        let out = if packed {
+            RecordingFile::Packed(GzEncoder::new(file, Compression::default()))
+        } else {
+            RecordingFile::Plain(file)
+        };
+        let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
+        writer.line(&RecordingHeader {
+            loopwatch_recording: RECORDING_VERSION,
+            recorded_by: format!("loopwatch {}", env!("CARGO_PKG_VERSION")),
+            settings: settings.clone(),
+        })?;
+        Ok(writer)
+    }
+
+    /// Writes one observation.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
+        if *observation == Observation::Tick {
+            return Ok(()); // a replay must not depend on ticks
+        }
+        let saw = match &self.pseudonyms {
+            Some(pseudonyms) => pseudonyms.of(observation.clone()),
+            None => observation.clone(),
+        };
+        self.lines += 1;
+        self.line(&RecordedObservation { at, saw })
+    }
+
+    /// Writes the end of the recording: deadlines that pass during a quiet end must pass in the replay, too.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn quiet_until(&mut self, at: Timestamp) -> io::Result<()> {
+        self.line(&RecordedObservation { at, saw: Observation::Tick })
+    }
+
+    /// Bytes written so far, before compression.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Observations written so far.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Flushes the file to the disk.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        let mut file = match self.out {
+            RecordingFile::Plain(file) => file,
+            RecordingFile::Packed(packer) => packer.finish()?,
+        };
+        file.flush()?;
+        file.get_ref().sync_all()
+    }
+
+    fn line(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.bytes += line.len() as u64;
+        match &mut self.out {
+            RecordingFile::Plain(file) => file.write_all(&line),
+            RecordingFile::Packed(packer) => packer.write_all(&line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_left_out_except_the_end() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("quiet.jsonl");
+        let mut writer = Writer::create(&path, &Settings::default(), None)?;
+        for second in 0..10 {
+            writer.write(Timestamp(second * 1000), &Observation::Tick)?;
+        }
+        writer.quiet_until(Timestamp(10_000))?;
+        assert_eq!(writer.lines(), 0, "ticks do not count");
+        writer.finish()?;
+        let text = std::fs::read_to_string(&path)?;
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines, [r#"{"at":"1970-01-01T00:00:10Z","saw":"tick"}"#]);
+        Ok(())
+    }
+}

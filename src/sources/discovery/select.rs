@@ -1,0 +1,141 @@
+//! Selects the kinds to watch, from the served kinds and the account's permissions. Does no I/O.
+
+use loopwatch_model::observation::{DefinitionView, Permission, Role, StatusSchema, Why};
+
+use super::api_resources::{ApiKind, ApiResources};
+use super::permissions::Rules;
+use crate::sources::options::{KindSelector, Selection};
+
+/// The input of the selection.
+pub(crate) struct SelectionInput<'a> {
+    pub(crate) api_resources: &'a ApiResources,
+    /// The rules in each reviewed namespace.
+    pub(crate) rules: &'a [Rules],
+    /// Returns the definition of a group and resource, if the account may read definitions.
+    pub(crate) definition: &'a dyn Fn(&str, &str) -> Option<DefinitionView>,
+    pub(crate) watch: &'a [KindSelector],
+    pub(crate) select: Selection,
+}
+
+/// The result of the selection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SelectedKinds {
+    /// Primary kinds, then child kinds, each in the order of group and resource.
+    pub(crate) kinds: Vec<Candidate>,
+    /// Permissions that no operator needs.
+    pub(crate) excess: Vec<Permission>,
+    /// Kinds that the user named and the API server does not serve.
+    pub(crate) not_served: Vec<KindSelector>,
+}
+
+/// A kind to watch, before its scopes are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) kind: ApiKind,
+    pub(crate) role: Role,
+    pub(crate) why: Why,
+    pub(crate) status: StatusSchema,
+}
+
+/// Resources that are never children: objects about other objects, created by the thousand.
+const NEVER_CHILDREN: &[(&str, &str)] =
+    &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
+
+/// Selects the kinds to watch.
+pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
+    let mut selected = SelectedKinds::default();
+    let mut children = Vec::new();
+    for kind in input.api_resources.kinds().filter(|kind| kind.watchable) {
+        let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(input, kind) };
+        if let Some(why) = why_primary(input, kind) {
+            selected.kinds.push(candidate(Role::Primary, why));
+        } else if is_child(input, kind) {
+            children.push(candidate(Role::Child, Why::CreatePermission));
+        }
+    }
+    if selected.kinds.is_empty() && input.rules.iter().all(Rules::is_read_only) {
+        selected.kinds = observed(input);
+    }
+    selected.kinds.append(&mut children);
+    if input.select == Selection::OperatorRights {
+        selected.excess = input.rules.iter().flat_map(Rules::excess).collect();
+        selected.excess.sort();
+        selected.excess.dedup();
+    }
+    let served = |selector: &&KindSelector| {
+        input.api_resources.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
+    };
+    selected.not_served = input.watch.iter().filter(|selector| !served(selector)).cloned().collect();
+    selected
+}
+
+/// Lists up to `most` custom resources with a status, as suggestions in a message.
+pub(crate) fn candidates(input: &SelectionInput<'_>, most: usize) -> Vec<String> {
+    input.api_resources.kinds().filter(|kind| reports_status(input, kind)).map(ToString::to_string).take(most).collect()
+}
+
+fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
+    if !input.watch.is_empty() {
+        let named = |selector: &KindSelector| selector.names(&kind.group, &kind.kind, &kind.resource);
+        return input.watch.iter().any(named).then_some(Why::Configured);
+    }
+    if input.select == Selection::EveryKindWithStatus {
+        return reports_status(input, kind).then_some(Why::HasStatus);
+    }
+    // Many operators may write the status and finalizers of built-in kinds, such as Ingress.
+    if kind.is_built_in() {
+        return None;
+    }
+    let may_write = |subresource: &str| {
+        let resource = format!("{}/{subresource}", kind.resource);
+        let named = |verb: &str| input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource));
+        named("update") || named("patch")
+    };
+    if may_write("status") {
+        Some(Why::StatusPermission)
+    } else if may_write("finalizers") {
+        Some(Why::FinalizerPermission)
+    } else {
+        None
+    }
+}
+
+/// The primary kinds of a read-only account: the custom resources that its rules name.
+fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
+    let may = |verb: &str, kind: &ApiKind| {
+        input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
+    };
+    let is_observed = |kind: &&ApiKind| {
+        input.watch.is_empty() && reports_status(input, kind) && may("list", kind) && may("watch", kind)
+    };
+    let kinds = input.api_resources.kinds().filter(is_observed).cloned();
+    kinds
+        .map(|kind| Candidate { status: status_of(input, &kind), kind, role: Role::Primary, why: Why::HasStatus })
+        .collect()
+}
+
+fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
+    let ApiKind { group, resource, .. } = kind;
+    input.select == Selection::OperatorRights
+        && !NEVER_CHILDREN.contains(&(group.as_str(), resource.as_str()))
+        && input.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
+}
+
+fn reports_status(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
+    !kind.is_built_in()
+        && kind.watchable
+        && match (input.definition)(&kind.group, &kind.resource) {
+            Some(definition) => definition.status != StatusSchema::None,
+            None => kind.has_status,
+        }
+}
+
+fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
+    match (input.definition)(&kind.group, &kind.resource) {
+        Some(definition) => definition.status,
+        None if kind.has_status => StatusSchema::Subresource,
+        // Discovery is complete for built-in kinds. A custom resource may have a status in its body.
+        None if kind.is_built_in() => StatusSchema::None,
+        None => StatusSchema::Unknown,
+    }
+}

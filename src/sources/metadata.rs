@@ -1,0 +1,24 @@
+//! The metadata of lists and objects, for documents of which loopwatch reads little more.
+
+use serde::Deserialize;
+
+/// `metadata` of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ListMetadata {
+    pub(crate) resource_version: String,
+    #[serde(rename = "continue")]
+    pub(crate) token: String,
+    pub(crate) remaining_item_count: Option<u64>,
+}
+
+/// `metadata` of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ObjectMetadata {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) resource_version: String,
+    pub(crate) creation_timestamp: Option<String>,
+    pub(crate) deletion_timestamp: Option<String>,
+}
