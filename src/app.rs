@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-pub use crate::export::view::lock;
+pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
@@ -46,19 +46,19 @@ const DRAIN: Duration = Duration::from_secs(3);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The model, shared between the one task that changes it and the exporters that read it.
-pub type SharedModel = Arc<Mutex<Model>>;
+pub(crate) type SharedModel = Arc<Mutex<Model>>;
 
 /// Builds the runtime: one thread. Even listing 50,000 objects is less than one core of work, and waking a second worker
 /// for each object costs more than decoding the object.
 ///
 /// # Errors
 /// If the system refuses to create threads.
-pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
 /// Watches, judges and exports until a stop signal arrives. It returns for no other reason.
-pub async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
+pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
     let Flags { cluster, serve: serve_flags, state_dir, .. } = flags;
     let settings = memory::limited(settings);
     let stop = stop_signal();
@@ -93,7 +93,7 @@ pub async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
 }
 
 /// A recording that the pump writes.
-pub struct Tap {
+pub(crate) struct Tap {
     /// Writer of the file.
     pub writer: Writer,
     /// Size at which the pump stops.
@@ -102,7 +102,7 @@ pub struct Tap {
 
 /// Why the pump stopped.
 #[derive(Debug)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// All senders of observations are gone.
     Dry,
     /// The recording has reached its size limit.
@@ -113,7 +113,7 @@ pub enum Ended {
 
 /// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
 /// probes to `ask`. `waiting` shows the length of the channel. Returns the recording, if there is one.
-pub async fn pump(
+pub(crate) async fn pump(
     mut observations: Observations,
     model: SharedModel,
     mut tap: Option<Tap>,
@@ -158,7 +158,7 @@ pub async fn pump(
 ///
 /// # Errors
 /// If the cluster cannot be reached. The error says what to do.
-pub async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
+pub(crate) async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
     let cluster = Cluster::connect(access).await?;
     cluster.reach().await?;
     Ok(cluster)
@@ -166,12 +166,12 @@ pub async fn connect(access: &crate::sources::Access) -> Result<Cluster, Connect
 
 /// Creates the channel between the sources and the pump.
 #[must_use]
-pub fn channel() -> (Feed, Observations) {
+pub(crate) fn channel() -> (Feed, Observations) {
     Feed::new(CHANNEL)
 }
 
 /// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would not free the port.
-pub async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
+pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
         match TcpListener::bind(listen).await {
@@ -190,7 +190,7 @@ pub async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: Cancellati
 
 /// Builds the exporter of a model.
 #[must_use]
-pub fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
+pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
     let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
     let options = export::ExportOptions { object_series, max_object_series, expose_ui };
@@ -199,13 +199,13 @@ pub fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
 
 /// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from fingerprints.
 #[must_use]
-pub fn hash_key() -> HashKey {
+pub(crate) fn hash_key() -> HashKey {
     HashKey(random_key())
 }
 
 /// Creates 128 bits that differ from run to run, from the random seed of the standard library's hash maps.
 #[must_use]
-pub fn random_key() -> [u8; 16] {
+pub(crate) fn random_key() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let half = || RandomState::new().hash_one(0_u8);
     (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
@@ -213,7 +213,7 @@ pub fn random_key() -> [u8; 16] {
 
 /// Creates a token that SIGTERM or SIGINT cancels.
 #[must_use]
-pub fn stop_signal() -> CancellationToken {
+pub(crate) fn stop_signal() -> CancellationToken {
     let stop = CancellationToken::new();
     let cancelled = stop.clone();
     tokio::spawn(async move {

@@ -15,7 +15,7 @@ use clap::{Arg, Args, Command};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-pub use self::file::File;
+pub(crate) use self::file::File;
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
@@ -23,11 +23,11 @@ use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
 /// list uses it.
-pub const DEFAULT_PORT: u16 = 9917;
+pub(crate) const DEFAULT_PORT: u16 = 9917;
 
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands some.
 #[derive(Args, Clone, Debug)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Which cluster, and what to watch in it.
     #[command(flatten)]
     pub cluster: ClusterFlags,
@@ -45,7 +45,7 @@ pub struct Flags {
 /// Which cluster, and what to watch in it.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
-pub struct ClusterFlags {
+pub(crate) struct ClusterFlags {
     /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct ClusterFlags {
 /// How to judge objects.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Judging")]
-pub struct JudgeFlags {
+pub(crate) struct JudgeFlags {
     /// Configuration file in YAML; its keys are the names of the flags, and `settings:` holds all thresholds
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub struct JudgeFlags {
 /// How to serve the results over HTTP.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Serving")]
-pub struct ServeFlags {
+pub(crate) struct ServeFlags {
     /// Address of metrics, health, page and API; the default depends on the command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
         "Address of metrics, health, page and API [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
@@ -107,20 +107,20 @@ pub struct ServeFlags {
 
 /// A deadline for one kind, or for all kinds that have none of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     kind: Option<KindSelector>,
     span: Span,
 }
 
 /// An empty command with the flags that are keys of the file.
 #[must_use]
-pub fn keys() -> Command {
+pub(crate) fn keys() -> Command {
     Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
 }
 
 /// Gives each flag of `command` that is also one of `named` its variable, except the `ignored` flags.
 #[must_use]
-pub fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
+pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
     let names: Vec<&str> = named.get_arguments().filter_map(Arg::get_long).collect();
     let name = |arg: Arg| match arg.get_long() {
         Some(long) if names.contains(&long) && !ignored.iter().any(|flag| flag == long) => {
@@ -134,13 +134,13 @@ pub fn with_variables(command: Command, named: &Command, ignored: &[String]) -> 
 
 /// The environment variable of a flag.
 #[must_use]
-pub fn variable(long: &str) -> String {
+pub(crate) fn variable(long: &str) -> String {
     format!("LOOPWATCH_{}", long.replace('-', "_").to_uppercase())
 }
 
 /// Makes the values of `file` the defaults of the flags of the same names.
 #[must_use]
-pub fn with_file(command: Command, file: &File) -> Command {
+pub(crate) fn with_file(command: Command, file: &File) -> Command {
     command.mut_subcommands(|subcommand| {
         subcommand.mut_args(|arg| match arg.get_long().and_then(|long| file.values.get(long)) {
             Some(values) => arg.default_values(values),
@@ -153,7 +153,7 @@ pub fn with_file(command: Command, file: &File) -> Command {
 
 impl Flags {
     /// Changes `settings` as the flags say.
-    pub fn apply(&self, settings: &mut Settings) {
+    pub(crate) fn apply(&self, settings: &mut Settings) {
         self.judge.apply(settings);
         self.serve.apply(settings);
     }
@@ -164,14 +164,14 @@ impl Flags {
 impl ClusterFlags {
     /// How to reach the cluster.
     #[must_use]
-    pub fn access(&self) -> Access {
+    pub(crate) fn access(&self) -> Access {
         let Self { kubeconfig, context, operator, .. } = self.clone();
         Access { kubeconfig, context, operator }
     }
 
     /// The options of the sources; `hash_key` is the key of the fingerprints.
     #[must_use]
-    pub fn source_options(&self, hash_key: HashKey) -> SourceOptions {
+    pub(crate) fn source_options(&self, hash_key: HashKey) -> SourceOptions {
         SourceOptions {
             watch: self.watch.clone(),
             namespaces: self.namespace.clone(),
@@ -185,7 +185,7 @@ impl ClusterFlags {
 
 impl JudgeFlags {
     /// Changes the deadlines of `settings` as the flags say.
-    pub fn apply(&self, settings: &mut Settings) {
+    pub(crate) fn apply(&self, settings: &mut Settings) {
         for Deadline { kind, span } in &self.deadline {
             match kind {
                 None => settings.deadline = *span,
@@ -199,7 +199,7 @@ impl JudgeFlags {
 
 impl ServeFlags {
     /// Changes the limits of `settings` as the flags say.
-    pub fn apply(&self, settings: &mut Settings) {
+    pub(crate) fn apply(&self, settings: &mut Settings) {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;
         }

@@ -10,20 +10,22 @@
 //!
 //! Read the modules in this order:
 
-pub mod metric; // the types that describe a metric
+pub(crate) mod metric; // the types that describe a metric
 pub mod catalog; // start here: the table of all metrics, each with the function that writes it
 pub mod view; // how exporters read the model
 pub mod prometheus; // the two text formats
-pub mod summary; // what page, report and API share
-pub mod json; // the stable JSON shapes
-pub mod page; // the web page
-pub mod report; // the output of `check` and `replay`
-pub mod docs; // documentation generated from the table of findings
-pub mod rules; // alert rules generated from the table of findings
+pub(crate) mod summary; // what page, report and API share
+pub(crate) mod json; // the stable JSON shapes
+pub(crate) mod page; // the web page
+pub(crate) mod report; // the output of `check` and `replay`
+#[cfg(test)]
+mod docs; // documentation generated from the table of findings
+#[cfg(test)]
+mod rules; // alert rules generated from the table of findings
 mod exporter; // state shared by all HTTP handlers
-pub mod http; // the server
+pub(crate) mod http; // the server
 
-pub use self::exporter::{ExportOptions, Exporter};
+pub(crate) use self::exporter::{ExportOptions, Exporter};
 pub use self::prometheus::ObjectSeries;
 
 #[cfg(test)]

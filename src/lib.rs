@@ -1,21 +1,22 @@
-//! loopwatch watches what a Kubernetes operator promises and measures whether it keeps it.
+//! loopwatch times every custom resource from spec change to Ready and alerts when one gets stuck.
 //!
 //! ```text
-//!  apiserver ──watch──▶                                      ┌─▶ /metrics ─▶ Prometheus ─▶ alerts/ dashboards/
-//!  recording ──replay─▶ sources ─Observation─▶ model ─Snapshot─▶ export ─┼─▶ page, JSON API
-//!  dump ───────read───▶      ▲                   │                       └─▶ terminal report
-//!                            └───────Probe───────┘  (what the model wants to know next)
+//!  API server ──watch──▶                                     ┌─▶ /metrics ─▶ Prometheus ─▶ alerts/ dashboards/
+//!  recording ──replay──▶ sources ─Observation─▶ model ─Snapshot─▶ export ─┼─▶ page, JSON API
+//!  dump ────────read───▶      ▲                   │                       └─▶ terminal report
+//!                             └───────Probe───────┘   (questions of the model to the sources)
 //! ```
 //!
-//! Only `sources` and `export` touch the world and may fail. The model, package `loopwatch-model`, is arithmetic: it
-//! reads no clock, does no I/O, and gives the same answer for the same observations, live or replayed.
+//! `sources`, `recording` and `export` do I/O and can fail. The model, package `loopwatch-model`, only computes: it reads no
+//! clock, does no I/O, and returns the same result for the same observations, live or replayed.
 //!
-//! Read the modules in this order:
+//! The library is not a public API. It exports the parts that the program, the tests and the benchmarks use, so that the
+//! compiler reports every other unused item. Read the modules in this order:
 
-pub mod sources; // where observations come from
-pub mod recording; // observations in files
-pub mod export; // where snapshots go
-pub mod telemetry; // our own logs and metrics
-pub mod config; // flags, environment and file
-pub mod app; // the wiring
+pub mod sources; // turn a cluster or a dump into observations
+pub mod recording; // read and write observations in files
+pub mod export; // show snapshots
+pub mod telemetry; // loopwatch's own logs and metrics
+mod config; // flags, environment and file
+mod app; // the wiring
 pub mod cli; // one file per command

@@ -10,15 +10,15 @@
 //! A [`Supervisor`] owns the tasks, [`Cluster`] is the connection, and [`SourceOptions`] select what to watch. All
 //! observations leave through the [`Feed`], which is also the only reader of the clock.
 
-pub mod clock;
-pub mod cluster;
+pub(crate) mod clock;
+pub(crate) mod cluster;
 pub mod decode;
-pub mod failure;
-pub mod feed;
-pub mod options;
-pub mod dump;
-pub mod supervisor;
-pub mod sync;
+pub(crate) mod failure;
+pub(crate) mod feed;
+pub(crate) mod options;
+pub(crate) mod dump;
+pub(crate) mod supervisor;
+pub(crate) mod sync;
 
 mod audit;
 mod definitions;
@@ -29,8 +29,8 @@ mod lease;
 mod metadata;
 mod watch;
 
-pub use self::cluster::{Access, Cluster, ConnectError};
-pub use self::failure::Failure;
-pub use self::feed::{Feed, Observations};
-pub use self::options::{LeaseSelection, Selection, SourceOptions};
-pub use self::supervisor::{Handle, Supervisor};
+pub(crate) use self::cluster::{Access, Cluster, ConnectError};
+pub(crate) use self::failure::Failure;
+pub(crate) use self::feed::{Feed, Observations};
+pub(crate) use self::options::{LeaseSelection, Selection, SourceOptions};
+pub(crate) use self::supervisor::{Handle, Supervisor};

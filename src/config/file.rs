@@ -25,7 +25,7 @@ const CONFIG: &str = "config";
 
 /// The valid part of a configuration file.
 #[derive(Clone, Debug, Default)]
-pub struct File {
+pub(crate) struct File {
     /// The values of flags, by the long name of the flag.
     pub(super) values: BTreeMap<String, Vec<String>>,
     /// The thresholds, with the deadlines and limits of [`File::values`].
@@ -37,7 +37,7 @@ pub struct File {
 impl File {
     /// Reads the file at `path`. Returns what is valid, and a problem for each part that is not.
     #[must_use]
-    pub fn read(path: &Path) -> (Self, Vec<String>) {
+    pub(crate) fn read(path: &Path) -> (Self, Vec<String>) {
         let (file, mut problems) = match contents(path) {
             Ok(text) => Self::parse(&text),
             Err(problem) => (Self::default(), vec![problem]),
@@ -48,7 +48,7 @@ impl File {
 
     /// Reads the text of a file, as [`File::read`] does.
     #[must_use]
-    pub fn parse(text: &str) -> (Self, Vec<String>) {
+    pub(crate) fn parse(text: &str) -> (Self, Vec<String>) {
         let entries = match entries(text) {
             Ok(entries) => entries,
             Err(problem) => return (Self::default(), vec![problem]),

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
 
 /// The headings that every runbook has, in this order.
-pub const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
+pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
 /// `docs/findings.md`.
 #[must_use]
-pub fn findings() -> String {
+pub(super) fn findings() -> String {
     let mut page = String::from(
         "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
          The complete list of findings. Each appears in the metrics `loopwatch_findings` and\n\
@@ -57,7 +57,7 @@ fn explained(info: &FindingInfo) -> String {
 
 /// The beginning of a runbook; people complete it.
 #[must_use]
-pub fn runbook(info: &FindingInfo) -> String {
+pub(super) fn runbook(info: &FindingInfo) -> String {
     let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
     format!(
         "# {name}\n\n## Meaning\n\n{meaning}\n\nNot to be confused with: {near}\n\n## Impact\n\n{impact}\n\n## Diagnosis\n\n\

@@ -16,7 +16,7 @@ pub(super) const CONCURRENT_RENDERS: usize = 2;
 
 /// Amount and visibility of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportOptions {
+pub(crate) struct ExportOptions {
     /// Selects the objects that have their own series.
     pub object_series: ObjectSeries,
     /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds are exempt.
@@ -26,7 +26,7 @@ pub struct ExportOptions {
 }
 
 /// Exports a model over HTTP.
-pub struct Exporter {
+pub(crate) struct Exporter {
     pub(super) view: Arc<dyn View>,
     pub(super) options: ExportOptions,
     pub(super) metrics: Arc<SelfMetrics>,
@@ -39,26 +39,26 @@ pub struct Exporter {
 impl Exporter {
     /// An exporter for `model`.
     #[must_use]
-    pub fn new(model: Arc<Mutex<Model>>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
+    pub(crate) fn new(model: Arc<Mutex<Model>>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         Self::with_view(model, metrics, options)
     }
 
     /// An exporter for any view.
     #[must_use]
-    pub fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
+    pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
     }
 
     /// Metrics about loopwatch itself.
     #[must_use]
-    pub fn metrics(&self) -> &SelfMetrics {
+    pub(crate) fn metrics(&self) -> &SelfMetrics {
         &self.metrics
     }
 
     /// Starts an exposition of the current state.
     #[must_use]
-    pub fn render(&self, format: TextFormat) -> Render {
+    pub(crate) fn render(&self, format: TextFormat) -> Render {
         let ExportOptions { object_series, max_object_series, .. } = self.options;
         let (view, metrics) = (self.view.clone(), self.metrics.clone());
         Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)

@@ -18,7 +18,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use loopwatch_model::snapshot::Snapshot;
 
-pub use self::accept::{ServerLimits, bind, serve, serve_with};
+pub(crate) use self::accept::serve;
+#[cfg(test)]
+use self::accept::{ServerLimits, serve_with};
 use super::exporter::Exporter;
 use crate::telemetry::RequestLabels;
 
@@ -35,7 +37,7 @@ const PATHS: &[(&str, &str)] = &[
 ];
 
 /// Builds the router for all paths.
-pub fn router(exporter: Arc<Exporter>) -> Router {
+pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
     let local = Router::new()
         .route("/", get(api::page))
         .route("/page.css", get(api::css))

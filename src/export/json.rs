@@ -16,18 +16,18 @@ use serde::Serialize;
 use super::summary::{self, BlindSpot};
 
 /// The version of all shapes.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// `/api/v1/findings`.
 #[derive(Debug, Serialize)]
-pub struct FindingsResponse<'a> {
+pub(crate) struct FindingsResponse<'a> {
     version: u32,
     findings: Vec<FindingView<'a>>,
 }
 
 /// `/api/v1/objects`.
 #[derive(Debug, Serialize)]
-pub struct ObjectsResponse<'a> {
+pub(crate) struct ObjectsResponse<'a> {
     version: u32,
     objects: &'a [ObjectRow],
     /// The start of the next page; null on the last one.
@@ -36,7 +36,7 @@ pub struct ObjectsResponse<'a> {
 
 /// `/api/v1/status`.
 #[derive(Debug, Serialize)]
-pub struct StatusResponse<'a> {
+pub(crate) struct StatusResponse<'a> {
     version: u32,
     #[serde(flatten)]
     status: StatusView<'a>,
@@ -44,7 +44,7 @@ pub struct StatusResponse<'a> {
 
 /// `check -o json`.
 #[derive(Debug, Serialize)]
-pub struct CheckResponse<'a> {
+pub(crate) struct CheckResponse<'a> {
     version: u32,
     status: StatusView<'a>,
     objects: BTreeMap<String, BTreeMap<&'static str, u64>>,
@@ -55,7 +55,7 @@ pub struct CheckResponse<'a> {
 
 /// One finding.
 #[derive(Debug, Serialize)]
-pub struct FindingView<'a> {
+pub(crate) struct FindingView<'a> {
     id: String,
     code: &'static str,
     severity: &'static str,
@@ -73,7 +73,7 @@ pub struct FindingView<'a> {
 
 /// The subject of a finding.
 #[derive(Debug, Serialize)]
-pub struct SubjectView<'a> {
+pub(crate) struct SubjectView<'a> {
     group: &'a str,
     kind: &'a str,
     namespace: &'a str,
@@ -82,7 +82,7 @@ pub struct SubjectView<'a> {
 
 /// One object of `check --all`.
 #[derive(Debug, Serialize)]
-pub struct ItemView<'a> {
+pub(crate) struct ItemView<'a> {
     group: &'a str,
     kind: &'a str,
     namespace: &'a str,
@@ -94,7 +94,7 @@ pub struct ItemView<'a> {
 
 /// Kinds, sources, and what is not visible and why.
 #[derive(Debug, Serialize)]
-pub struct StatusView<'a> {
+pub(crate) struct StatusView<'a> {
     at: Timestamp,
     loopwatch: BuildView,
     health: &'static str,
@@ -157,25 +157,25 @@ struct SourceView<'a> {
 
 /// `/api/v1/findings`.
 #[must_use]
-pub fn findings(snapshot: &Snapshot) -> FindingsResponse<'_> {
+pub(crate) fn findings(snapshot: &Snapshot) -> FindingsResponse<'_> {
     FindingsResponse { version: VERSION, findings: finding_views(snapshot) }
 }
 
 /// `/api/v1/objects`: `rows`, and the start of the next page.
 #[must_use]
-pub fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsResponse<'_> {
+pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsResponse<'_> {
     ObjectsResponse { version: VERSION, objects: rows, r#continue: next }
 }
 
 /// `/api/v1/status`.
 #[must_use]
-pub fn status(snapshot: &Snapshot) -> StatusResponse<'_> {
+pub(crate) fn status(snapshot: &Snapshot) -> StatusResponse<'_> {
     StatusResponse { version: VERSION, status: StatusView::of(snapshot) }
 }
 
 /// `check -o json`; `rows` are all objects, with `--all`.
 #[must_use]
-pub fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> CheckResponse<'a> {
+pub(crate) fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> CheckResponse<'a> {
     let key = |kind: &KindSummary| format!("{}/{}", kind.group, kind.kind);
     CheckResponse {
         version: VERSION,

@@ -17,20 +17,20 @@ use loopwatch_model::time::Timestamp;
 use super::summary::{self, Number};
 
 /// Allows the browser to load our two files and forbids everything inline.
-pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The style sheet.
-pub const CSS: &str = include_str!("page/page.css");
+pub(crate) const CSS: &str = include_str!("page/page.css");
 
 /// The script.
-pub const JS: &str = include_str!("page/page.js");
+pub(crate) const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
 /// Renders the whole page.
 #[must_use]
-pub fn render(snapshot: &Snapshot) -> String {
+pub(crate) fn render(snapshot: &Snapshot) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
     headline(&mut main, snapshot, health);

@@ -13,7 +13,7 @@ use super::{json, summary};
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputFormat {
+pub(crate) enum OutputFormat {
     /// Text for a terminal.
     Table,
     /// Versioned JSON.
@@ -24,7 +24,7 @@ pub enum OutputFormat {
 
 /// The layout of a text report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// Markdown instead of text for a terminal.
     pub markdown: bool,
     /// Use colours.
@@ -43,7 +43,7 @@ const SHOWN: usize = 8;
 
 /// The style for standard output: colours only on a terminal, and not if `NO_COLOR` is set.
 #[must_use]
-pub fn style(format: OutputFormat) -> Style {
+pub(crate) fn style(format: OutputFormat) -> Style {
     let terminal = std::io::stdout().is_terminal();
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -58,13 +58,13 @@ pub fn style(format: OutputFormat) -> Style {
 
 /// The report as text. `rows` are all objects, for `--all`.
 #[must_use]
-pub fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
+pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
     if style.markdown { markdown::write(snapshot, rows, style) } else { terminal::write(snapshot, rows, style) }
 }
 
 /// The report as JSON, on one line. `rows` are all objects, for `--all`.
 #[must_use]
-pub fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
+pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     let shape = json::check(snapshot, rows);
     let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data cannot fail
     text.push('\n');

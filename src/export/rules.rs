@@ -101,7 +101,7 @@ Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
 
 /// The name of the generated alert that covers a finding.
 #[must_use]
-pub fn alert(info: &FindingInfo) -> Option<String> {
+pub(super) fn alert(info: &FindingInfo) -> Option<String> {
     match info.alert {
         Alert::Page => Some(format!("Loopwatch{}", info.name)),
         Alert::Ticket => Some(TICKET.to_owned()),
@@ -111,7 +111,7 @@ pub fn alert(info: &FindingInfo) -> Option<String> {
 
 /// `alerts/findings.rules.yaml`.
 #[must_use]
-pub fn findings() -> String {
+pub(super) fn findings() -> String {
     let mut alerts: Vec<(String, Vec<&FindingInfo>)> = Vec::new();
     for info in FINDINGS {
         let Some(name) = alert(info) else { continue };

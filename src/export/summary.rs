@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// Something that loopwatch cannot see, so that the absence of findings about it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BlindSpot {
+pub(crate) struct BlindSpot {
     /// The part of the cluster.
     pub what: String,
     /// The reason.
@@ -20,11 +20,11 @@ pub struct BlindSpot {
 }
 
 /// A number with separators between thousands.
-pub struct Number(pub u64);
+pub(crate) struct Number(pub u64);
 
 /// The worst health of any namespace; `unknown` if loopwatch sees nothing, because that is not healthy.
 #[must_use]
-pub fn overall(snapshot: &Snapshot) -> &'static str {
+pub(crate) fn overall(snapshot: &Snapshot) -> &'static str {
     let worst = snapshot.health.values().max().copied().unwrap_or(Health::Healthy);
     let sees = watches(snapshot).any(|(_, watch)| watch.synced && !is_down(snapshot, &watch.watch));
     if worst == Health::Healthy && !sees { "unknown" } else { worst.as_str() }
@@ -32,7 +32,7 @@ pub fn overall(snapshot: &Snapshot) -> &'static str {
 
 /// The number of objects in each state, over all primary kinds.
 #[must_use]
-pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
+pub(crate) fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     let mut sum = [0; ObjectState::ALL.len()];
     for kind in snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary) {
         for (total, count) in sum.iter_mut().zip(kind.states()) {
@@ -45,7 +45,7 @@ pub fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
 /// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are no
 /// objects. States without objects are absent, except converged.
 #[must_use]
-pub fn objects(snapshot: &Snapshot) -> Option<String> {
+pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     let states = states(snapshot);
     let total: u64 = states.iter().sum();
     let mut text = format!("{} object{}:", Number(total), if total == 1 { "" } else { "s" });
@@ -64,13 +64,13 @@ pub fn objects(snapshot: &Snapshot) -> Option<String> {
 /// How long a finding has held. `None` if it held before loopwatch first saw its subject and nothing tells since when:
 /// a definition without a creation time.
 #[must_use]
-pub fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
+pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
     (!began_unseen).then(|| snapshot.at.since(finding.since))
 }
 
 /// Open findings, with their explanations.
-pub struct Findings<'a> {
+pub(crate) struct Findings<'a> {
     /// Root findings, most severe first.
     pub roots: Vec<&'a Finding>,
     explained: BTreeMap<FindingId, Vec<&'a Finding>>,
@@ -78,7 +78,7 @@ pub struct Findings<'a> {
 }
 
 /// The root findings of one code.
-pub struct Group<'a> {
+pub(crate) struct Group<'a> {
     /// The code.
     pub code: FindingCode,
     /// The findings, oldest first.
@@ -105,7 +105,7 @@ impl fmt::Display for Number {
 impl<'a> Findings<'a> {
     /// Sorts the findings of `snapshot`.
     #[must_use]
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
         let by_id: BTreeMap<_, _> = snapshot.findings.iter().map(|finding| (finding.id, finding)).collect();
         let mut findings = Self { roots: Vec::new(), explained: BTreeMap::new(), root_of: BTreeMap::new() };
         for finding in &snapshot.findings {
@@ -122,19 +122,19 @@ impl<'a> Findings<'a> {
 
     /// The findings that `root` explains, directly or not.
     #[must_use]
-    pub fn explained_by(&self, root: &Finding) -> &[&'a Finding] {
+    pub(crate) fn explained_by(&self, root: &Finding) -> &[&'a Finding] {
         self.explained.get(&root.id).map_or(&[], Vec::as_slice)
     }
 
     /// The root finding that explains `finding`; `None` if it is a root itself.
     #[must_use]
-    pub fn root_of(&self, finding: &Finding) -> Option<&'a Finding> {
+    pub(crate) fn root_of(&self, finding: &Finding) -> Option<&'a Finding> {
         self.root_of.get(&finding.id).copied()
     }
 
     /// Roots by code, in the order of the first finding of each code, so that meaning and advice appear once.
     #[must_use]
-    pub fn groups(&self) -> Vec<Group<'a>> {
+    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
         let mut groups = Vec::<Group<'_>>::new();
         for finding in &self.roots {
             match groups.iter_mut().find(|group| group.code == finding.code) {
@@ -147,7 +147,7 @@ impl<'a> Findings<'a> {
 
     /// The number of roots of one severity.
     #[must_use]
-    pub fn count(&self, severity: Severity) -> usize {
+    pub(crate) fn count(&self, severity: Severity) -> usize {
         self.roots.iter().filter(|finding| finding.info().severity == severity).count()
     }
 }
@@ -168,7 +168,7 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
 }
 
 /// Evidence as text, in the order of the table of findings: the most important key first.
-pub fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
+pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
     let listed = finding.info().evidence;
     let mut entries: Vec<_> = finding.evidence.0.iter().collect();
     entries.sort_by_key(|(key, _)| listed.iter().position(|other| other == *key).unwrap_or(listed.len()));
@@ -177,7 +177,7 @@ pub fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '
 
 /// Whether a character controls the display instead of being visible: terminal escapes, text direction.
 #[must_use]
-pub fn steers(character: char) -> bool {
+pub(crate) fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -187,14 +187,14 @@ const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/ru
 
 /// The URL of a finding's runbook.
 #[must_use]
-pub fn runbook(finding: &str) -> String {
+pub(crate) fn runbook(finding: &str) -> String {
     format!("{RUNBOOKS}/{finding}.md")
 }
 
 /// The quantile `q`, as Prometheus estimates it: linear within its bucket. `None` without values, or if it lies beyond
 /// the last bucket.
 #[must_use]
-pub fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
+pub(crate) fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
     let total = histogram.count();
     if total == 0 {
         return None;
@@ -214,7 +214,7 @@ pub fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
 
 /// Everything that loopwatch cannot see.
 #[must_use]
-pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
+pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     let mut spots = Vec::new();
     for source in snapshot.sources.iter().filter(|source| !source.up) {
         spots.push(BlindSpot { what: source_subject(snapshot, source), why: failure(snapshot, source) });
@@ -253,7 +253,7 @@ pub fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
 
 /// `all namespaces`, `the cluster`, `namespace team-a`.
 #[must_use]
-pub fn scope(scope: &Scope) -> String {
+pub(crate) fn scope(scope: &Scope) -> String {
     match scope {
         Scope::Cluster => "the cluster".to_owned(),
         Scope::AllNamespaces | Scope::Namespace(_) => scope.to_string(),
@@ -262,7 +262,7 @@ pub fn scope(scope: &Scope) -> String {
 
 /// Why a source fails, and for how long.
 #[must_use]
-pub fn failure(snapshot: &Snapshot, source: &SourceSummary) -> String {
+pub(crate) fn failure(snapshot: &Snapshot, source: &SourceSummary) -> String {
     let held = snapshot.at.since(source.since);
     match &source.latest {
         Some((cause, detail)) if detail.is_empty() => format!("{} for {held}", cause.replace('_', " ")),
@@ -285,7 +285,7 @@ fn watches(snapshot: &Snapshot) -> impl Iterator<Item = (&KindSummary, &WatchSum
 
 /// Whether the source of a watch fails.
 #[must_use]
-pub fn is_down(snapshot: &Snapshot, watch: &WatchId) -> bool {
+pub(crate) fn is_down(snapshot: &Snapshot, watch: &WatchId) -> bool {
     let name = source_name(watch);
     snapshot.sources.iter().any(|source| !source.up && source.source == name)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use loopwatch_model::time::Timestamp;
 
 /// A wall clock and a steady clock. Their difference shows when somebody set the wall clock.
-pub trait Clock: Send + Sync {
+pub(crate) trait Clock: Send + Sync {
     /// The wall clock time.
     fn wall(&self) -> Timestamp;
     /// Time since a fixed instant, by a clock that nobody can set.
@@ -14,13 +14,13 @@ pub trait Clock: Send + Sync {
 
 /// The clock of the machine.
 #[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
+pub(crate) struct SystemClock {
     started: Instant,
 }
 
 /// Detects steps of the wall clock by comparing it with the steady clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StepDetector {
+pub(crate) struct StepDetector {
     last: Option<(Timestamp, Duration)>,
 }
 
@@ -32,7 +32,7 @@ const STEP_AT_LEAST_MS: i64 = 500;
 impl SystemClock {
     /// Starts reading the clock.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { started: Instant::now() }
     }
 }
@@ -60,7 +60,7 @@ impl Clock for SystemClock {
 
 impl StepDetector {
     /// Reads both clocks. Also returns the step of the wall clock since the last reading, in milliseconds.
-    pub fn read(&mut self, clock: &dyn Clock) -> (Timestamp, Option<i64>) {
+    pub(crate) fn read(&mut self, clock: &dyn Clock) -> (Timestamp, Option<i64>) {
         let (wall, steady) = (clock.wall(), clock.steady());
         let step = self.last.map(|(last_wall, last_steady)| {
             let passed = i64::try_from(steady.saturating_sub(last_steady).as_millis()).unwrap_or(i64::MAX);

@@ -19,7 +19,7 @@ pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk_at_hand, en
 
 /// How to reach a cluster. Without any field set: like a Pod or like `kubectl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub(crate) struct Access {
     /// A kubeconfig file. Default: `KUBECONFIG`, `~/.kube/config`, or the Pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig.
@@ -30,7 +30,7 @@ pub struct Access {
 
 /// An operator by its Deployment (or StatefulSet).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperatorName {
+pub(crate) struct OperatorName {
     /// Its namespace.
     pub namespace: String,
     /// The name of the Deployment or StatefulSet.
@@ -39,7 +39,7 @@ pub struct OperatorName {
 
 /// One API server and the account to use with it.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub(crate) client: Client,
     url: String,
     namespace: String,
@@ -49,7 +49,7 @@ pub struct Cluster {
 
 /// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
+pub(crate) enum ConnectError {
     /// There is no kubeconfig, and this is not a Pod.
     #[error(
         "no cluster to look at: there is no kubeconfig ({looked}) and this is not a Pod; name one with --kubeconfig FILE"
@@ -118,7 +118,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Names the problem, its place, and the solution.
-    pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
+    pub(crate) async fn connect(access: &Access) -> Result<Self, ConnectError> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = load(access).await?;
@@ -153,7 +153,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Names the API server and the failure.
-    pub async fn reach(&self) -> Result<(), ConnectError> {
+    pub(crate) async fn reach(&self) -> Result<(), ConnectError> {
         self.server_version().await.map(drop).map_err(|failure| self.unreachable(failure))
     }
 
@@ -161,7 +161,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The failure of the request.
-    pub async fn server_version(&self) -> Result<String, Failure> {
+    pub(crate) async fn server_version(&self) -> Result<String, Failure> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Version {
@@ -172,13 +172,13 @@ impl Cluster {
 
     /// The URL of the API server.
     #[must_use]
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The default namespace: that of the Pod, the context, or the operator.
     #[must_use]
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 

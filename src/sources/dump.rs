@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 16;
 
 /// The objects of a dump by kind, and the problems.
 #[derive(Debug, Default)]
-pub struct Dump {
+pub(crate) struct Dump {
     objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
     /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Dump {
 
 /// The reason why there is no object to judge.
 #[derive(Debug, thiserror::Error)]
-pub enum DumpError {
+pub(crate) enum DumpError {
     /// The file or folder cannot be read.
     #[error("cannot read {path}: {error}")]
     Io {
@@ -62,7 +62,7 @@ impl Dump {
     ///
     /// # Errors
     /// If it cannot be read or contains no object.
-    pub fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
+    pub(crate) fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
         let mut dump = Self::default();
         let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
@@ -83,13 +83,13 @@ impl Dump {
 
     /// The newest instant that any object tells of: the dump was taken then or later.
     #[must_use]
-    pub fn newest(&self) -> Option<Timestamp> {
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
         self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
     }
 
     /// The dump as observations, in the order of a watch.
     #[must_use]
-    pub fn observations(self) -> Vec<Observation> {
+    pub(crate) fn observations(self) -> Vec<Observation> {
         let kinds: Vec<WatchedKind> = self
             .objects
             .iter()

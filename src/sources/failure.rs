@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// One failed request or stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The cause, from a closed list.
     pub cause: Cause,
     /// A description for people.
@@ -45,7 +45,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 impl Failure {
     /// A failure without a response of the API server.
     #[must_use]
-    pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self { cause, detail: detail.into(), status: None, retry_after: None }
     }
 

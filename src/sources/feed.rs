@@ -11,32 +11,32 @@ use super::failure::Failure;
 
 /// The sending end, for sources. If the reader is slow, the sources wait, and so does the API server.
 #[derive(Clone)]
-pub struct Feed {
+pub(crate) struct Feed {
     sender: mpsc::Sender<(Timestamp, Observation)>,
     clock: Arc<dyn Clock>,
     steps: Arc<Mutex<StepDetector>>,
 }
 
 /// The receiving end of a [`Feed`].
-pub type Observations = mpsc::Receiver<(Timestamp, Observation)>;
+pub(crate) type Observations = mpsc::Receiver<(Timestamp, Observation)>;
 
 /// The receiver is gone: the program is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the receiver of observations is gone")]
-pub struct Closed;
+pub(crate) struct Closed;
 
 // === impl Feed ===
 
 impl Feed {
     /// A feed of up to `capacity` observations, with timestamps from the system clock.
     #[must_use]
-    pub fn new(capacity: usize) -> (Self, Observations) {
+    pub(crate) fn new(capacity: usize) -> (Self, Observations) {
         Self::with_clock(capacity, Arc::new(SystemClock::new()))
     }
 
     /// A feed with its own clock.
     #[must_use]
-    pub fn with_clock(capacity: usize, clock: Arc<dyn Clock>) -> (Self, Observations) {
+    pub(crate) fn with_clock(capacity: usize, clock: Arc<dyn Clock>) -> (Self, Observations) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         (Self { sender, clock, steps: Arc::default() }, receiver)
     }
@@ -45,7 +45,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub async fn send(&self, observation: Observation) -> Result<(), Closed> {
+    pub(crate) async fn send(&self, observation: Observation) -> Result<(), Closed> {
         // Reserves first and reads the clock afterwards, so that timestamps in the channel never go back, even if several
         // senders waited for a full channel.
         let place = self.sender.reserve().await.map_err(|_| Closed)?;
@@ -69,7 +69,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub async fn failed(&self, source: SourceId, failure: &Failure) -> Result<(), Closed> {
+    pub(crate) async fn failed(&self, source: SourceId, failure: &Failure) -> Result<(), Closed> {
         let (cause, detail) = (failure.cause, cut(&failure.detail));
         self.send(Observation::SourceFailed { source, cause, detail }).await
     }
@@ -78,7 +78,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub async fn recovered(&self, source: SourceId) -> Result<(), Closed> {
+    pub(crate) async fn recovered(&self, source: SourceId) -> Result<(), Closed> {
         self.send(Observation::SourceRecovered { source }).await
     }
 
@@ -86,7 +86,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub async fn invalid(&self, source: SourceId, detail: String) -> Result<(), Closed> {
+    pub(crate) async fn invalid(&self, source: SourceId, detail: String) -> Result<(), Closed> {
         self.failed(source, &Failure::new(Cause::Invalid, detail)).await
     }
 

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use super::decode::HashKey;
 
 /// Watch connections that may be open at once, unless the user says otherwise.
-pub const DEFAULT_MAX_WATCHES: usize = 64;
+pub(crate) const DEFAULT_MAX_WATCHES: usize = 64;
 
 /// Options of the sources. The defaults are those of a sidecar without any flag.
 #[derive(Clone, Debug)]
-pub struct SourceOptions {
+pub(crate) struct SourceOptions {
     /// The primary kinds. If empty, `select` decides.
     pub watch: Vec<KindSelector>,
     /// The namespaces to watch. If empty, all that the permissions allow.
@@ -29,7 +29,7 @@ pub struct SourceOptions {
 
 /// How to select kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Selection {
+pub(crate) enum Selection {
     /// By the permissions of the operator's account.
     #[default]
     OperatorRights,
@@ -39,7 +39,7 @@ pub enum Selection {
 
 /// The leader election leases of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum LeaseSelection {
+pub(crate) enum LeaseSelection {
     /// None.
     Off,
     /// All in our own namespace.
@@ -49,7 +49,7 @@ pub enum LeaseSelection {
 
 /// A kind in the user's notation: `example.io/Widget`, `widgets.example.io`, `Pod`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KindSelector {
+pub(crate) struct KindSelector {
     /// The API group; empty for the core group.
     pub group: String,
     /// The kind or plural resource name. Case does not matter.
@@ -61,14 +61,14 @@ pub struct KindSelector {
 #[error(
     "{0:?} does not name a kind; write GROUP/KIND, for example example.io/Widget, or KIND alone for the core group"
 )]
-pub struct NotAKind(String);
+pub(crate) struct NotAKind(String);
 
 // === impl SourceOptions ===
 
 impl SourceOptions {
     /// The options of a sidecar without any flag.
     #[must_use]
-    pub fn new(hash_key: HashKey) -> Self {
+    pub(crate) fn new(hash_key: HashKey) -> Self {
         Self {
             watch: Vec::new(),
             namespaces: Vec::new(),
@@ -86,7 +86,7 @@ impl SourceOptions {
 impl KindSelector {
     /// Whether this selector names the kind.
     #[must_use]
-    pub fn names(&self, group: &str, kind: &str, resource: &str) -> bool {
+    pub(crate) fn names(&self, group: &str, kind: &str, resource: &str) -> bool {
         self.group == group && (self.name.eq_ignore_ascii_case(kind) || self.name.eq_ignore_ascii_case(resource))
     }
 }

@@ -30,11 +30,11 @@ use self::tasks::{TaskEvent, Tasks};
 
 /// Starts the sources.
 #[derive(Debug)]
-pub struct Supervisor;
+pub(crate) struct Supervisor;
 
 /// The running sources.
 #[derive(Debug)]
-pub struct Handle {
+pub(crate) struct Handle {
     stop: CancellationToken,
     task: JoinHandle<()>,
     probes: mpsc::Sender<Probe>,
@@ -93,7 +93,7 @@ const PROBES: usize = 64;
 impl Supervisor {
     /// Starts the sources of one cluster on the current runtime.
     #[must_use]
-    pub fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
+    pub(crate) fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
         let stop = CancellationToken::new();
         let (probes, receiver) = mpsc::channel(PROBES);
         let sync = InitialSync::new();
@@ -124,18 +124,18 @@ impl Supervisor {
 impl Handle {
     /// Sends a probe of the model to the API server. Returns false if too many probes wait.
     #[must_use]
-    pub fn ask(&self, probe: Probe) -> bool {
+    pub(crate) fn ask(&self, probe: Probe) -> bool {
         self.probes.try_send(probe).is_ok()
     }
 
     /// The progress of the first lists.
     #[must_use]
-    pub fn initial_sync(&self) -> &InitialSync {
+    pub(crate) fn initial_sync(&self) -> &InitialSync {
         &self.sync
     }
 
     /// Stops all sources and waits for their end.
-    pub async fn shutdown(self) {
+    pub(crate) async fn shutdown(self) {
         self.stop.cancel();
         // The task catches panics of the others. If it panicked itself, it has ended as well.
         let _ = self.task.await;

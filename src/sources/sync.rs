@@ -9,14 +9,14 @@ use tokio::sync::watch;
 
 /// Tracks the first list of every watch.
 #[derive(Clone, Debug)]
-pub struct InitialSync {
+pub(crate) struct InitialSync {
     table: Arc<watch::Sender<ListStages>>,
     objects: Arc<AtomicU64>,
 }
 
 /// Progress of the first lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Number of lists.
     pub watches: usize,
     /// Complete lists.
@@ -58,7 +58,7 @@ impl InitialSync {
 
     /// The current progress.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         let table = self.table.borrow();
         let count = |stage| table.watches.values().filter(|is| **is == stage).count();
         Progress {
@@ -70,7 +70,7 @@ impl InitialSync {
     }
 
     /// Waits until each first list is complete or has failed.
-    pub async fn done(&self) -> Progress {
+    pub(crate) async fn done(&self) -> Progress {
         let settled = |table: &ListStages| {
             table.discovered && table.watches.values().all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
         };

@@ -1,7 +1,6 @@
 //! Connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of connections
 //! nor the time that a request may take to arrive.
 
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::export::exporter::Exporter;
 
 /// Limits of the server.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerLimits {
+pub(super) struct ServerLimits {
     /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
     pub connections: usize,
     /// Time for a request head to arrive, and for a connection to be idle.
@@ -38,12 +37,12 @@ pub struct ServerLimits {
 }
 
 /// Serves `exporter` on `listener` until `shutdown` completes.
-pub async fn serve(listener: TcpListener, exporter: Arc<Exporter>, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn serve(listener: TcpListener, exporter: Arc<Exporter>, shutdown: impl Future<Output = ()>) {
     serve_with(listener, exporter, ServerLimits::default(), shutdown).await;
 }
 
 /// As [`serve`], with other limits.
-pub async fn serve_with(
+pub(super) async fn serve_with(
     listener: TcpListener,
     exporter: Arc<Exporter>,
     limits: ServerLimits,
@@ -150,13 +149,4 @@ impl Default for ServerLimits {
             grace: Duration::from_secs(5),
         }
     }
-}
-
-/// Listens on `address`; the error names the address.
-///
-/// # Errors
-/// If the address is invalid for this host or in use.
-pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("failed to listen on {address}: {error}"));
-    TcpListener::bind(address).await.map_err(named)
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 use super::guard::Peer;
-use super::{ServerLimits, bind, router, serve_with};
+use super::{ServerLimits, router, serve_with};
 use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
@@ -147,7 +147,7 @@ async fn requests_are_counted_by_documented_path() {
 
 /// Starts a server on a free port; it stops when the sender is dropped.
 async fn server(view: Sample, limits: ServerLimits) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
-    let listener = bind("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
     let exporter = exporter(view, ExportOptions::default());
