@@ -1,13 +1,14 @@
 //! The one cluster that all tests share.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::testbed::binaries::{self, Missing};
-use crate::testbed::controlplane::ControlPlane;
-use crate::testbed::{operator, sidecar};
+use loopwatch_testbed::binaries::{self, Missing};
+use loopwatch_testbed::controlplane::ControlPlane;
+use loopwatch_testbed::{operator, sidecar};
 
 static BED: OnceLock<ControlPlane> = OnceLock::new();
 
@@ -22,7 +23,7 @@ pub(crate) fn start() -> Result<(), NoBed> {
     let binaries = binaries::find().map_err(NoBed)?;
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
     operator::install(plane);
-    sidecar::program("loopwatch", plane); // as it is now, whatever is built meanwhile
+    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::bed::bed;
 use crate::recorder::Recorder;
 use crate::table::{self, Row};
-use crate::testbed::kube::{Kube, ZOO_KINDS};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use crate::testbed::sidecar::{Finding, Sidecar};
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::kube::{Kube, ZOO_KINDS};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::sidecar::{Finding, Sidecar};
+use loopwatch_testbed::wait::{eventually, pause};
 
 /// More than a busy machine with two cores needs on top of a threshold.
 pub(crate) const SLACK: Duration = Duration::from_secs(12);

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use crate::case::Case;
-use crate::testbed::kube::ZOO;
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{program, quick};
-use crate::testbed::wait::eventually;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{program, quick};
+use loopwatch_testbed::wait::eventually;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::testbed::kube::{Kube, ZOO};
-use crate::testbed::sidecar::Sidecar;
+use loopwatch_testbed::kube::{Kube, ZOO};
+use loopwatch_testbed::sidecar::Sidecar;
 
 /// One object, as both sides name it: kind, namespace, name, uid, generation.
 type Seen = (String, String, String, String, i64);

@@ -6,12 +6,12 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
-use crate::testbed::accounts::{RBAC, own_account, service_account};
-use crate::testbed::kube::{Kube, ZOO_KINDS, path};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, quick, quick_but};
-use crate::testbed::wait::{eventually, pause};
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::accounts::{RBAC, own_account, service_account};
+use loopwatch_testbed::kube::{Kube, ZOO_KINDS, path};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Sidecar, quick, quick_but};
+use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::wire::Wire;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::bed::test;
 use crate::case::{Case, Expected, SLACK, TWIN};
-use crate::testbed::kube::ZOO;
-use crate::testbed::sidecar::quick;
-use crate::testbed::wait::pause;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::wait::pause;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::bed::{bed, test};
 use crate::compare::{expect_audited, expect_equal};
 use crate::recorder::Recorder;
-use crate::testbed::kube::{Kube, ZOO, ZOO_KINDS};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::pause;
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::kube::{Kube, ZOO, ZOO_KINDS};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wire::Wire;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -7,11 +7,11 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
-use crate::testbed::guard::Program;
-use crate::testbed::kube::{ZOO_KINDS, documents, plural};
-use crate::testbed::repository;
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::eventually;
+use loopwatch_testbed::guard::Program;
+use loopwatch_testbed::kube::{ZOO_KINDS, documents, plural};
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::eventually;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::bed::{bed, test};
 use crate::case::Case;
-use crate::testbed::http;
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Finding, Sidecar, program, quick};
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::http;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Finding, Sidecar, program, quick};
+use loopwatch_testbed::wire::Wire;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::bed::{alone, bed, test};
 use crate::compare::{expect_audited, expect_equal};
-use crate::testbed::kube::{Kube, ZOO};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::pause;
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::kube::{Kube, ZOO};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wire::Wire;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use crate::bed::{alone, bed, test};
 use crate::compare::expect_equal;
-use crate::testbed::gate::{Gate, Refusal};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::pause;
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::gate::{Gate, Refusal};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wire::Wire;
 
 /// Those that only disturb their own line.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -67,7 +67,7 @@ impl Line {
                 kube.zoo(kind, self.namespace, &format!("object-{index}"), json!({}));
             }
             if let Some(earlier) = self.objects.checked_sub(10) {
-                kube.delete(crate::testbed::kube::ZOO, kind, self.namespace, &format!("object-{earlier}"));
+                kube.delete(loopwatch_testbed::kube::ZOO, kind, self.namespace, &format!("object-{earlier}"));
                 kube.change(kind, self.namespace, &format!("object-{}", earlier + 1), json!({"size": self.objects}));
             }
         }
@@ -103,7 +103,7 @@ impl Line {
         // Also the small sources have recovered, and nothing else was ever found.
         self.sidecar.expect(within, "every source works", || {
             let findings = self.sidecar.findings()?;
-            if findings.is_empty() { Ok(()) } else { Err(crate::testbed::sidecar::summary(&findings)) }
+            if findings.is_empty() { Ok(()) } else { Err(loopwatch_testbed::sidecar::summary(&findings)) }
         });
         let others: Vec<_> = self.sidecar.opened().into_iter().filter(|(code, _)| code != "SourceFailing").collect();
         assert!(others.is_empty(), "{others:?}");

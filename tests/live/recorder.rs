@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bed::bed;
-use crate::testbed::guard::Process;
-use crate::testbed::repository;
-use crate::testbed::sidecar::program;
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::guard::Process;
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::program;
+use loopwatch_testbed::wait::{eventually, pause};
 
 /// A running `loopwatch record`. It ends when it is dropped, which fails when it did not write everything.
 pub(crate) struct Recorder {

@@ -84,8 +84,9 @@ const KUBE_STATE_METRICS: Built = Built {
     takes: "two minutes",
 };
 
-/// Paths of all programs.
+/// Paths of all programs, each field named after its program.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Binaries {
     pub etcd: PathBuf,
     pub apiserver: PathBuf,

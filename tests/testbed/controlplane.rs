@@ -153,14 +153,6 @@ impl ControlPlane {
         write_kubeconfig(self.path.join(file), server, &authority, &token, namespace)
     }
 
-    /// A kubeconfig of the administrator for a proxy before the API server.
-    pub fn admin_kubeconfig(&self, file: &str, server: &str) -> PathBuf {
-        let text = std::fs::read_to_string(self.path.join("admin.kubeconfig")).expect("our own file");
-        let to = self.path.join(file);
-        std::fs::write(&to, text.replace(&self.url, server)).expect("our own folder");
-        to
-    }
-
     /// Keeps the folder with all logs when this is dropped.
     pub fn keep_logs(&self) -> &Path {
         if let Some(directory) = lock(&self.directory).take() {

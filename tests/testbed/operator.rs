@@ -90,11 +90,6 @@ impl Operator {
         self.switch("DELETE", fault.split('?').next().unwrap_or_default());
     }
 
-    /// Its counters.
-    pub fn metrics(&self) -> String {
-        http::get(self.metrics, "/metrics").unwrap_or_else(|error| panic!("{error}"))
-    }
-
     /// Where its faults are switched.
     pub fn fault_port(&self) -> u16 {
         self.faults

@@ -1,7 +1,6 @@
 //! loopwatch beside an operator, with that operator's account, and what it says.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -237,16 +236,19 @@ impl Sidecar {
     }
 }
 
-/// `loopwatch` with whatever arguments follow. A copy, so that a build meanwhile does not mix two of them in one run.
+/// Copies the loopwatch binary under test into the cluster's folder, so that a build during a run does not change it.
+pub fn install(plane: &ControlPlane, binary: &Path) {
+    std::fs::copy(binary, installed(plane)).expect("the loopwatch binary and our own folder");
+}
+
+/// Returns `loopwatch`, which the caller gives its arguments.
 pub fn program(name: &str, plane: &ControlPlane) -> Program {
-    static COPY: OnceLock<PathBuf> = OnceLock::new();
-    let copy = COPY.get_or_init(|| {
-        let to = plane.directory().join("loopwatch");
-        std::fs::copy(super::loopwatch(), &to).expect("our own folder");
-        to
-    });
     let home = plane.directory().display().to_string();
-    Program::new(name, copy, plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+    Program::new(name, installed(plane), plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+}
+
+fn installed(plane: &ControlPlane) -> PathBuf {
+    plane.directory().join("loopwatch")
 }
 
 /// Findings in few words.

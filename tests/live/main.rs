@@ -4,48 +4,29 @@
 //! its own; those that disturb the API server itself come last and one by one. What the faults showed is printed as a
 //! table at the end.
 
-#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and tell people")]
+#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
 
-#[allow(dead_code, unreachable_pub, reason = "shared with an example, which uses another part of it")]
-#[path = "testbed/testbed.rs"]
-mod testbed;
-
-#[path = "live/alerts.rs"]
 mod alerts;
-#[path = "live/bed.rs"]
 mod bed;
-#[path = "live/case.rs"]
 mod case;
-#[path = "live/check.rs"]
 mod check;
-#[path = "live/compare.rs"]
 mod compare;
-#[path = "live/discovery.rs"]
 mod discovery;
-#[path = "live/faults.rs"]
 mod faults;
-#[path = "live/healthy.rs"]
 mod healthy;
-#[path = "live/install.rs"]
 mod install;
-#[path = "live/itself.rs"]
 mod itself;
-#[path = "live/lossless.rs"]
 mod lossless;
-#[path = "live/path.rs"]
 mod path;
-#[path = "live/recorder.rs"]
 mod recorder;
-#[path = "live/recording.rs"]
 mod recording;
-#[path = "live/table.rs"]
 mod table;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use self::testbed::guard;
+use loopwatch_testbed::guard;
 
 /// Tests at once: they wait for most of their time, on two cores as well.
 const AT_ONCE: usize = 6;
