@@ -102,7 +102,8 @@ fn kustomizations() {
         }
         write(&folder, "operator.yaml", &operator);
         let listed: String = components.iter().map(|name| format!("  - {}\n", relative(&folder, name))).collect();
-        let images = "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
+        let images =
+            "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
         write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
         let rendered = documents(&render(&folder));
         expect_bound(form, &rendered, components.contains(&sidecar));

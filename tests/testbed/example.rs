@@ -1,5 +1,5 @@
-//! The test bed, for people: `cargo run --example testbed` starts the cluster and the zoo, says how to reach them, and
-//! ends everything with Ctrl-C.
+//! The test bed for interactive use: `cargo run --example testbed` starts the cluster and the zoo, prints how to reach
+//! them, and stops everything on Ctrl-C.
 
 use std::io::Read;
 

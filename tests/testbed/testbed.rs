@@ -1,9 +1,9 @@
-//! A real cluster on this machine, with real operators in it and loopwatch beside them.
+//! A real control plane on this machine, with operators of the zoo and loopwatch as processes beside it.
 //!
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
 //!                      ▲                       ▲
-//!                  wire, gate                operator (of the zoo; its faults are switched over HTTP)
+//!                  wire, gate                operator (of the zoo; faults are switched over HTTP)
 //!                      ▲
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
