@@ -14,7 +14,7 @@ use loopwatch_testbed::repository;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::eventually;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("install::sidecar", sidecar),

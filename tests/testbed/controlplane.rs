@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::binaries::Binaries;
 use super::guard::{Process, Program};
 use super::kube::{Kube, write_kubeconfig};
-use super::wait::{eventually, pause};
+use super::wait::eventually;
 use super::{http, ports, repository};
 
 /// Users of the control plane: file name, user name, and whether they are administrators.
@@ -113,18 +113,12 @@ impl ControlPlane {
         lock(&self.apiserver)
     }
 
-    /// Kills the API server and starts it again after `away`. Other users of the process wait for the lock.
-    pub fn restart_apiserver(&self, away: Duration) {
-        self.restart_apiserver_after(away, || {});
-    }
-
-    /// Like [`ControlPlane::restart_apiserver`], but calls `meanwhile` while the API server is down.
-    pub fn restart_apiserver_after(&self, away: Duration, meanwhile: impl FnOnce()) {
+    /// Kills the API server, calls `meanwhile`, and starts it again. Other users of the process wait for the lock.
+    pub fn restart_apiserver(&self, meanwhile: impl FnOnce()) {
         {
             let mut apiserver = self.apiserver();
             apiserver.kill();
             meanwhile();
-            pause(away);
             let again = apiserver.program.start();
             *apiserver = again;
         }

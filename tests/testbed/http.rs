@@ -10,8 +10,6 @@ use std::time::Duration;
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The headers in their order, with names in lower case.
-    pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
 }
@@ -44,12 +42,7 @@ pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], bo
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    Ok(Answer {
-        status: status.ok_or_else(|| format!("{asked}: {head:?}"))?,
-        headers: fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
-        body: body.to_owned(),
-    })
+    Ok(Answer { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
 }
 
 /// Gets `path`. Every status except 200 is an error.

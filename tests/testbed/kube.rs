@@ -81,12 +81,7 @@ impl Kube {
         }
     }
 
-    /// Lists a kind in one namespace, or in all if `namespace` is empty.
-    pub fn list(&self, api: &str, kind: &str, namespace: &str) -> Vec<Value> {
-        self.try_list(api, kind, namespace).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`Kube::list`], but returns errors.
+    /// Lists a kind in one namespace, or in all if `namespace` is empty. The API server may be down.
     pub fn try_list(&self, api: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, String> {
         let mut list = self.get(&path(api, kind, namespace, ""))?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,7 +32,6 @@ pub struct Wire {
     /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
     opened: Arc<AtomicU64>,
-    open: Arc<AtomicUsize>,
 }
 
 // === impl Wire ===
@@ -44,24 +43,22 @@ impl Wire {
         let port = listener.local_addr().expect("our own port").port();
         let (mode, modes) = watch::channel(Mode::Whole);
         let (cut, cuts) = watch::channel(0);
-        let (opened, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (count, live) = (opened.clone(), open.clone());
+        let opened = Arc::new(AtomicU64::new(0));
+        let count = opened.clone();
         RUNTIME.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 if *modes.borrow() == Mode::Broken {
                     continue; // dropping it closes it
                 }
                 let number = count.fetch_add(1, Ordering::Relaxed);
-                let (modes, mut cuts, live) = (modes.clone(), cuts.clone(), live.clone());
+                let (modes, mut cuts) = (modes.clone(), cuts.clone());
                 cuts.mark_unchanged();
                 RUNTIME.spawn(async move {
-                    live.fetch_add(1, Ordering::Relaxed);
                     let _ = carry(near, target, number, modes, cuts).await; // the reason of its end does not matter
-                    live.fetch_sub(1, Ordering::Relaxed);
                 });
             }
         });
-        Self { port, mode, cut, opened, open }
+        Self { port, mode, cut, opened }
     }
 
     /// Returns the address of the API server through this wire.
@@ -98,11 +95,6 @@ impl Wire {
     /// Returns the number of connections so far.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of open connections.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
     }
 }
 

@@ -64,7 +64,10 @@ func TestTheNarrowestFaultWins(t *testing.T) {
 
 func TestStoppedWorkersGoOnWhenTheFaultIsOff(t *testing.T) {
 	r := newRegistry()
-	f, _ := newFault("Stopped", nil)
+	f, err := newFault("Stopped", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.put(f)
 	gone := make(chan bool)
 	go func() { gone <- r.waitWhile(context.Background(), r.stopped) }()
