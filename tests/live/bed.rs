@@ -54,9 +54,9 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
 pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
         if let Some(program) = programs.iter().find(|program| !installed(program)) {
-            let told = format!("{program} is not installed");
-            eprintln!("SKIPPED: {told}");
-            return if in_ci() { Err(Failed::from(told)) } else { Ok(Completion::ignored_with(told)) };
+            let reason = format!("{program} is not installed");
+            eprintln!("SKIPPED: {reason}");
+            return if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) };
         }
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();

@@ -29,7 +29,7 @@ var catalog = []faultKind{
 	{Name: "Regressed", Effect: "Ready goes False without a change of the spec, and stays"},
 	{Name: "Failing", Effect: "the backend is down: every object goes Ready=False, reason DependencyUnavailable, and reconciles fail"},
 	{Name: "NeverRecovered", Effect: "an object whose spec was invalid stays rejected when the spec is good again"},
-	{Name: "FinalizerStuck", Effect: "cleaning up fails for ever"},
+	{Name: "FinalizerStuck", Effect: "the cleanup always fails"},
 	{Name: "Stopped", Effect: "every worker hangs, for every kind, while the process lives and keeps its Lease"},
 }
 
