@@ -1,25 +1,35 @@
-# One target per promise; `make check` is what CI runs.
-.PHONY: check fmt lint test rules docs
+# Each target checks one thing; `make check` runs them all, like CI.
+.PHONY: check fmt lint deny test rules docs
 
-check: fmt lint rules test
+check: fmt lint deny rules test
 
-# Formatting is rustfmt's.
+# rustfmt decides the formatting.
 fmt:
 	cargo fmt --all --check
 
-# Warnings are errors here and nowhere else, so that a newer compiler does not break anybody's build.
+# Warnings are errors only here, so that a newer compiler does not break anybody's build.
 lint:
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The README's test command: pure tests, then a real control plane, operator, Prometheus and Alertmanager.
+# The dependencies: licences, banned crates and sources, and advisories if the database (a git repository on GitHub) can be
+# reached. Needs cargo-deny: `cargo install cargo-deny --locked`.
+deny:
+	@if timeout 60 cargo deny fetch db; then \
+		cargo deny check; \
+	else \
+		cargo deny check bans licenses sources && \
+		echo "make deny: SECURITY ADVISORIES WERE NOT CHECKED: cannot fetch the RustSec database"; \
+	fi
+
+# All tests: the pure ones, and those with a real control plane, operator, Prometheus and Alertmanager.
 test:
 	cargo test
 
-# Alert rules: their syntax, and that each is silent, fires and clears when it should.
+# The syntax of the alert rules, and that each rule stays silent, fires and resolves when it should.
 rules:
 	promtool check rules alerts/*.rules.yaml
 	cd alerts/tests && promtool test rules *.test.yaml
 
-# Rewrites what is generated from tables and recordings: read the diff.
+# Rewrites the files that are generated from tables and recordings: read the diff.
 docs:
 	UPDATE=1 cargo test --lib --test contracts --test scenarios

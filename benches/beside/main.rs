@@ -18,20 +18,15 @@ mod measure;
 mod shops;
 mod table;
 
-#[allow(dead_code, unreachable_pub, reason = "shared with the live tests, which use another part of it")]
-#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout, reason = "a tool for tests")]
-#[path = "../../tests/testbed/testbed.rs"]
-mod testbed;
-
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use self::measure::{Figures, MeasuredProcess};
-use self::testbed::controlplane::ControlPlane;
-use self::testbed::guard::{self, Program};
-use self::testbed::sidecar::program as loopwatch;
-use self::testbed::{binaries, ports, repository};
+use loopwatch_testbed::controlplane::ControlPlane;
+use loopwatch_testbed::guard::{self, Program};
+use loopwatch_testbed::sidecar::program as loopwatch;
+use loopwatch_testbed::{binaries, ports, repository, sidecar};
 
 fn main() -> ExitCode {
     guard::stand_guard_if_asked();
@@ -47,6 +42,7 @@ fn main() -> ExitCode {
         }
     };
     let plane = ControlPlane::start(binaries);
+    sidecar::install(&plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
     say(&format!("loading {} objects", shops::COUNT));
     let kubeconfig = shops::load(&plane);
     if std::env::args().any(|argument| argument == "--hold") {

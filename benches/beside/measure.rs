@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use crate::testbed::guard::{Process, Program};
-use crate::testbed::http;
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::guard::{Process, Program};
+use loopwatch_testbed::http;
+use loopwatch_testbed::wait::{eventually, pause};
 
 /// The unit of CPU time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);

@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::testbed::accounts::own_account;
-use crate::testbed::controlplane::ControlPlane;
-use crate::testbed::operator::ACCOUNT;
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::accounts::own_account;
+use loopwatch_testbed::controlplane::ControlPlane;
+use loopwatch_testbed::operator::ACCOUNT;
+use loopwatch_testbed::wait::{eventually, pause};
 
 /// Number of objects.
 pub(crate) const COUNT: usize = 50_000;

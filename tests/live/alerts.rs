@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test_with};
 use crate::case::{Case, TWIN};
-use crate::testbed::guard::{Process, Program};
-use crate::testbed::kube::ZOO;
-use crate::testbed::sidecar::quick;
-use crate::testbed::wait::eventually;
-use crate::testbed::webhook::Webhook;
-use crate::testbed::{http, ports, repository};
+use loopwatch_testbed::guard::{Process, Program};
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::wait::eventually;
+use loopwatch_testbed::webhook::Webhook;
+use loopwatch_testbed::{http, ports, repository};
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -196,6 +196,7 @@ impl Prometheus {
                 }
             }
         }
+        assert!(answered > 0, "the bundled dashboards have no query");
         (answered, empty)
     }
 }

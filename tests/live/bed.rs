@@ -1,32 +1,33 @@
 //! The one cluster that all tests share.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::testbed::binaries::{self, Missing};
-use crate::testbed::controlplane::ControlPlane;
-use crate::testbed::{operator, sidecar};
+use loopwatch_testbed::binaries::{self, Missing};
+use loopwatch_testbed::controlplane::ControlPlane;
+use loopwatch_testbed::{operator, sidecar};
 
 static BED: OnceLock<ControlPlane> = OnceLock::new();
 
-/// Held by every test that needs the cluster as it is, and alone by one that disturbs it.
+/// Tests hold it as readers; a test that disturbs the cluster holds it as the writer.
 static UNDISTURBED: RwLock<()> = RwLock::new(());
 
-/// Why there is no cluster.
+/// The reason why there is no cluster.
 pub(crate) struct NoBed(Missing);
 
-/// Starts the cluster and puts the zoo into it.
+/// Starts the cluster, and installs the zoo and loopwatch.
 pub(crate) fn start() -> Result<(), NoBed> {
     let binaries = binaries::find().map_err(NoBed)?;
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
     operator::install(plane);
-    sidecar::program("loopwatch", plane); // as it is now, whatever is built meanwhile
+    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
     Ok(())
 }
 
-/// Stops it. The logs of a failed run are kept.
+/// Stops the cluster. It keeps the logs of a failed run.
 pub(crate) fn stop(failed: bool) {
     let Some(plane) = BED.get() else { return };
     if failed {
@@ -40,7 +41,7 @@ pub(crate) fn bed() -> &'static ControlPlane {
     BED.get().expect("tests run only when there is one")
 }
 
-/// A test that runs beside others.
+/// Creates a test that runs in parallel with others.
 pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || {
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
@@ -49,13 +50,13 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
-/// A test that needs programs which may not be installed.
+/// Creates a test that needs programs. It is skipped if one is not installed, and fails in CI.
 pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
         if let Some(program) = programs.iter().find(|program| !installed(program)) {
-            let told = format!("{program} is not installed");
-            eprintln!("SKIPPED: {told}");
-            return if in_ci() { Err(Failed::from(told)) } else { Ok(Completion::ignored_with(told)) };
+            let reason = format!("{program} is not installed");
+            eprintln!("SKIPPED: {reason}");
+            return if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) };
         }
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();
@@ -63,7 +64,7 @@ pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce(
     })
 }
 
-/// A test that disturbs everybody.
+/// Creates a test that disturbs the cluster and runs alone.
 pub(crate) fn alone(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || {
         let _alone = UNDISTURBED.write().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +85,7 @@ fn installed(program: &str) -> bool {
 // === impl NoBed ===
 
 impl NoBed {
-    /// Whether somebody at home may go on without the live tests.
+    /// Reports whether a developer may continue without the live tests.
     pub(crate) fn is_harmless(&self) -> bool {
         matches!(self.0, Missing::Go(_)) && !in_ci()
     }

@@ -1,4 +1,4 @@
-//! A namespace of its own, with an operator and a loopwatch that stay within it.
+//! The fixture of most tests: a namespace with its own operator and loopwatch.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use crate::bed::bed;
 use crate::recorder::Recorder;
 use crate::table::{self, Row};
-use crate::testbed::kube::{Kube, ZOO_KINDS};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use crate::testbed::sidecar::{Finding, Sidecar};
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::kube::{Kube, ZOO_KINDS};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::sidecar::{Finding, Sidecar};
+use loopwatch_testbed::wait::{eventually, pause};
 
-/// More than a busy machine with two cores needs on top of a threshold.
+/// The time that a test waits in addition to a threshold, enough for a busy machine with two cores.
 pub(crate) const SLACK: Duration = Duration::from_secs(12);
 
 /// The name of the healthy object of each kind.
 pub(crate) const TWIN: &str = "twin";
 
-/// One test's world.
+/// The namespace, operator and loopwatch of one test.
 pub(crate) struct Case {
-    /// The first field, for it shall not see the others go.
+    /// The first field, because it must stop before the others.
     _recorder: Option<Recorder>,
     pub(crate) namespace: String,
     pub(crate) kube: Kube,
@@ -28,27 +28,27 @@ pub(crate) struct Case {
     pub(crate) sidecar: Sidecar,
 }
 
-/// A fault that is switched on and off, and what must be seen of it.
+/// A fault, and the finding that loopwatch must report for it.
 pub(crate) struct Expected {
     /// The fault, with parameters.
     pub(crate) fault: &'static str,
     /// The finding.
     pub(crate) code: &'static str,
-    /// How long it must last before it may be found.
+    /// The time that must pass before loopwatch may report it.
     pub(crate) threshold: Duration,
-    /// What else is true of the same object meanwhile.
+    /// Other findings that are correct for the same object.
     pub(crate) also: &'static [&'static str],
-    /// How long it lingers when it is over, for findings that count within a window.
+    /// The time for which the finding stays open after the cure, because it counts within a window.
     pub(crate) lingers: Duration,
 }
 
-/// Something that was found: code and subject.
+/// Code and subject of a finding.
 pub(crate) type Found = (String, String);
 
 // === impl Case ===
 
 impl Case {
-    /// Makes one, with an operator that works at once, and a healthy object of every kind.
+    /// Creates a case with a fast operator and a healthy object of every kind.
     pub(crate) fn new(name: &str, settings: &Value) -> Self {
         let case = Self::empty(name, settings);
         for kind in ZOO_KINDS {
@@ -60,7 +60,7 @@ impl Case {
         case
     }
 
-    /// Makes one without any object.
+    /// Creates a case without objects.
     pub(crate) fn empty(name: &str, settings: &Value) -> Self {
         let plane = bed();
         let kube = plane.kube.clone();
@@ -75,16 +75,16 @@ impl Case {
         Self { _recorder, namespace: name.to_owned(), kube, operator, sidecar }
     }
 
-    /// Makes an object and waits until loopwatch, too, takes it for done, and for good (the threshold `settle`).
+    /// Creates an object and waits until loopwatch considers it converged for longer than the threshold `settle`.
     pub(crate) fn make(&self, kind: &str, name: &str) {
         self.kube.zoo(kind, &self.namespace, name, json!({}));
         self.wait_settled(kind, name);
         pause(Duration::from_millis(1500));
     }
 
-    /// Waits until loopwatch takes an object for done, or for one that cannot be judged.
+    /// Waits until loopwatch considers an object converged or finished, or unknown if its kind has no status.
     pub(crate) fn wait_settled(&self, kind: &str, name: &str) {
-        self.sidecar.expect(Duration::from_secs(30), &format!("{kind} {name} is done"), || {
+        self.sidecar.expect(Duration::from_secs(30), &format!("{kind} {name} has converged"), || {
             let object = self.sidecar.object(kind, &self.namespace, name)?;
             let state = object["state"].as_str().unwrap_or_default();
             match matches!(state, "converged" | "finished") || (kind == "Statusless" && state == "unknown") {
@@ -99,7 +99,7 @@ impl Case {
         self.kube.change(kind, &self.namespace, name, json!({"size": size}));
     }
 
-    /// Waits until the object itself says something.
+    /// Waits until the status of an object fulfils a condition.
     pub(crate) fn wait_status(&self, kind: &str, name: &str, what: &str, says: impl Fn(&Value) -> bool) {
         eventually(Duration::from_secs(20), &format!("{kind} {name} says {what}"), || {
             let status = self.kube.status(kind, &self.namespace, name);
@@ -107,13 +107,13 @@ impl Case {
         });
     }
 
-    /// Whether evidence names the operator as the one who should act.
+    /// Reports whether the evidence names the operator as the actor.
     pub(crate) fn names_operator(finding: &Finding) -> bool {
         finding.evidence("actor").to_string().contains("widget-operator")
     }
 
-    /// Switches a fault on for one object, has `effect` bring it out, expects the finding there and nowhere else, and
-    /// that it goes away with the fault. Returns the finding, for a look at its evidence.
+    /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on this object and no other.
+    /// Then switches the fault off and expects the finding to close. Returns the finding.
     pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> Finding {
         let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
         let separator = if expected.fault.contains('?') { '&' } else { '?' };
@@ -127,7 +127,7 @@ impl Case {
         finding
     }
 
-    /// Adds a row to the table, and fails when anything but what was expected was ever found, and what is `fine` too.
+    /// Adds a row to the table. Fails if loopwatch ever reported a finding that is neither expected nor `fine`.
     pub(crate) fn conclude(
         &self,
         expected: &Expected,
@@ -139,7 +139,7 @@ impl Case {
     ) {
         let is_subject = |on: &str| match name {
             "" => on == format!("{kind} (all)"),
-            // The kinds of one test have their objects one after the other, under one name.
+            // A test uses the same name for objects of several kinds, one after the other.
             _ => on.ends_with(&format!(" {}/{name}", self.namespace)),
         };
         let allowed =
@@ -147,7 +147,8 @@ impl Case {
         let found = self.sidecar.opened();
         assert!(
             found.iter().any(|(code, on)| code == expected.code && is_subject(on)),
-            "the log tells of it: {found:?}"
+            "the log does not report {}: {found:?}",
+            expected.code
         );
         let false_positives: Vec<_> = found.into_iter().filter(|found| !allowed(found) && !fine(found)).collect();
         let fault = expected.fault.split('?').next().unwrap_or_default();
@@ -162,7 +163,7 @@ impl Case {
         });
         assert!(
             false_positives.is_empty(),
-            "beside {} on {kind} {name}, this was found: {false_positives:?}\n{}",
+            "besides {} on {kind} {name}, loopwatch reported {false_positives:?}\n{}",
             expected.code,
             self.sidecar.account()
         );

@@ -1,4 +1,4 @@
-//! `loopwatch check` on a real cluster: what is wrong now, as an administrator, as the operator, and as nobody.
+//! `loopwatch check` on a real cluster: as administrator, as the operator, and without access.
 
 use std::process::Output;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use crate::case::Case;
-use crate::testbed::kube::ZOO;
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{program, quick};
-use crate::testbed::wait::eventually;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{program, quick};
+use loopwatch_testbed::wait::eventually;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("check::faults_and_health", faults_and_health), test("check::cannot_look", cannot_look)]
 }
@@ -33,7 +33,7 @@ fn faults_and_health() {
     let account = plane.kubeconfig_of("check.account.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let account = format!("--kubeconfig={}", account.display());
 
-    // Health: nothing to say, and exit 0.
+    // Without faults, the exit code is 0.
     let healthy = [&admin as &str, &config, "--namespace=check"];
     let (code, out, err) = check(&healthy);
     assert_eq!(code, Some(0), "{out}{err}");
@@ -46,7 +46,7 @@ fn faults_and_health() {
     let twin = items.iter().find(|item| item["kind"] == "Widget" && item["name"] == "twin");
     assert_eq!(twin.map(|item| &item["state"]), Some(&json!("converged")), "{out}");
 
-    // Faults that last.
+    // Three faults.
     let kinds = [("Overdue", "Widget"), ("Unacknowledged", "NumericString"), ("FinalizerStuck", "PhaseOnly")];
     for (fault, kind) in kinds {
         case.make(kind, "target");
@@ -73,19 +73,24 @@ fn faults_and_health() {
             }
         });
     }
-    let (_, out, _) = check(&[&admin, &config, "--namespace=check", "-o", "json"]);
-    let json: Value = serde_json::from_str(&out).unwrap_or_default();
+    let (_, out, err) = check(&[&admin, &config, "--namespace=check", "-o", "json"]);
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     let found = json["findings"].as_array().cloned().unwrap_or_default();
+    let is =
+        |finding: &Value, (fault, kind): (&str, &str)| finding["code"] == fault && finding["subject"]["kind"] == kind;
+    for fault in kinds {
+        assert!(found.iter().any(|finding| is(finding, fault)), "{fault:?} is missing: {out}");
+    }
     for finding in &found {
-        // Beside the faults: what is true of a definition.
-        let known = kinds.iter().any(|(fault, kind)| finding["code"] == *fault && finding["subject"]["kind"] == *kind);
+        // Other findings are consequences of the faults, or true of a definition.
+        let known = kinds.iter().any(|fault| is(finding, *fault));
         let also = ["PhaseStuck", "StatusSubresourceMissing"].iter().any(|code| finding["code"] == *code);
         assert!(known || also, "{finding}");
     }
     eprintln!("check: {} findings in the namespace with three faults:\n{}", found.len(), check(&healthy).1);
 }
 
-/// A Deployment that says as whom the operator runs, as there would be in a cluster; its own process runs beside it.
+/// Creates a Deployment with the operator's account, as in a real cluster. The operator itself runs as a process.
 fn deployment_of_the_operator() -> String {
     let name = "widget-operator";
     let labels = json!({"app": name});

@@ -1,18 +1,18 @@
-//! What loopwatch knows, and what the cluster has.
+//! Comparison of loopwatch's state with the cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::testbed::kube::{Kube, ZOO};
-use crate::testbed::sidecar::Sidecar;
+use loopwatch_testbed::kube::{Kube, ZOO};
+use loopwatch_testbed::sidecar::Sidecar;
 
 /// One object, as both sides name it: kind, namespace, name, uid, generation.
 type Seen = (String, String, String, String, i64);
 
-/// Waits until loopwatch knows exactly the objects of these kinds that the cluster has in a namespace, of exactly these
-/// generations, and until its metrics count as many.
+/// Waits until loopwatch holds exactly the objects of these kinds in a namespace, with the same generations, and its metrics
+/// count the same number.
 pub(crate) fn expect_equal(within: Duration, sidecar: &Sidecar, kube: &Kube, namespace: &str, kinds: &[&str]) {
     sidecar.expect(within, &format!("loopwatch knows what there is in {namespace}"), || {
         for kind in kinds {
@@ -38,15 +38,15 @@ pub(crate) fn expect_equal(within: Duration, sidecar: &Sidecar, kube: &Kube, nam
     });
 }
 
-/// How long deliveries took, by the audits.
+/// The delivery lag that the audits measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lag {
     quick: f64,
     all: f64,
 }
 
-/// Waits until every audit that was made found no difference, and says how long deliveries took so far. Where nothing
-/// happens, the API server tells its version once a minute, and only then counts can be compared.
+/// Waits until the last audit of every watch found no difference, and returns the delivery lag so far. Without changes, the API
+/// server sends its version only once a minute, and only then an audit can compare.
 pub(crate) fn expect_audited(sidecar: &Sidecar) -> Lag {
     sidecar.expect(Duration::from_secs(100), "all audits find no difference", || {
         let text = sidecar.metrics()?;
@@ -92,9 +92,9 @@ fn of_loopwatch(object: &Value) -> Seen {
 // === impl Lag ===
 
 impl Lag {
-    /// The share within half a second.
+    /// Returns the share of deliveries within half a second.
     pub(crate) fn share(self) -> f64 {
-        if self.all > 0.0 { self.quick / self.all } else { 1.0 }
+        self.quick / self.all
     }
 }
 

@@ -1,4 +1,4 @@
-//! What loopwatch finds out by itself: kinds, scopes and rights, as they are and as they change.
+//! Discovery of kinds, scopes and permissions, and of their changes.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
-use crate::testbed::accounts::{RBAC, own_account, service_account};
-use crate::testbed::kube::{Kube, ZOO_KINDS, path};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, quick, quick_but};
-use crate::testbed::wait::{eventually, pause};
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::accounts::{RBAC, own_account, service_account};
+use loopwatch_testbed::kube::{Kube, ZOO_KINDS, path};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Sidecar, quick, quick_but};
+use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::wire::Wire;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("discovery::zero_configuration", zero_configuration),
@@ -26,11 +26,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// An account that may read definitions sees that one of the zoo is what it is, and most accounts may not read all.
+/// Findings that are correct here: one definition of the zoo has no status subresource, and most accounts lack a permission.
 const TRUE_ANYWAY: [&str; 2] = ["PermissionMissing", "StatusSubresourceMissing"];
 
-/// The operator's account, and no flag: every kind that the operator owns is found, with the children it makes, and
-/// nothing else.
+/// With the operator's account and no flags, loopwatch finds every kind that the operator owns and the child kinds that it
+/// creates, and nothing else.
 fn zero_configuration() {
     let plane = bed();
     plane.kube.namespace("zero");
@@ -60,7 +60,8 @@ fn zero_configuration() {
     }
 }
 
-/// An account with rights in one namespace only watches that namespace, and says what it is asked for and cannot see.
+/// With permissions in one namespace, loopwatch watches only that namespace. If flags name another one, it reports the missing
+/// permission.
 fn tenant() {
     let plane = bed();
     for namespace in ["tenant-a", "tenant-b"] {
@@ -76,7 +77,7 @@ fn tenant() {
     assert_eq!(seen.len(), 1, "{}", json!(seen));
     assert_eq!(seen[0]["namespace"], "tenant-a");
 
-    // Asked for more than it may see.
+    // The flags name a namespace that the account may not read.
     let flags = ["--namespace=tenant-a,tenant-b"];
     let curious = Sidecar::start(plane, "tenant-curious", &kubeconfig, &quick(), &flags);
     let (finding, _) = curious.expect_finding(
@@ -95,13 +96,13 @@ fn tenant() {
     let gap = text.lines().find(|line| {
         line.starts_with("loopwatch_permission_missing{") && line.contains("widgets") && line.contains("tenant-b")
     });
-    assert!(gap.is_some(), "no series tells of the gap:\n{}", family(&text, "loopwatch_permission_missing"));
+    assert!(gap.is_some(), "no series for the missing permission:\n{}", family(&text, "loopwatch_permission_missing"));
     let status = curious.status().unwrap_or_default();
     let blind = status["not_visible"].as_array().cloned().unwrap_or_default();
     assert!(blind.iter().any(|spot| spot["what"].as_str().is_some_and(|what| what.contains("tenant-b"))), "{status}");
 }
 
-/// Rights that are withdrawn make objects unseen, not healthy; rights that return bring them back.
+/// Objects become unknown, not healthy, while the account lacks the permission to read them, and return with the permission.
 fn rights_withdrawn_and_returned() {
     let plane = bed();
     let namespace = "withdrawn";
@@ -115,8 +116,7 @@ fn rights_withdrawn_and_returned() {
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
     sidecar.wait_synced(ZOO_KINDS.len());
 
-    // Only the right to read one kind. A stream that is open is not ended by the API server when rights change; the
-    // next one is refused.
+    // Withdraw the permission to read one kind. The API server does not end open streams, but refuses the next one.
     let role = plane.kube.find(RBAC, "Role", namespace, "widget-operator").expect("made above");
     let mut less = role["rules"].clone();
     for rule in less.as_array_mut().into_iter().flatten() {
@@ -131,7 +131,7 @@ fn rights_withdrawn_and_returned() {
     let right = "list widgets.zoo.loopwatch.dev";
     let (finding, _) = sidecar.expect_finding(soon, "PermissionMissing", "Permission", right);
     assert_eq!(finding.0["subject"]["namespace"], namespace, "{finding}");
-    sidecar.expect(soon, "what cannot be seen is not listed as if it could", || {
+    sidecar.expect(soon, "objects without permission are unknown", || {
         match sidecar.objects("kind=Widget&namespace=withdrawn")?.first() {
             Some(object) if object["state"] != "unknown" => Err(object.to_string()),
             _ => Ok(()),
@@ -140,10 +140,10 @@ fn rights_withdrawn_and_returned() {
     sidecar.expect(soon, "the others are still watched", || sidecar.object("PhaseOnly", namespace, "one"));
     set_rules(&plane.kube, namespace, &role["rules"]);
     let seen = || sidecar.object("Widget", namespace, "one");
-    sidecar.expect(minute, "what may be seen again is seen: missing rights are asked for once a minute", seen);
+    sidecar.expect(minute, "a kind is watched again within a minute after its permission returned", seen);
     sidecar.expect_cleared(soon, "PermissionMissing", "Permission", right);
 
-    // All rights: nothing tells any more what the operator owns, and that is said.
+    // Withdraw all permissions: discovery no longer finds what the operator owns, and reports that.
     set_rules(&plane.kube, namespace, &json!([]));
     pause(Duration::from_secs(2));
     wire.cut();
@@ -159,7 +159,7 @@ fn set_rules(kube: &Kube, namespace: &str, rules: &Value) {
     kube.patch(RBAC, "Role", namespace, "widget-operator", &json!({"rules": rules}));
 }
 
-/// Definitions that are deleted, made anew, and get another version while loopwatch runs.
+/// Definitions that are deleted, created again, and get another version while loopwatch runs.
 fn definitions_come_and_go() {
     let plane = bed();
     let (kube, group, namespace) = (&plane.kube, "live.loopwatch.dev", "definitions");
@@ -186,7 +186,7 @@ fn definitions_come_and_go() {
     knows("first", 20);
 
     kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &format!("things.{group}"));
-    sidecar.expect(Duration::from_secs(30), "a kind that is gone is gone", || {
+    sidecar.expect(Duration::from_secs(30), "the kind and its objects disappear", || {
         let status = sidecar.status()?;
         let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
         let things = sidecar.objects("kind=Thing")?;
@@ -205,13 +205,13 @@ fn definitions_come_and_go() {
     wait_served(kube, group, "v1", true);
     thing(kube, group, "v1", namespace, "third");
     knows("third", 30);
-    assert!(sidecar.object("Thing", namespace, "first").is_err(), "it went with its definition");
+    assert!(sidecar.object("Thing", namespace, "first").is_err(), "objects disappear with their definition");
     let others: Vec<_> =
         sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// A definition that keeps its status in an ordinary field is named, where definitions may be read.
+/// loopwatch reports a definition without a status subresource if the account may read definitions.
 fn status_without_subresource() {
     let plane = bed();
     let (kube, namespace) = (&plane.kube, "subresource");
@@ -228,7 +228,7 @@ fn status_without_subresource() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// Rights to everything say nothing about what the operator owns: that is told, with what could be meant.
+/// An account with all permissions does not show what the operator owns. loopwatch reports that and suggests kinds.
 fn account_that_may_do_everything() {
     let plane = bed();
     let (kube, namespace) = (&plane.kube, "everything");
@@ -254,7 +254,7 @@ fn account_that_may_do_everything() {
     assert!(others.iter().all(|(code, _)| code == "PermissionExcess"), "{others:?}");
 }
 
-/// A token is replaced in its file, as the kubelet does, and the old one is worth nothing any more.
+/// A new token replaces the old one in its file, like the kubelet does it, and the API server refuses the old one.
 fn token_rotated() {
     let plane = bed();
     let namespace = "rotated";
@@ -272,22 +272,22 @@ fn token_rotated() {
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
     sidecar.wait_synced(ZOO_KINDS.len());
 
-    // Another account under the same name: tokens of the first one are refused.
+    // A new account with the same name makes the tokens of the old one invalid.
     plane.kube.delete("v1", "ServiceAccount", namespace, ACCOUNT);
     service_account(&plane.kube, namespace);
-    pause(Duration::from_secs(12)); // so long the API server remembers which tokens were good
+    pause(Duration::from_secs(12)); // the API server caches valid tokens for 10 s
     wire.cut();
     let source = "watch/widgets.zoo.loopwatch.dev/rotated";
     let (finding, _) = sidecar.expect_finding(Duration::from_secs(40), "SourceFailing", "Source", source);
     assert_eq!(finding.evidence("cause"), "unauthorized", "{finding}");
     std::fs::write(&token, plane.kube.token(namespace, ACCOUNT)).expect("our own folder");
-    // The file is read again about once a minute, and failures are up to half a minute apart.
+    // loopwatch reads the file about once a minute, and retries at least every half minute.
     sidecar.expect_cleared(Duration::from_secs(120), "SourceFailing", "Source", source);
     plane.kube.zoo("Widget", namespace, "two", json!({"suspend": true}));
     sidecar.expect(Duration::from_secs(10), "what happens is seen", || sidecar.object("Widget", namespace, "two"));
 }
 
-/// The zoo operator's account and rights in one namespace, as a tenant has them.
+/// Creates the zoo operator's account with permissions in only one namespace, as for a tenant.
 fn account_within(kube: &Kube, namespace: &str) {
     let role = kube.find(RBAC, "ClusterRole", "", "widget-operator").expect("installed with the zoo");
     service_account(kube, namespace);

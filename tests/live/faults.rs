@@ -1,4 +1,5 @@
-//! Every fault of the zoo: found on the object that has it, with evidence, on no other, and gone with the fault.
+//! Every fault of the zoo leads to its finding, with evidence, on the right object and no other. The finding closes after the
+//! cure.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +8,11 @@ use serde_json::json;
 
 use crate::bed::test;
 use crate::case::{Case, Expected, SLACK, TWIN};
-use crate::testbed::kube::ZOO;
-use crate::testbed::sidecar::quick;
-use crate::testbed::wait::pause;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::wait::pause;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("fault::unacknowledged", unacknowledged),
@@ -36,7 +37,7 @@ const fn secs(seconds: u64) -> Duration {
 
 fn unacknowledged() {
     let case = Case::new("unacknowledged", &quick());
-    // Once the operator has looked at last, the change is on its way and late.
+    // After the cure, the late change is still progressing for a moment.
     let expected = Expected {
         fault: "Unacknowledged",
         code: "Unacknowledged",
@@ -70,7 +71,7 @@ fn status_lag() {
     let expected =
         Expected { fault: "StatusLag", code: "StatusLag", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
     case.make("Autoscaled", "target");
-    // A change that shows in the status: one that does not leaves nothing to write.
+    // The change must show in the status, or the operator has nothing to write.
     let scale = || drop(case.kube.change("Autoscaled", &case.namespace, "target", json!({"replicas": 3})));
     let finding = case.prove(&expected, "Autoscaled", "target", scale);
     assert!(finding.evidence("last_status_write").is_string(), "{finding}");
@@ -97,7 +98,7 @@ fn condition_flapping() {
 
 fn phase_stuck() {
     let case = Case::new("phase-stuck", &quick());
-    // An object that stays in a phase on its way does not reach its goal either.
+    // An object in a transient phase has not converged either.
     let expected =
         Expected { fault: "PhaseStuck", code: "PhaseStuck", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
     for kind in ["PhaseOnly", "Widget"] {
@@ -109,7 +110,7 @@ fn phase_stuck() {
 
 fn phase_cycling() {
     let case = Case::new("phase-cycling", &quick());
-    // An object that goes round for ever has also lost its goal.
+    // An object whose phases cycle has also regressed.
     let expected = Expected {
         fault: "PhaseCycling?period=1s",
         code: "PhaseCycling",
@@ -137,7 +138,7 @@ fn condition_malformed() {
         lingers: secs(0),
     };
     case.make("Widget", "target");
-    // What is malformed is the way in which a kind reports: the finding is on the kind.
+    // The finding is on the kind, because all its objects have the same format.
     case.operator.fault(&format!("ConditionMalformed?kind=Widget&name=target&namespace={}", case.namespace));
     let (finding, detected) = case.sidecar.expect_finding(SLACK, "ConditionMalformed", "Widget", "");
     assert_eq!(finding.evidence("examples"), &json!([format!("{}/target", case.namespace)]), "{finding}");
@@ -166,7 +167,7 @@ fn failing() {
     case.operator.fault(&format!("Failing?kind=Widget&namespace={}", case.namespace));
     let (finding, detected) = case.sidecar.expect_finding(secs(1) + SLACK, "Failing", "Widget", "");
     assert!(finding.evidence("failed").as_i64() >= Some(3), "{finding}");
-    // Each of them has also lost its goal, which the common cause explains.
+    // Each object has also regressed, which the finding on the kind explains.
     let (one, _) = case.sidecar.expect_finding(secs(4) + SLACK, "Regressed", "Widget", "one");
     assert_eq!(one.0["explained_by"], finding.0["id"], "{one}");
     case.operator.cure("Failing");
@@ -184,7 +185,7 @@ fn never_recovered() {
     let finding = case.prove(&expected, "Widget", "target", || {
         image("invalid");
         case.wait_status("Widget", "target", "that its spec is invalid", |status| status["phase"] == "Failed");
-        pause(secs(3)); // until loopwatch takes that for the operator's answer
+        pause(secs(3)); // until loopwatch counts it as rejected
         image("registry.k8s.io/pause:3.10");
     });
     assert!(finding.evidence("signal").as_str().is_some_and(|signal| !signal.is_empty()), "{finding}");
@@ -203,8 +204,7 @@ fn finalizer_stuck() {
     }
 }
 
-/// Every worker hangs while the process answers its probes: what users change stays unacknowledged, what they delete
-/// stays.
+/// Every worker hangs while the process answers its probes: nobody acknowledges changes or finishes deletions.
 fn stopped() {
     let case = Case::new("stopped", &quick());
     let expected =
@@ -215,7 +215,7 @@ fn stopped() {
     operator_back(&case, &expected, detected);
 }
 
-/// The operator's process is gone, while everything still says Ready.
+/// The operator's process is gone, while every status still says Ready.
 fn killed() {
     let mut case = Case::new("killed", &quick());
     let expected = Expected {

@@ -1,5 +1,5 @@
-//! The healthy twin: an operator that does everything right, users who do not, and a bad line to the API server. Nothing
-//! may be found.
+//! The healthy twin of the faults: a correct operator, careless users and an unreliable connection to the API server. loopwatch
+//! must report nothing.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use serde_json::json;
 use crate::bed::{bed, test};
 use crate::compare::{expect_audited, expect_equal};
 use crate::recorder::Recorder;
-use crate::testbed::kube::{Kube, ZOO, ZOO_KINDS};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::pause;
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::kube::{Kube, ZOO, ZOO_KINDS};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wire::Wire;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("healthy::busy_operator", busy_operator)]
 }
 
-/// How long the users are busy.
+/// The time for which users make changes.
 const BUSY_FOR: Duration = Duration::from_secs(90);
 
-/// Long enough for real Pods on a busy machine; everything that counts events has its usual window.
+/// Thresholds long enough for Pods on a busy machine. Windows for counts keep their defaults.
 fn thresholds() -> serde_json::Value {
     quick_but(json!({
         "deadline": "25s",
@@ -59,7 +59,7 @@ fn busy_operator() {
     let recorder = Recorder::for_scenario("busy.loopwatch", namespace, &kubeconfig);
 
     let mut users = Users::new(&plane.kube, namespace);
-    // What happens to the operator and to the wire while the users are busy, one after the other.
+    // Events for the operator and the wire, one after the other, while users make changes.
     let mut events: Vec<Box<dyn FnMut() + '_>> = vec![
         Box::new(|| wire.cut()),
         Box::new(|| one.roll()),
@@ -85,7 +85,7 @@ fn busy_operator() {
     }
     drop(events);
     one.crash_and_restart();
-    users.leave_in_order();
+    users.send_all_secrets();
 
     expect_equal(Duration::from_secs(40), &sidecar, &plane.kube, namespace, &ZOO_KINDS);
     let states = ["converged", "finished", "suspended", "failed", "unknown"];
@@ -105,13 +105,13 @@ fn busy_operator() {
         wire.opened(),
         found.len(),
     );
-    assert!(found.is_empty(), "a healthy operator, and this was found: {found:?}\n{}", sidecar.account());
+    assert!(found.is_empty(), "loopwatch reported findings for a healthy operator: {found:?}\n{}", sidecar.account());
 }
 
-/// Findings that tell of the definition or of the account, which are what they are.
+/// Findings that are correct here: they concern a definition and the account.
 const TRUE_ANYWAY: [&str; 2] = ["StatusSubresourceMissing", "PermissionMissing"];
 
-/// Lets the operator's account elect leaders in a namespace.
+/// Grants the operator's account the permissions for leader election in a namespace.
 fn allow_leader_election(kube: &Kube, namespace: &str) {
     let name = "widget-operator-leader-election";
     kube.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -124,19 +124,19 @@ fn allow_leader_election(kube: &Kube, namespace: &str) {
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));
 }
 
-/// Users who create, change, break, mend, pause and delete, by a fixed seed.
+/// Users who create, change, break, repair, suspend and delete objects, with a fixed random seed.
 struct Users {
     kube: Kube,
     namespace: &'static str,
     seed: u64,
     objects: Vec<(&'static str, String, Mood)>,
-    /// Secrets that will come, by the number of the change at which they do.
-    promised: VecDeque<(usize, String)>,
+    /// Secrets that arrive later, with the number of the change at which they do.
+    pending: VecDeque<(usize, String)>,
     made: usize,
     changes: usize,
 }
 
-/// What was last done to an object.
+/// The last change of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Fine,
@@ -148,15 +148,15 @@ enum Mood {
 
 impl Users {
     fn new(kube: &Kube, namespace: &'static str) -> Self {
-        let (objects, promised) = (Vec::new(), VecDeque::new());
-        let mut users = Self { kube: kube.clone(), namespace, seed: 0x5eed, objects, promised, made: 0, changes: 0 };
+        let (objects, pending) = (Vec::new(), VecDeque::new());
+        let mut users = Self { kube: kube.clone(), namespace, seed: 0x5eed, objects, pending, made: 0, changes: 0 };
         for kind in ZOO_KINDS {
             users.create(kind);
         }
         users
     }
 
-    /// One of `choices` (splitmix64).
+    /// Returns a random number below `choices` (splitmix64).
     fn pick(&mut self, choices: usize) -> usize {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.seed;
@@ -171,7 +171,7 @@ impl Users {
         let (spec, mood) = match self.pick(8) {
             0 => (json!({"image": "invalid"}), Mood::Invalid),
             1 => {
-                self.promised.push_back((self.changes + 20, name.clone()));
+                self.pending.push_back((self.changes + 20, name.clone()));
                 (json!({"secretRef": {"name": format!("{name}-input")}}), Mood::Waiting)
             }
             _ => (json!({}), Mood::Fine),
@@ -180,10 +180,10 @@ impl Users {
         self.objects.push((kind, name, mood));
     }
 
-    /// Does one thing.
+    /// Makes one change.
     fn act(&mut self) {
         self.changes += 1;
-        if self.promised.front().is_some_and(|(due, _)| *due <= self.changes) {
+        if self.pending.front().is_some_and(|(due, _)| *due <= self.changes) {
             return self.send_secret();
         }
         let kind = ZOO_KINDS[self.pick(ZOO_KINDS.len())];
@@ -199,7 +199,7 @@ impl Users {
                 self.objects.swap_remove(index);
                 return;
             }
-            // Nobody changes what has run, or what still waits for something.
+            // Nobody changes finished objects, or objects that wait for a Secret.
             _ if kind == "JobLike" || mood == Mood::Waiting => return,
             (Mood::Invalid, _) => (json!({"image": "registry.k8s.io/pause:3.10"}), Mood::Fine),
             (Mood::Suspended, _) => (json!({"suspend": false}), Mood::Fine),
@@ -212,16 +212,16 @@ impl Users {
         self.objects[index].2 = mood;
     }
 
-    /// What is still waited for arrives.
-    fn leave_in_order(&mut self) {
-        while !self.promised.is_empty() {
+    /// Creates all missing Secrets.
+    fn send_all_secrets(&mut self) {
+        while !self.pending.is_empty() {
             self.send_secret();
         }
     }
 
-    /// What was promised first arrives.
+    /// Creates the next Secret.
     fn send_secret(&mut self) {
-        let Some((_, name)) = self.promised.pop_front() else { return };
+        let Some((_, name)) = self.pending.pop_front() else { return };
         self.kube.apply(&json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": format!("{name}-input"), "namespace": self.namespace}, "stringData": {"key": "value"}}));
         for (_, other, mood) in &mut self.objects {

@@ -1,34 +1,39 @@
-//! What users install: `deploy/` is rendered, the API server takes it, its Pods are admitted, and the account that it
-//! makes can do what it is for.
+//! Installing from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods, and the account can read
+//! the operator's kinds.
 
+use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
-use crate::testbed::guard::Program;
-use crate::testbed::kube::{ZOO_KINDS, documents, plural};
-use crate::testbed::repository;
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::eventually;
+use loopwatch_testbed::guard::Program;
+use loopwatch_testbed::kube::{ZOO_KINDS, documents, plural};
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::eventually;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("install::sidecar", sidecar), test("install::standalone", standalone)]
+    vec![
+        test("install::sidecar", sidecar),
+        test("install::standalone", standalone),
+        test("install::kustomizations", kustomizations),
+    ]
 }
 
-/// Findings that tell of the zoo's definitions, which are what they are.
+/// The finding on a definition of the zoo, which has no status subresource on purpose.
 const TRUE_ANYWAY: &str = "StatusSubresourceMissing";
 
-/// Nobody works on the objects of these tests.
+/// Thresholds that never pass: no operator works on the objects of these tests.
 fn patient() -> Value {
     quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h"}))
 }
 
-/// `examples/zoo`: one line under `components:` beside the operator, and the opt-in rights to read more.
+/// `examples/zoo`: loopwatch as a sidecar, with the opt-in permissions to read more.
 fn sidecar() {
-    // Under other names than the operator that all tests share.
+    // Renamed, because all tests share the zoo's own namespace and account.
     let rendered = render("deploy/examples/zoo")
         .replace("zoo-system", "installed")
         .replace("widget-operator", "installed-operator");
@@ -49,14 +54,14 @@ fn sidecar() {
     watches_the_zoo(&loopwatch, &ZOO_KINDS);
 }
 
-/// `examples/standalone`: an account of its own, with the kinds that it is given.
+/// `examples/standalone`: a Deployment and an account of its own, with permission to read the kinds that a patch names.
 fn standalone() {
     let resources = ZOO_KINDS.map(plural);
     let mut rendered = documents(&render("deploy/examples/standalone"));
     let kinds = rendered
         .iter_mut()
         .find(|object| object["metadata"]["name"] == "loopwatch-kinds" && object["kind"] == "ClusterRole");
-    let kinds = kinds.expect("the place for the kinds");
+    let kinds = kinds.expect("the ClusterRole for the kinds");
     kinds["rules"] =
         json!([{"apiGroups": ["zoo.loopwatch.dev"], "resources": resources, "verbs": ["get", "list", "watch"]}]);
     rendered.iter().for_each(apply_one);
@@ -66,13 +71,95 @@ fn standalone() {
     let plane = bed();
     let kubeconfig = plane.kubeconfig_of("standalone.kubeconfig", &plane.url, "loopwatch", "loopwatch");
     let loopwatch = Sidecar::start(plane, "standalone", &kubeconfig, &patient(), &[]);
-    // Where nothing tells who owns a kind, only those that report something are of interest.
+    // This account owns no kind, so loopwatch watches only the kinds that have a status.
     let reporting: Vec<&str> = ZOO_KINDS.into_iter().filter(|kind| *kind != "Statusless").collect();
     loopwatch.wait_synced(reporting.len());
     watches_the_zoo(&loopwatch, &reporting);
 }
 
-/// Every kind of the zoo is a primary one, nothing is missing, and nothing is wrong but what is.
+/// The ways in which a user's kustomization says where the operator goes, and which components it lists.
+fn kustomizations() {
+    let plain = ("", "namespace: my-ns\nresources: [operator.yaml]\n");
+    let [sidecar, reader, monitoring] = ["sidecar", "reader-rights", "monitoring"];
+    for (form, (namespace, head), components) in [
+        ("one-file", plain, vec![sidecar, reader]),
+        ("reader-first", plain, vec![reader, sidecar]),
+        ("all-three", plain, vec![monitoring, reader, sidecar]),
+        ("reader-only", plain, vec![reader]),
+        (
+            "named-twice",
+            ("namespace: system, ", "namespace: my-ns\nresources: [operator.yaml]\n"),
+            vec![sidecar, reader],
+        ),
+        ("in-the-objects", ("namespace: my-ns, ", "resources: [operator.yaml]\n"), vec![reader, sidecar]),
+        ("one-file-above", ("", "resources: [inner]\n"), vec![sidecar, reader]),
+    ] {
+        let folder = bed().directory().join("kustomizations").join(form);
+        let operator = operator_in(namespace);
+        if head.contains("inner") {
+            write(&folder.join("inner"), "operator.yaml", &operator);
+            write(&folder.join("inner"), "kustomization.yaml", plain.1);
+        }
+        write(&folder, "operator.yaml", &operator);
+        let listed: String = components.iter().map(|name| format!("  - {}\n", relative(&folder, name))).collect();
+        let images =
+            "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
+        write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
+        let rendered = documents(&render(&folder));
+        expect_bound(form, &rendered, components.contains(&sidecar));
+        if form == "one-file" {
+            bed().kube.namespace("my-ns");
+            rendered.iter().for_each(apply_one);
+        }
+    }
+}
+
+/// The least that an operator consists of; `namespace` is part of its metadata.
+fn operator_in(namespace: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{{namespace}name: my-account}}\n---\n\
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{namespace}name: my-operator}}\n\
+         spec:\n  selector: {{matchLabels: {{app: my-operator}}}}\n  template:\n    \
+         metadata: {{labels: {{app: my-operator}}}}\n    \
+         spec: {{serviceAccountName: my-account, containers: [{{name: manager, image: manager}}]}}\n"
+    )
+}
+
+/// Expects the operator in `my-ns`, with permissions for its account and, if asked for, with the sidecar.
+fn expect_bound(form: &str, rendered: &[Value], sidecar: bool) {
+    let of = |kind: &str| -> Vec<&Value> { rendered.iter().filter(|object| object["kind"] == kind).collect() };
+    let operator = of("Deployment")[0];
+    for kind in ["Deployment", "ServiceAccount", "Role", "RoleBinding"] {
+        let [object] = of(kind)[..] else { panic!("{form}: not one {kind}") };
+        assert_eq!(object["metadata"]["namespace"], "my-ns", "{form}: {object}");
+    }
+    for kind in ["RoleBinding", "ClusterRoleBinding"] {
+        let [binding] = of(kind)[..] else { panic!("{form}: not one {kind}") };
+        let account = json!([{"kind": "ServiceAccount", "name": "my-account", "namespace": "my-ns"}]);
+        assert_eq!(binding["subjects"], account, "{form}: {binding}");
+        assert!(!binding.to_string().contains("ACCOUNT"), "{form}: {binding}");
+    }
+    let image = &operator["spec"]["template"]["spec"]["initContainers"][0]["image"];
+    match sidecar {
+        true => assert_eq!(*image, "registry.example.com/loopwatch:mine", "{form}: {operator}"),
+        false => assert!(image.is_null(), "{form}: {operator}"),
+    }
+}
+
+/// The path of a component from a folder, because kustomize accepts no absolute ones.
+fn relative(folder: &Path, component: &str) -> String {
+    let canonical = |path: &Path| path.canonicalize().expect("it exists");
+    let up = "../".repeat(canonical(folder).components().count() - 1);
+    let component = canonical(&repository("deploy/components").join(component));
+    format!("{up}{}", component.display().to_string().trim_start_matches('/'))
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::create_dir_all(folder).expect("our own folder");
+    std::fs::write(folder.join(name), text).expect("our own folder");
+}
+
+/// Every kind of the zoo is primary, loopwatch lacks no permission, and it finds nothing wrong with itself.
 fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
     let status = loopwatch.status().unwrap_or_default();
     let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
@@ -89,14 +176,14 @@ fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
         let down: Vec<_> = sources.iter().filter(|source| source["up"] != true).collect();
         if down.is_empty() && sources.len() > expected.len() { Ok(()) } else { Err(json!(down).to_string()) }
     });
-    // Other tests have objects with faults in namespaces of their own; here it is about what loopwatch says of itself.
+    // Other tests run objects with faults in the same cluster; only findings about loopwatch itself count here.
     let about_itself = ["SourceFailing", "PermissionMissing", "PermissionExcess", "ConfigInvalid", "StateInconsistent"];
     let found: Vec<_> =
         loopwatch.opened().into_iter().filter(|(code, _)| about_itself.contains(&code.as_str())).collect();
     assert!(found.is_empty(), "{found:?}");
 }
 
-fn render(folder: &str) -> String {
+fn render(folder: impl AsRef<Path>) -> String {
     let plane = bed();
     let output = Program::new("kustomize", &plane.binaries.kustomize, plane.directory())
         .arg("build")
@@ -110,7 +197,7 @@ fn apply(rendered: &str) {
     documents(rendered).iter().for_each(apply_one);
 }
 
-/// Applies what the API server knows; the kinds of the Prometheus Operator are not installed here. Definitions are there.
+/// Applies an object, except kinds of the Prometheus Operator, which this cluster lacks, and definitions, which it has.
 fn apply_one(object: &Value) {
     let api = object["apiVersion"].as_str().unwrap_or_default();
     if !api.starts_with("monitoring.coreos.com/") && object["kind"] != "CustomResourceDefinition" {
@@ -118,7 +205,7 @@ fn apply_one(object: &Value) {
     }
 }
 
-/// Waits for a Pod of a Deployment. The namespace of `base` enforces the restricted standard, so that a Pod in it keeps that.
+/// Waits for a Pod of a Deployment. The namespace of `base` enforces the restricted Pod security standard.
 fn admitted(namespace: &str, deployment: &str) -> Value {
     let kube = &bed().kube;
     eventually(Duration::from_secs(40), &format!("a Pod of {deployment} is admitted"), || {

@@ -1,4 +1,4 @@
-//! loopwatch itself: whatever it is started with, `run` lives, says what is wrong, and does what it can.
+//! loopwatch itself: `run` does not exit, reports errors of its configuration and its cluster, and does the rest of its work.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::bed::{bed, test};
 use crate::case::Case;
-use crate::testbed::http;
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Finding, Sidecar, program, quick};
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::http;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Finding, Sidecar, program, quick};
+use loopwatch_testbed::wire::Wire;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("itself::bad_file", bad_file),
@@ -36,7 +36,7 @@ fn account(name: &str) -> String {
     format!("--kubeconfig={}", file.display())
 }
 
-/// A file that is no configuration: the defaults hold, and everybody can see why.
+/// An invalid configuration file: the defaults apply, and a finding names the error.
 fn bad_file() {
     let plane = bed();
     for (index, (content, named)) in [
@@ -60,7 +60,7 @@ fn bad_file() {
         assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
         sidecar.wait_synced(10);
         let status = sidecar.status().unwrap_or_default();
-        assert_eq!(status["kinds"][0]["deadline_seconds"], 600.0, "the default holds: {status}");
+        assert_eq!(status["kinds"][0]["deadline_seconds"], 600.0, "the default is not in effect: {status}");
         sidecar.process.assert_running();
     }
 }
@@ -74,13 +74,13 @@ fn unknown_flag() {
     let problem = finding.evidence("problem").as_str().unwrap_or_default();
     assert!(problem.contains("--dedline"), "{problem}");
     assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
-    sidecar.wait_synced(10); // what could be understood holds: the namespace and the account
+    sidecar.wait_synced(10); // the valid flags apply: the namespace and the account
     let status = sidecar.status().unwrap_or_default();
     assert_eq!(status["kinds"][0]["watches"][0]["scope"], "namespace unknown-flag", "{status}");
     sidecar.process.assert_running();
 }
 
-/// The API server is away when loopwatch starts, as after a power failure.
+/// The API server is down when loopwatch starts, as after a power failure.
 fn no_server_at_first() {
     let plane = bed();
     let name = "no-server";
@@ -94,7 +94,7 @@ fn no_server_at_first() {
     assert_eq!(finding.evidence("cause"), "connection", "{finding}");
     assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(0.0));
     wire.mend();
-    sidecar.expect(Duration::from_secs(60), "it finds its kinds at last", || {
+    sidecar.expect(Duration::from_secs(60), "it finds its kinds", || {
         let status = sidecar.status()?;
         match status["kinds"].as_array().map_or(0, Vec::len) {
             0 => Err(status.to_string()),
@@ -106,11 +106,11 @@ fn no_server_at_first() {
     sidecar.process.assert_running();
 }
 
-/// There is no cluster to be found: the process lives and says so.
+/// Without a usable kubeconfig, the process lives and reports the error.
 fn unusable_kubeconfig() {
     let plane = bed();
     let mut sidecar = Sidecar::bare(plane, "unusable", &["--kubeconfig=/does/not/exist"]);
-    sidecar.expect(SOON, "it says why it sees nothing", || {
+    sidecar.expect(SOON, "the status names the kubeconfig", || {
         let status = sidecar.status()?.to_string();
         if status.contains("/does/not/exist") { Ok(()) } else { Err(status) }
     });
@@ -118,7 +118,7 @@ fn unusable_kubeconfig() {
     sidecar.process.assert_running();
 }
 
-/// Other commands end at once, with a line that helps.
+/// Other commands exit immediately with a helpful line.
 fn usage_of_other_commands() {
     for (arguments, code, says) in [
         (&["check", "--namspace=x"][..], 64, "--namespace"),
@@ -133,7 +133,7 @@ fn usage_of_other_commands() {
     }
 }
 
-/// SIGTERM ends it in time, with code 0.
+/// On SIGTERM it exits in time with code 0.
 fn stops_when_told() {
     let plane = bed();
     let name = "stops";
@@ -143,7 +143,7 @@ fn stops_when_told() {
     assert_eq!(status.code(), Some(0), "{}", sidecar.process.program.log_tail(10));
 }
 
-/// A restart neither forgets since when something is wrong, nor counts it twice.
+/// After a restart, findings keep their start times, and counters do not count the past again.
 fn restart_forgets_nothing() {
     let mut case = Case::new("restart", &quick());
     case.make("Widget", "target");
@@ -161,20 +161,20 @@ fn restart_forgets_nothing() {
     let moved = since(&after) - since(&before);
     assert!(
         moved.abs() <= 2_000,
-        "from {} to {}: server times have whole seconds",
+        "from {} to {}, although server times have whole seconds",
         before.0["since"],
         after.0["since"]
     );
-    assert_eq!(case.sidecar.metric(late), Ok(0.0), "counted before the restart, and counters begin at 0");
+    assert_eq!(case.sidecar.metric(late), Ok(0.0), "it was counted before the restart, and counters start at 0");
     eprintln!(
-        "itself: after a restart, what was wrong is known again in {:.1} s, since then as before",
+        "itself: {:.1} s after a restart, the finding is open again with its old start time",
         found.as_secs_f64()
     );
     case.operator.cure("Overdue");
     case.sidecar.expect_cleared(SOON, "Overdue", "Widget", "target");
 }
 
-/// More objects than fit: what does not is counted and told, and the process lives.
+/// With more objects than the limit, loopwatch counts and reports the dropped ones, and the process lives.
 fn bounds_hold() {
     let plane = bed();
     let name = "bounds";

@@ -1,5 +1,5 @@
-//! Faults of the path to the API server, and of the API server itself: shown while they last, cleared when they are
-//! over, and nothing is lost.
+//! Faults of the connection to the API server, and of the API server itself. loopwatch reports them, recovers, and loses
+//! nothing.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use serde_json::json;
 
 use crate::bed::{alone, bed, test};
 use crate::compare::expect_equal;
-use crate::testbed::gate::{Gate, Refusal};
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{Sidecar, quick_but};
-use crate::testbed::wait::pause;
-use crate::testbed::wire::Wire;
+use loopwatch_testbed::gate::{Gate, Refusal};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wire::Wire;
 
-/// Those that only disturb their own line.
+/// Tests that disturb only their own connection.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("path::half_open", half_open),
@@ -25,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Those that disturb everybody.
+/// Tests that disturb the API server.
 pub(crate) fn serial_trials() -> Vec<Trial> {
     vec![
         alone("apiserver::restarted", restarted),
@@ -36,7 +36,7 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
 
 const WIDGETS: &str = "watch/widgets.zoo.loopwatch.dev";
 
-/// A namespace with objects that nobody works on, and a loopwatch whose line is ours.
+/// A namespace with objects without an operator, and a loopwatch with its own connection.
 struct Line {
     namespace: &'static str,
     sidecar: Sidecar,
@@ -59,7 +59,7 @@ impl Line {
         line
     }
 
-    /// Makes some objects, changes some and deletes some.
+    /// Creates, changes and deletes some objects.
     fn change_things(&mut self) {
         let kube = &bed().kube;
         for kind in ["Widget", "Statusless"] {
@@ -67,7 +67,7 @@ impl Line {
                 kube.zoo(kind, self.namespace, &format!("object-{index}"), json!({}));
             }
             if let Some(earlier) = self.objects.checked_sub(10) {
-                kube.delete(crate::testbed::kube::ZOO, kind, self.namespace, &format!("object-{earlier}"));
+                kube.delete(loopwatch_testbed::kube::ZOO, kind, self.namespace, &format!("object-{earlier}"));
                 kube.change(kind, self.namespace, &format!("object-{}", earlier + 1), json!({"size": self.objects}));
             }
         }
@@ -82,7 +82,7 @@ impl Line {
         format!("{WIDGETS}/{}", self.namespace)
     }
 
-    /// Expects that the fault is shown with its cause.
+    /// Expects a finding with one of these causes.
     fn expect_failing(&self, causes: &[&str]) -> Duration {
         let (finding, took) =
             self.sidecar.expect_finding(Duration::from_secs(40), "SourceFailing", "Source", &self.source());
@@ -93,17 +93,17 @@ impl Line {
         took
     }
 
-    /// Expects that it is shown no longer, and that everything is known.
+    /// Expects that the finding closes and the state is complete.
     fn expect_recovered(&self, within: Duration) -> Duration {
         let began = Instant::now();
         self.sidecar.expect_cleared(within, "SourceFailing", "Source", &self.source());
         self.expect_equal(within);
         let up = format!("loopwatch_source_up{{source=\"{}\"}}", self.source());
         assert_eq!(self.sidecar.metric(&up), Ok(1.0));
-        // Also the small sources have recovered, and nothing else was ever found.
+        // The other sources have recovered, too, and there was no other finding.
         self.sidecar.expect(within, "every source works", || {
             let findings = self.sidecar.findings()?;
-            if findings.is_empty() { Ok(()) } else { Err(crate::testbed::sidecar::summary(&findings)) }
+            if findings.is_empty() { Ok(()) } else { Err(loopwatch_testbed::sidecar::summary(&findings)) }
         });
         let others: Vec<_> = self.sidecar.opened().into_iter().filter(|(code, _)| code != "SourceFailing").collect();
         assert!(others.is_empty(), "{others:?}");
@@ -112,23 +112,23 @@ impl Line {
 }
 
 fn say(what: &str, shown: Option<Duration>, recovered: Duration) {
-    let shown = shown.map_or_else(|| "needed no finding".to_owned(), |after| format!("shown after {after:.1?}"));
-    eprintln!("path: {what}: {shown}, whole again after {recovered:.1?}");
+    let shown = shown.map_or_else(|| "no finding".to_owned(), |after| format!("reported after {after:.1?}"));
+    eprintln!("path: {what}: {shown}, recovered after {recovered:.1?}");
 }
 
-/// Connections that look open and are dead: new ones work, so that what happens must not stay unseen.
+/// Connections look open but are dead. loopwatch must open new ones, which work.
 fn half_open() {
     let wire = Wire::to(bed().port);
     let mut line = Line::new("half-open", &wire.url());
     wire.freeze();
     line.change_things();
     let began = Instant::now();
-    // Streams are asked to end after 200 s, and are given up a little later.
+    // loopwatch requests streams of 200 s, and gives up on them a little later.
     line.expect_equal(Duration::from_secs(230));
     say("connections half-open", None, began.elapsed());
 }
 
-/// Nobody listens for a while.
+/// All connections are refused for a while.
 fn broken() {
     let wire = Wire::to(bed().port);
     let mut line = Line::new("broken", &wire.url());
@@ -139,7 +139,7 @@ fn broken() {
     say("connections refused", Some(shown), line.expect_recovered(Duration::from_secs(60)));
 }
 
-/// Everything hangs for a while, and goes on.
+/// All connections hang for a while and then continue.
 fn silent() {
     let wire = Wire::to(bed().port);
     let mut line = Line::new("silent", &wire.url());
@@ -152,7 +152,7 @@ fn silent() {
     say("line silent for 12 s", None, began.elapsed());
 }
 
-/// The API server asks for patience: it gets it, and the gap is shown.
+/// The API server throttles: loopwatch obeys Retry-After and reports the failure.
 fn throttled() {
     let gate = Gate::before(bed());
     let mut line = Line::new("throttled", &gate.url());
@@ -164,12 +164,12 @@ fn throttled() {
     pause(Duration::from_secs(20).saturating_sub(began.elapsed()));
     let refused = gate.refused();
     gate.open();
-    // Two watches, two audits, discovery and what it looks for: each asks again after three seconds at the earliest.
-    assert!(refused < 70, "{refused} requests in 20 s to a server that asks for 3 s of patience");
+    // Watches, audits and discovery each retry after three seconds at the earliest.
+    assert!(refused < 70, "{refused} requests in 20 s, although Retry-After is 3 s");
     say("429 with Retry-After", Some(shown), line.expect_recovered(Duration::from_secs(60)));
 }
 
-/// The API server, or what stands before it, is unavailable.
+/// The API server, or a proxy in front of it, answers 503.
 fn unavailable() {
     let gate = Gate::before(bed());
     let mut line = Line::new("unavailable", &gate.url());
@@ -181,17 +181,17 @@ fn unavailable() {
     say("503", Some(shown), line.expect_recovered(Duration::from_secs(60)));
 }
 
-/// The API server is gone, and comes back.
+/// The API server stops and starts again.
 fn restarted() {
     let plane = bed();
     let mut line = Line::new("restarted", &plane.url);
     let mut shown = None;
-    plane.restart_apiserver_after(Duration::ZERO, || shown = Some(line.expect_failing(&["connection"])));
+    plane.restart_apiserver(|| shown = Some(line.expect_failing(&["connection"])));
     line.change_things();
     say("API server restarted", shown, line.expect_recovered(Duration::from_secs(90)));
 }
 
-/// The API server hangs, and goes on.
+/// The API server hangs and then continues.
 fn paused() {
     let plane = bed();
     let mut line = Line::new("paused", &plane.url);
@@ -203,16 +203,16 @@ fn paused() {
     say("API server paused for 15 s", None, line.expect_recovered(Duration::from_secs(60)));
 }
 
-/// What loopwatch knows is too old to go on from (410): it lists anew, and what vanished meanwhile is gone.
+/// The last version that loopwatch has seen is compacted (410): it lists again and drops objects deleted in the meantime.
 fn compacted() {
     let plane = bed();
     let wire = Wire::to(plane.port);
     let mut line = Line::new("compacted", &wire.url());
     wire.break_off();
     line.change_things();
-    // The watch cache of a new API server begins where it starts, and what was before is compacted.
+    // The watch cache of a restarted API server has no earlier events, and etcd has compacted them.
     plane.compact();
-    plane.restart_apiserver(Duration::ZERO);
+    plane.restart_apiserver(|| ());
     line.change_things();
     wire.mend();
     let recovered = line.expect_recovered(Duration::from_secs(90));

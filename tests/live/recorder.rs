@@ -1,4 +1,4 @@
-//! `loopwatch record` beside a test: for the test of recordings, and to keep what a test did as a scenario.
+//! `loopwatch record` in a test: to test recordings, and to keep a test as a scenario.
 //!
 //! `SCENARIOS=1 cargo test --test live fault::` writes the recordings of these tests into `tests/scenarios`.
 
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bed::bed;
-use crate::testbed::guard::Process;
-use crate::testbed::repository;
-use crate::testbed::sidecar::program;
-use crate::testbed::wait::{eventually, pause};
+use loopwatch_testbed::guard::Process;
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::program;
+use loopwatch_testbed::wait::{eventually, pause};
 
-/// A running `loopwatch record`. It ends when it is dropped, which fails when it did not write everything.
+/// A running `loopwatch record`. Dropping it stops it, and panics if it exits with an error.
 pub(crate) struct Recorder {
     process: Process,
 }
@@ -19,8 +19,7 @@ pub(crate) struct Recorder {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Records what the account of a running loopwatch sees in a namespace, with its thresholds. `sidecar` is the name of
-    /// that loopwatch.
+    /// Records a namespace with the account and thresholds of a running loopwatch, whose name is `sidecar`.
     pub(crate) fn start(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path) -> Self {
         let plane = bed();
         let config = plane.directory().join(format!("{sidecar}.config.yaml"));
@@ -35,15 +34,15 @@ impl Recorder {
             process.assert_running();
             file.exists().then_some(()).ok_or("there is no file".to_owned())
         });
-        pause(Duration::from_secs(3)); // its first lists
+        pause(Duration::from_secs(3)); // until its first lists are complete
         Self { process }
     }
 
-    /// Records for `tests/scenarios` if that was asked for.
+    /// Records a scenario into `tests/scenarios` if `SCENARIOS` is set.
     pub(crate) fn for_scenario(sidecar: &str, namespace: &str, kubeconfig: &Path) -> Option<Self> {
         std::env::var_os("SCENARIOS")?;
         let file: PathBuf = repository(format!("tests/scenarios/{namespace}.jsonl.gz"));
-        let _ = std::fs::remove_file(&file); // there may be none
+        let _ = std::fs::remove_file(&file); // it may not exist
         Some(Self::start(sidecar, namespace, kubeconfig, &file))
     }
 }

@@ -1,4 +1,4 @@
-//! A run is recorded, and the replay finds the same.
+//! The replay of a recorded run reports the same findings.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::bed::{bed, test};
 use crate::case::Case;
 use crate::recorder::Recorder;
-use crate::testbed::kube::ZOO;
-use crate::testbed::operator::{ACCOUNT, NAMESPACE};
-use crate::testbed::sidecar::{program, quick};
-use crate::testbed::wait::pause;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
+use loopwatch_testbed::sidecar::{program, quick};
+use loopwatch_testbed::wait::pause;
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("recording::replay_finds_the_same", replay_finds_the_same)]
 }
@@ -43,12 +43,12 @@ fn replay_finds_the_same() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}{errors}");
-    assert_eq!(errors, "", "every line could be read");
+    assert_eq!(errors, "", "unreadable lines");
     let answer: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let replayed = of(answer["findings"].as_array().cloned().unwrap_or_default());
-    assert_eq!(replayed, live, "what was found live, and what the recording shows");
+    assert_eq!(replayed, live, "the findings of the replay and of the live run");
 
-    // The same bytes again: nothing depends on when or where it is replayed.
+    // A second replay gives the same metrics: they do not depend on the time or place of the replay.
     let metrics = || program("replay", plane).arg("replay").arg(&file).args(["-o", "metrics"]).run().stdout;
     let (once, again) = (metrics(), metrics());
     let about_the_cluster = |bytes: &[u8]| -> Vec<String> {
@@ -60,7 +60,7 @@ fn replay_finds_the_same() {
     assert!(String::from_utf8_lossy(&once).contains("loopwatch_findings{"), "metrics of the replay");
 }
 
-/// Code and subject of each.
+/// Returns code and subject of each finding.
 fn of(findings: impl IntoIterator<Item = Value>) -> BTreeSet<String> {
     findings.into_iter().map(|f| format!("{} {}", f["code"], f["subject"])).collect()
 }

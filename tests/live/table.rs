@@ -1,4 +1,4 @@
-//! What the faults showed: printed at the end of a run, and only by running.
+//! The table of faults and findings at the end of a run.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 pub(crate) struct Row {
     /// The fault.
     pub(crate) fault: String,
-    /// On what.
+    /// The kind of the object.
     pub(crate) on: String,
-    /// What was found.
+    /// The finding.
     pub(crate) found: String,
-    /// From the fault's effect to the finding.
+    /// The time from the effect of the fault to the finding.
     pub(crate) detected: Duration,
-    /// The threshold that has to pass before it may be found.
+    /// The time that must pass before loopwatch may report it.
     pub(crate) threshold: Duration,
-    /// From the cure to the end of the finding.
+    /// The time from the cure until the finding closed.
     pub(crate) cleared: Duration,
-    /// Findings on anything else, from beginning to end.
+    /// The number of other findings.
     pub(crate) false_positives: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn add(row: Row) {
     ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(row);
 }
 
-/// Prints the table, if there is anything in it.
+/// Prints the table unless it is empty.
 pub(crate) fn print() {
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
     if rows.is_empty() {

@@ -1,14 +1,14 @@
-//! Service accounts with the rights that operators have.
+//! Service accounts with the permissions of operators.
 
 use serde_json::json;
 
 use super::kube::Kube;
 use super::operator::ACCOUNT;
 
-/// Where roles and their bindings are.
+/// The API version of roles and bindings.
 pub const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// An account that owns these resources of a group, and may read definitions.
+/// Creates an account that may write these resources of a group and read definitions.
 pub fn own_account(kube: &Kube, namespace: &str, group: &str, resources: &[&str]) {
     service_account(kube, namespace);
     let name = format!("{namespace}-owner");
@@ -21,7 +21,7 @@ pub fn own_account(kube: &Kube, namespace: &str, group: &str, resources: &[&str]
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
 }
 
-/// An account without any rights, named as the zoo operator's.
+/// Creates an account without permissions, with the name of the zoo operator's account.
 pub fn service_account(kube: &Kube, namespace: &str) {
     kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": ACCOUNT, "namespace": namespace}}));

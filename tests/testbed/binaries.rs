@@ -1,5 +1,5 @@
-//! Where the programs of the test bed come from: `KUBEBUILDER_ASSETS`, else a cache of what was built here before, else
-//! `go build`, which takes minutes once.
+//! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds, else with `go build`,
+//! which takes minutes once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,23 +17,23 @@ use super::repository;
 /// The version of Kubernetes, as in `tests/testbed/controlplane/kubernetes/go.mod`.
 const KUBERNETES: &str = "v1.34.2";
 
-/// How often a build says that it still goes on.
+/// The interval at which a build reports its progress.
 const PROGRESS: Duration = Duration::from_secs(20);
 
-/// A program that is built from a Go module which only pins it.
+/// A program, and the Go module that pins its version.
 struct Built {
     name: &'static str,
-    /// The folder of the module.
+    /// The folder of the module, below `controlplane`.
     module: &'static str,
     package: &'static str,
     ldflags: &'static str,
-    /// How long it takes cold, on two cores.
+    /// The time of a cold build on two cores, for people.
     takes: &'static str,
 }
 
 const STAMPED: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.2";
 
-/// What makes up a control plane. The largest come first, and those that share packages one after the other.
+/// The parts from the repository of Kubernetes, which share packages. The largest comes first.
 const KUBERNETES_PARTS: [Built; 3] = [
     Built {
         name: "kube-apiserver",
@@ -75,7 +75,7 @@ const OTHER_PARTS: [Built; 3] = [
     },
 ];
 
-/// What benchmarks compare with; tests have no use for it.
+/// The subject of comparison for benchmarks; tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
     module: "kube-state-metrics",
@@ -84,8 +84,9 @@ const KUBE_STATE_METRICS: Built = Built {
     takes: "two minutes",
 };
 
-/// Paths of all programs.
+/// Paths of all programs, each field named after its program.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Binaries {
     pub etcd: PathBuf,
     pub apiserver: PathBuf,
@@ -96,23 +97,23 @@ pub struct Binaries {
     pub widget_operator: PathBuf,
 }
 
-/// Why a program is not there.
+/// The reason why a program is missing.
 #[derive(Clone, Debug)]
 pub enum Missing {
-    /// There is no Go to build it with.
+    /// Go is not installed.
     Go(String),
-    /// It could not be built or kept.
+    /// The build failed, or its result could not be stored.
     Build(String),
 }
 
 /// Finds or builds everything.
 ///
 /// # Errors
-/// Says what is missing and what would help.
+/// Names the missing program and the remedy.
 pub fn find() -> Result<Binaries, Missing> {
     let cache = cache()?;
     let lanes = std::thread::scope(|scope| {
-        // Two at once: a Go build keeps two cores busy, but not while it links.
+        // Two builds at a time: a Go build keeps two cores busy, except while it links.
         let kubernetes = scope.spawn(|| KUBERNETES_PARTS.iter().map(|part| part.find(&cache)).collect());
         let others = scope.spawn(|| {
             let mut paths = OTHER_PARTS.iter().map(|part| part.find(&cache)).collect::<Result<Vec<_>, _>>()?;
@@ -140,7 +141,7 @@ fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
     paths.try_into().expect("a lane builds all of its parts or fails")
 }
 
-/// The user's folder for what was built here.
+/// The user's cache folder for built programs.
 fn cache() -> Result<PathBuf, String> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -166,7 +167,8 @@ impl Built {
     }
 }
 
-/// The first operator of the zoo. Its name in the cache tells its sources apart, so that work on it is seen at once.
+/// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to a
+/// new build.
 fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     let sources = repository("tests/zoo/widget-operator");
     let folder = cache.join("zoo");
@@ -178,7 +180,7 @@ fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     Ok(path)
 }
 
-/// A hash of what goes into a build of a Go module's own code.
+/// Hashes the source files of a Go module.
 fn fingerprint(folder: &Path) -> Result<u64, String> {
     let said = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
     let entries = fs::read_dir(folder).map_err(said)?.filter_map(Result::ok).map(|entry| entry.path());
@@ -197,19 +199,19 @@ fn fingerprint(folder: &Path) -> Result<u64, String> {
     Ok(hash.finish())
 }
 
-/// Removes builds of older sources that nobody has made anew for a week.
+/// Removes builds of other sources that are older than a week.
 fn sweep(folder: &Path, keep: &Path) {
     let week = Duration::from_secs(7 * 24 * 3600);
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.path() != keep) {
         let made = entry.metadata().and_then(|data| data.modified()).ok();
         if made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > week) {
-            let _ = fs::remove_file(entry.path()); // somebody else may be as tidy
+            let _ = fs::remove_file(entry.path()); // another process may have removed it
         }
     }
 }
 
-/// Makes `target` if it is not there: one process builds, others wait for it, and nobody sees half a file.
+/// Makes `target` unless it exists. One process builds while others wait for it, and none sees an incomplete file.
 fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Result<PathBuf, Missing> {
     if target.exists() {
         return Ok(target.to_owned());
@@ -222,7 +224,7 @@ fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Resul
         let unfinished = target.with_added_extension(format!("{}.tmp", std::process::id()));
         let made = make(&unfinished).and_then(|()| fs::rename(&unfinished, target).map_err(said));
         if made.is_err() {
-            let _ = fs::remove_file(&unfinished); // there may be none
+            let _ = fs::remove_file(&unfinished); // it may not exist
         }
         made?;
     }
@@ -245,7 +247,7 @@ fn go_build(
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
-    // `-v` names each package as it is compiled, which is the only progress there is; errors come the same way.
+    // With `-v`, go prints each package that it compiles to standard error, together with its errors.
     let (mut packages, mut last, mut said) = (0, Vec::new(), Instant::now());
     for line in child.stderr.take().into_iter().flat_map(|err| BufReader::new(err).lines()).map_while(Result::ok) {
         packages += 1;

@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use super::binaries::Binaries;
 use super::guard::{Process, Program};
 use super::kube::{Kube, write_kubeconfig};
-use super::wait::{eventually, pause};
+use super::wait::eventually;
 use super::{http, ports, repository};
 
-/// Users of the control plane: who they are and whether they may do everything.
+/// Users of the control plane: file name, user name, and whether they are administrators.
 const USERS: [(&str, &str, bool); 4] = [
     ("admin", "admin", true),
     ("kcm", "system:kube-controller-manager", false),
@@ -29,9 +29,9 @@ const USERS: [(&str, &str, bool); 4] = [
 pub struct ControlPlane {
     /// The API server, as administrator.
     pub kube: Kube,
-    /// Where the API server is.
+    /// The address of the API server.
     pub url: String,
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
     /// Programs of the zoo.
     pub binaries: Binaries,
@@ -39,7 +39,7 @@ pub struct ControlPlane {
     apiserver: Mutex<Process>,
     others: Mutex<Vec<Process>>,
     etcd: Mutex<Process>,
-    /// Kubeconfigs, logs and data; removed last.
+    /// The folder with kubeconfigs, logs and data, which is removed last.
     directory: Mutex<Option<TempDir>>,
     path: PathBuf,
 }
@@ -47,7 +47,7 @@ pub struct ControlPlane {
 // === impl ControlPlane ===
 
 impl ControlPlane {
-    /// Starts everything and waits until it works.
+    /// Starts everything and waits until the node is ready.
     pub fn start(binaries: Binaries) -> Self {
         let directory = tempfile::Builder::new().prefix("loopwatch-testbed-").tempdir().expect("a temporary folder");
         let path = directory.path().to_owned();
@@ -80,7 +80,7 @@ impl ControlPlane {
             path,
         };
         plane.wait_ready(Duration::from_secs(60));
-        // Not before: the roles that they need are made while the API server starts.
+        // The API server creates the roles that they need while it starts.
         lock(&plane.others).extend(controllers.iter().map(Program::start));
         plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
         eventually(Duration::from_secs(60), "the node is ready", || {
@@ -93,12 +93,12 @@ impl ControlPlane {
         plane
     }
 
-    /// A folder for whatever belongs to this cluster.
+    /// Returns the folder for all files of this cluster.
     pub fn directory(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until the API server says that it is ready.
+    /// Waits until the API server is ready.
     pub fn wait_ready(&self, within: Duration) {
         eventually(within, "the API server is ready", || {
             self.apiserver().assert_running();
@@ -108,37 +108,31 @@ impl ControlPlane {
         });
     }
 
-    /// The process of the API server, to stop, pause and start again.
+    /// Returns the process of the API server, for tests that stop, pause or restart it.
     pub fn apiserver(&self) -> MutexGuard<'_, Process> {
         lock(&self.apiserver)
     }
 
-    /// Kills the API server, waits so long, and starts it again. Others wait for the guard meanwhile.
-    pub fn restart_apiserver(&self, away: Duration) {
-        self.restart_apiserver_after(away, || {});
-    }
-
-    /// As [`ControlPlane::restart_apiserver`], with something done while it is away.
-    pub fn restart_apiserver_after(&self, away: Duration, meanwhile: impl FnOnce()) {
+    /// Kills the API server, calls `meanwhile`, and starts it again. Other users of the process wait for the lock.
+    pub fn restart_apiserver(&self, meanwhile: impl FnOnce()) {
         {
             let mut apiserver = self.apiserver();
             apiserver.kill();
             meanwhile();
-            pause(away);
             let again = apiserver.program.start();
             *apiserver = again;
         }
         self.wait_ready(Duration::from_secs(60));
     }
 
-    /// Forgets all history in etcd, so that a watch from an older version ends in 410.
+    /// Compacts all history in etcd, so that a watch from an older version fails with 410.
     pub fn compact(&self) {
         let now = self.etcd("/v3/kv/range", &json!({"key": "AA=="}));
         let revision = now["header"]["revision"].clone();
         self.etcd("/v3/kv/compaction", &json!({"revision": revision, "physical": true}));
     }
 
-    /// Asks etcd itself, through its JSON gateway.
+    /// Sends a request to etcd through its JSON gateway.
     pub fn etcd(&self, path: &str, body: &Value) -> Value {
         let answer = http::request("POST", self.etcd_port, path, &[], &body.to_string());
         let answer = answer.unwrap_or_else(|error| panic!("{error}"));
@@ -146,22 +140,14 @@ impl ControlPlane {
         serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// A kubeconfig with the token of a service account, for this API server or a proxy before it.
+    /// Writes a kubeconfig with the token of a service account, for this API server or a proxy in front of it.
     pub fn kubeconfig_of(&self, file: &str, server: &str, namespace: &str, account: &str) -> PathBuf {
         let token = self.kube.token(namespace, account);
         let authority = self.path.join("certs/apiserver.crt");
         write_kubeconfig(self.path.join(file), server, &authority, &token, namespace)
     }
 
-    /// A kubeconfig of the administrator for a proxy before the API server.
-    pub fn admin_kubeconfig(&self, file: &str, server: &str) -> PathBuf {
-        let text = std::fs::read_to_string(self.path.join("admin.kubeconfig")).expect("our own file");
-        let to = self.path.join(file);
-        std::fs::write(&to, text.replace(&self.url, server)).expect("our own folder");
-        to
-    }
-
-    /// Keeps the folder with all logs when this is dropped.
+    /// Prevents the removal of the folder with all logs, and returns it.
     pub fn keep_logs(&self) -> &Path {
         if let Some(directory) = lock(&self.directory).take() {
             let _ = directory.keep();
@@ -169,7 +155,7 @@ impl ControlPlane {
         &self.path
     }
 
-    /// Stops everything. Nothing is to be kept, so nothing is asked to be orderly; etcd goes last all the same.
+    /// Kills everything, because no data needs to survive. etcd is last: without it, the API server would hang.
     pub fn stop(&self) {
         for process in lock(&self.others).iter_mut() {
             process.kill();
@@ -186,7 +172,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A test that panicked while it held a process has failed already; others go on.
+/// Locks a mutex even if a test panicked while it held it: that test has failed already, and others continue.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -232,7 +218,7 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
             .arg(format!("--secure-port={}", ports::free()))
             .arg(format!("--cert-dir={}", at(&format!("{user}-certs"))))
             .arg("--leader-elect=false")
-            // The default is for clusters that are shared by many; here it would make a busy test slow.
+            // The defaults throttle a client of a large cluster, and would slow down busy tests.
             .args(["--kube-api-qps=300", "--kube-api-burst=600"])
     };
     let controller_manager = component("kube-controller-manager", &binaries.controller_manager, "kcm")
@@ -248,13 +234,13 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
     [controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler"), kwok]
 }
 
-/// Everything of a public P-256 key in X.509 form but the point itself.
+/// The X.509 encoding of a public P-256 key up to the point itself.
 const P256_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// Makes the key that signs the tokens of service accounts: `sa.key`, and `sa.pub` to check them with.
+/// Creates the keys for tokens of service accounts: `sa.key` signs them, `sa.pub` verifies them.
 fn write_keys(directory: &Path) {
     let random = SystemRandom::new();
     let secret = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");

@@ -1,14 +1,9 @@
-//! The test bed, for people: `cargo run --example testbed` starts the cluster and the zoo, says how to reach them, and
-//! ends everything with Ctrl-C.
-
-#[allow(dead_code, unreachable_pub, reason = "shared with the live tests, which use another part of it")]
-#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout, reason = "a tool for tests")]
-#[path = "testbed.rs"]
-mod testbed;
+//! The test bed for interactive use: `cargo run --example testbed` starts the cluster and the zoo, prints how to reach
+//! them, and stops everything on Ctrl-C.
 
 use std::io::Read;
 
-use self::testbed::{binaries, controlplane::ControlPlane, guard, operator, operator::Operator};
+use loopwatch_testbed::{binaries, controlplane::ControlPlane, guard, operator, operator::Operator};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program at a terminal")]
 fn main() {

@@ -1,4 +1,4 @@
-//! A gate before the API server that can refuse: plain HTTP on our side, so that answers can be made up.
+//! A proxy in front of the API server that can refuse requests. It serves plain HTTP, so that it can write answers itself.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,30 +22,30 @@ use super::kube::RUNTIME;
 
 type AnyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// An answer that the gate gives instead of the API server's.
+/// An answer that the gate gives in place of the API server.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The status code.
     pub status: u16,
     /// Seconds in `Retry-After`.
     pub retry_after: Option<u32>,
-    /// Only requests whose path contains this.
+    /// The gate refuses only requests whose path contains this text.
     pub path: &'static str,
 }
 
-/// A gate before one API server.
+/// A gate in front of one API server.
 pub struct Gate {
     port: u16,
     refusal: Arc<Mutex<Option<Refusal>>>,
     refused: Arc<AtomicUsize>,
-    /// Rung to close what is open.
+    /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
 }
 
 // === impl Gate ===
 
 impl Gate {
-    /// Opens a gate before the API server.
+    /// Starts a gate that lets everything through.
     pub fn before(plane: &ControlPlane) -> Self {
         let client = forwarder(plane);
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
@@ -67,7 +67,7 @@ impl Gate {
                 RUNTIME.spawn(async move {
                     let http = hyper::server::conn::http1::Builder::new();
                     tokio::select! {
-                        _ = http.serve_connection(TokioIo::new(stream), service) => {} // whoever closes it has a reason
+                        _ = http.serve_connection(TokioIo::new(stream), service) => {}
                         _ = cuts.changed() => {}
                     }
                 });
@@ -76,17 +76,17 @@ impl Gate {
         Self { port, refusal, refused, cut }
     }
 
-    /// The API server's address by this gate.
+    /// Returns the address of the API server through this gate.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Closes every connection, and with it what is under way.
+    /// Closes every connection, including those with a request in progress.
     pub fn end_streams(&self) {
         self.cut.send_modify(|count| *count += 1);
     }
 
-    /// Refuses from now on; what is under way goes on.
+    /// Refuses new requests; those in progress continue.
     pub fn refuse(&self, refusal: Refusal) {
         *lock(&self.refusal) = Some(refusal);
     }
@@ -96,7 +96,7 @@ impl Gate {
         *lock(&self.refusal) = None;
     }
 
-    /// Requests refused so far.
+    /// Returns the number of refused requests.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ fn lock(refusal: &Mutex<Option<Refusal>>) -> std::sync::MutexGuard<'_, Option<Re
     refusal.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A client that adds nothing to a request but the address and TLS.
+/// Creates a client that adds only the address and TLS to a request.
 fn forwarder(plane: &ControlPlane) -> Client {
     let authority = std::fs::read(plane.directory().join("certs/apiserver.crt")).expect("the API server's certificate");
     RUNTIME.block_on(async {
@@ -117,7 +117,7 @@ fn forwarder(plane: &ControlPlane) -> Client {
     })
 }
 
-/// The certificates of a PEM file.
+/// Parses the certificates of a PEM file.
 fn pem(text: &[u8]) -> Vec<Vec<u8>> {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;

@@ -1,8 +1,8 @@
 //! Child processes that cannot outlive us.
 //!
-//! This binary starts itself again as the guard of each child. The guard's standard input is a pipe from us: when we are
-//! gone, however that came about, it closes, and the guard kills the child. A guard has a process group of its own, so
-//! that Ctrl-C at a terminal reaches us and not it.
+//! This binary starts itself again as the guard of each child. The guard's standard input is a pipe from us. When we end for
+//! whatever reason, the pipe closes and the guard kills the child. A guard has its own process group, so that Ctrl-C at a
+//! terminal reaches us and not the guard.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// The first argument of a guard.
 const GUARD: &str = "--guard";
 
-/// A program to run: how, and where its output goes.
+/// A program with its arguments, environment and log file.
 #[derive(Clone, Debug)]
 pub struct Program {
     name: String,
@@ -31,16 +31,16 @@ pub struct Program {
 /// A running program. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Process {
-    /// How it was started.
+    /// The program that it runs.
     pub program: Program,
     pid: Pid,
     guard: Child,
-    /// Held open as long as the program shall live.
+    /// The pipe to the guard, which kills the program when the pipe closes.
     _lifeline: Option<ChildStdin>,
     ended: Option<ExitStatus>,
 }
 
-/// Runs as a guard when this process was started as one, and then never returns. Call it first in `main`.
+/// Runs as a guard, and does not return, if this process was started as one. Call it first in `main`.
 pub fn stand_guard_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().as_deref() != Some(OsStr::new(GUARD)) {
@@ -68,10 +68,10 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
             return 127;
         }
     };
-    let _ = writeln!(std::io::stdout(), "{}", child.id()); // who does not read it is gone
+    let _ = writeln!(std::io::stdout(), "{}", child.id()); // fails only if our parent is gone
     let group = Pid::from_child(&child);
     std::thread::spawn(move || {
-        // Ends when our parent does, or when it lets go of the pipe.
+        // Returns when our parent ends or closes the pipe.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = kill_process_group(group, Signal::KILL);
     });
@@ -82,7 +82,7 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
 // === impl Program ===
 
 impl Program {
-    /// A program whose output is appended to `DIR/NAME.log`.
+    /// Creates a program that appends its output to `DIR/NAME.log`.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>, directory: &Path) -> Self {
         let name = name.into();
         let log = directory.join(format!("{name}.log"));
@@ -101,13 +101,13 @@ impl Program {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Runs it to its end, without a guard: for programs that end by themselves. Their output is the answer.
+    /// Runs a program that ends by itself, without a guard, and returns its output.
     pub fn run(&self) -> Output {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null());
@@ -117,7 +117,7 @@ impl Program {
 
     fn set_environment(&self, command: &mut Command) {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // Nothing of the user's own clusters may leak in.
+        // Tests must not reach the user's own clusters.
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
             if self.environment.iter().all(|(name, _)| name != variable) {
                 command.env_remove(variable);
@@ -125,12 +125,12 @@ impl Program {
         }
     }
 
-    /// Where its output goes.
+    /// Returns the path of its log.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The last lines of its output.
+    /// Returns the last lines of its log.
     pub fn log_tail(&self, lines: usize) -> String {
         let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let text = text.unwrap_or_else(|error| format!("(no log: {error})"));
@@ -161,12 +161,12 @@ impl Program {
 // === impl Process ===
 
 impl Process {
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// How it ended, if it has. A death by signal N is the exit code 128 + N.
+    /// Returns its exit status if it has ended. Signal N is reported as exit code 128 + N.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.guard.try_wait().ok().flatten();
@@ -174,7 +174,7 @@ impl Process {
         self.ended
     }
 
-    /// Fails with its last words when it is no longer running.
+    /// Panics with the end of its log if it no longer runs.
     pub fn assert_running(&mut self) {
         if let Some(status) = self.ended() {
             let Self { program, .. } = self;
@@ -184,27 +184,27 @@ impl Process {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended meanwhile, which whoever cares will notice.
+        // It may have ended in the meantime.
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Stops it as the kernel would under SIGSTOP: connections stay open and nothing answers.
+    /// Pauses it with SIGSTOP: its connections stay open, and it does not answer.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes it with SIGCONT.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it and waits for its end.
+    /// Kills it and waits until it has ended.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.wait(Duration::from_secs(10));
     }
 
-    /// Asks it to end, waits, and kills it when it does not.
+    /// Sends SIGTERM, and kills it if it does not end in time.
     pub fn stop(&mut self, within: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait(within).unwrap_or_else(|| {
@@ -213,7 +213,7 @@ impl Process {
         })
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended, and returns its exit status.
     pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + within;
         while self.ended().is_none() && Instant::now() < until {

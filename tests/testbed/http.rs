@@ -1,5 +1,5 @@
-//! Plain HTTP to servers on loopback. HTTP/1.0, one connection for each request: an answer ends where its connection
-//! does, so that there is nothing to get wrong.
+//! A client for plain HTTP on loopback. It uses HTTP/1.0 with one connection per request, so an answer ends with its
+//! connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,13 +10,11 @@ use std::time::Duration;
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The headers as they came, names in lower case.
-    pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
 }
 
-/// Asks for `path` at a port of this machine; the answer is what the stream yields until it ends.
+/// Sends a request to a port of this machine. The returned stream yields the answer.
 pub fn send(
     method: &str,
     port: u16,
@@ -35,7 +33,7 @@ pub fn send(
     Ok(stream)
 }
 
-/// Asks for `path` at a port of this machine and reads the answer.
+/// Sends a request to a port of this machine and reads the answer.
 pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer, String> {
     let asked = format!("{method} 127.0.0.1:{port}{path}");
     let mut bytes = Vec::new();
@@ -44,15 +42,10 @@ pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], bo
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    Ok(Answer {
-        status: status.ok_or_else(|| format!("{asked}: {head:?}"))?,
-        headers: fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect(),
-        body: body.to_owned(),
-    })
+    Ok(Answer { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
 }
 
-/// Gets `path`; anything but 200 is an error.
+/// Gets `path`. Every status except 200 is an error.
 pub fn get(port: u16, path: &str) -> Result<String, String> {
     match request("GET", port, path, &[], "")? {
         Answer { status: 200, body, .. } => Ok(body),
@@ -60,7 +53,7 @@ pub fn get(port: u16, path: &str) -> Result<String, String> {
     }
 }
 
-/// A text as part of a query.
+/// Encodes a text as part of a query.
 pub fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! The API server, as somebody: objects are plain JSON, and every call waits for its answer.
+//! A blocking client of the API server. Objects are plain JSON.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::repository;
 
-/// The group of the zoo's kinds.
+/// The API version of the zoo's kinds.
 pub const ZOO: &str = "zoo.loopwatch.dev/v1";
 
 /// The zoo's kinds.
@@ -27,32 +27,32 @@ pub const ZOO_KINDS: [&str; 10] = [
     "Autoscaled",
 ];
 
-/// Under which name we write.
+/// The field manager of the test bed.
 const FIELD_MANAGER: &str = "testbed";
 
-/// All connections of the test bed live here.
+/// The runtime of all connections of the test bed.
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("a runtime")
 });
 
-/// The API server, as somebody.
+/// A client with the identity of one user.
 #[derive(Clone)]
 pub struct Kube {
     client: Client,
-    /// The kubeconfig that says so.
+    /// Its kubeconfig.
     pub kubeconfig: Arc<Path>,
 }
 
 // === impl Kube ===
 
 impl Kube {
-    /// As whom a kubeconfig says.
+    /// Creates a client from a kubeconfig.
     pub fn new(kubeconfig: &Path) -> Self {
         Self { client: client(kubeconfig), kubeconfig: kubeconfig.into() }
     }
 
-    /// One request. An answer that is no success is an error in words.
+    /// Sends one request. An answer without success is an error.
     pub fn call(&self, method: &str, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value, String> {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = http::Request::builder().method(method).uri(path).header("Content-Type", content_type);
@@ -61,18 +61,18 @@ impl Kube {
         answer.map_err(|error| format!("{method} {path}: {error}"))
     }
 
-    /// Gets any path.
+    /// Gets JSON from any path.
     pub fn get(&self, path: &str) -> Result<Value, String> {
         self.call("GET", path, "application/json", None)
     }
 
-    /// Gets what is no JSON.
+    /// Gets text from any path.
     pub fn text(&self, path: &str) -> Result<String, String> {
         let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
         RUNTIME.block_on(self.client.request_text(request)).map_err(|error| format!("GET {path}: {error}"))
     }
 
-    /// Gets one object; `None` when there is none.
+    /// Gets one object, or `None` if it does not exist.
     pub fn find(&self, api: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         match self.get(&path(api, kind, namespace, name)) {
             Ok(object) => Some(object),
@@ -81,23 +81,18 @@ impl Kube {
         }
     }
 
-    /// All objects of a kind in one namespace, or in all when it is empty.
-    pub fn list(&self, api: &str, kind: &str, namespace: &str) -> Vec<Value> {
-        self.try_list(api, kind, namespace).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// As [`Kube::list`], while the API server may be away.
+    /// Lists a kind in one namespace, or in all if `namespace` is empty. The API server may be down.
     pub fn try_list(&self, api: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, String> {
         let mut list = self.get(&path(api, kind, namespace, ""))?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    /// Makes an object be as given (server-side apply).
+    /// Applies an object (server-side apply).
     pub fn apply(&self, object: &Value) -> Value {
         self.try_apply(object).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Kube::apply`], for what may fail.
+    /// Like [`Kube::apply`], but returns errors.
     pub fn try_apply(&self, object: &Value) -> Result<Value, String> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (api, kind) = (text("/apiVersion"), text("/kind"));
@@ -106,8 +101,7 @@ impl Kube {
         self.call("PATCH", &path, "application/apply-patch+yaml", Some(object))
     }
 
-    /// Applies every document of a YAML file of this repository. Namespaced objects that name no namespace go into
-    /// `namespace`.
+    /// Applies every document of a YAML file in this repository. Namespaced objects without a namespace get `namespace`.
     pub fn apply_file(&self, file: &str, namespace: &str) {
         let text = std::fs::read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         let documents: Vec<Value> =
@@ -121,14 +115,14 @@ impl Kube {
         }
     }
 
-    /// Changes an object (merge patch).
+    /// Patches an object (merge patch).
     pub fn patch(&self, api: &str, kind: &str, namespace: &str, name: &str, change: &Value) -> Value {
         let path = format!("{}?fieldManager={FIELD_MANAGER}", path(api, kind, namespace, name));
         let answer = self.call("PATCH", &path, "application/merge-patch+json", Some(change));
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Asks for the deletion of an object; it may be gone already.
+    /// Deletes an object, which may be gone already.
     pub fn delete(&self, api: &str, kind: &str, namespace: &str, name: &str) {
         let answer = self.call("DELETE", &path(api, kind, namespace, name), "application/json", None);
         match answer {
@@ -137,12 +131,12 @@ impl Kube {
         }
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub fn namespace(&self, name: &str) {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     }
 
-    /// A token of a service account.
+    /// Requests a token of a service account.
     pub fn token(&self, namespace: &str, account: &str) -> String {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -152,7 +146,7 @@ impl Kube {
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Makes an object of the zoo with the usual spec and `more` in it.
+    /// Creates an object of the zoo with the default spec and the fields of `more`.
     pub fn zoo(&self, kind: &str, namespace: &str, name: &str, more: Value) -> Value {
         let mut spec = json!({"size": 1, "image": "registry.k8s.io/pause:3.10"});
         for (key, value) in more.as_object().into_iter().flatten() {
@@ -167,19 +161,19 @@ impl Kube {
         self.patch(ZOO, kind, namespace, name, &json!({"spec": spec}))
     }
 
-    /// The status of an object of the zoo.
+    /// Returns the status of an object of the zoo, or null.
     pub fn status(&self, kind: &str, namespace: &str, name: &str) -> Value {
         self.find(ZOO, kind, namespace, name).map_or(Value::Null, |object| object["status"].clone())
     }
 }
 
-/// The objects in a YAML text.
+/// Parses the objects of a YAML text.
 pub fn documents(text: &str) -> Vec<Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error} in:\n{text}"));
     all.into_iter().filter(|document| document["kind"].is_string()).collect()
 }
 
-/// The path of an object, or of all with an empty name.
+/// Returns the API path of an object, or of its collection if `name` is empty.
 pub fn path(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     let base = if api.contains('/') { format!("/apis/{api}") } else { format!("/api/{api}") };
     let within = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
@@ -187,7 +181,7 @@ pub fn path(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     format!("{base}{within}/{}{one}", plural(kind))
 }
 
-/// The resource of a kind, by the rules of English that all kinds we use obey.
+/// Returns the plural resource name of a kind. The rules suffice for the kinds of the tests.
 pub fn plural(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     match word.as_bytes() {
@@ -202,7 +196,7 @@ fn is_cluster_scoped(kind: &str) -> bool {
     matches!(kind, "Namespace" | "Node" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding")
 }
 
-/// Writes a kubeconfig for a bearer token. `server` may be a proxy before the API server.
+/// Writes a kubeconfig for a bearer token. `server` may be a proxy in front of the API server.
 pub fn write_kubeconfig(file: PathBuf, server: &str, authority: &Path, token: &str, namespace: &str) -> PathBuf {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "testbed",
@@ -214,9 +208,9 @@ pub fn write_kubeconfig(file: PathBuf, server: &str, authority: &Path, token: &s
     file
 }
 
-/// A client as whom a kubeconfig says, that tries once.
+/// Creates a client without retries from a kubeconfig.
 fn client(kubeconfig: &Path) -> Client {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // the first call does it
+    let _ = rustls::crypto::ring::default_provider().install_default(); // only the first call succeeds
     let read = Kubeconfig::read_from(kubeconfig).unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
     RUNTIME.block_on(async {
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;

@@ -3,17 +3,17 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the range from which the kernel takes the ports of outgoing connections, so that none of those gets in between
-/// our look and the server's bind.
+/// Below the kernel's range for outgoing connections, so that none of them takes a port between our check and the server's
+/// bind.
 const RANGE: std::ops::Range<u16> = 18_000..32_000;
 
-/// How far this process has come.
+/// The number of ports that this process has tried.
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A port that nobody listens on, never given twice by this process.
+/// Returns a port on which no process listens. It never returns the same port twice.
 pub fn free() -> u16 {
     let size = RANGE.end - RANGE.start;
-    // Several test processes at once should not look at the same ports first.
+    // Concurrent test processes should start at different ports.
     let offset = (std::process::id().wrapping_mul(97) % u32::from(size)) as u16;
     for _ in 0..size {
         let port = RANGE.start + (offset + NEXT.fetch_add(1, Ordering::Relaxed) % size) % size;

@@ -1,7 +1,6 @@
-//! loopwatch beside an operator, with that operator's account, and what it says.
+//! loopwatch as a process with an operator's account, and a client of its API.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,16 +14,16 @@ use super::{http, ports};
 pub struct Sidecar {
     /// The process.
     pub process: Process,
-    /// Where it serves.
+    /// Its port.
     pub port: u16,
 }
 
-/// A finding, as the API tells it.
+/// A finding of the API.
 #[derive(Clone, Debug)]
 pub struct Finding(pub Value);
 
-/// Thresholds of seconds, so that a test need not wait for what takes minutes in earnest. Everything else stays as it
-/// is for users. Learning is off: a test cluster teaches that everything is quick.
+/// Returns thresholds of seconds in place of minutes; all other settings keep their defaults. Learning is off, because on a
+/// test cluster every kind is fast.
 pub fn quick() -> Value {
     json!({
         "deadline": "4s",
@@ -44,7 +43,7 @@ pub fn quick() -> Value {
     })
 }
 
-/// The quick thresholds with some of them otherwise.
+/// Returns the quick thresholds with some changes.
 pub fn quick_but(changes: Value) -> Value {
     let mut settings = quick();
     for (name, value) in changes.as_object().into_iter().flatten() {
@@ -56,7 +55,7 @@ pub fn quick_but(changes: Value) -> Value {
 // === impl Sidecar ===
 
 impl Sidecar {
-    /// Starts one with an account's kubeconfig, thresholds, and more flags.
+    /// Starts loopwatch with an account's kubeconfig, thresholds, and further flags.
     pub fn start(plane: &ControlPlane, name: &str, kubeconfig: &Path, settings: &Value, flags: &[&str]) -> Self {
         let config = plane.directory().join(format!("{name}.config.yaml"));
         // JSON is YAML.
@@ -66,7 +65,7 @@ impl Sidecar {
         Self::bare(plane, name, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
     }
 
-    /// Starts one with these flags only.
+    /// Starts loopwatch with only these flags.
     pub fn bare(plane: &ControlPlane, name: &str, flags: &[&str]) -> Self {
         let port = ports::free();
         let process = program(name, plane)
@@ -80,7 +79,7 @@ impl Sidecar {
         sidecar
     }
 
-    /// Starts it anew after its end, with the same flags.
+    /// Starts it again with the same flags after it has ended.
     pub fn start_again(&mut self) {
         self.process = self.process.program.start();
         self.wait_serving();
@@ -93,7 +92,7 @@ impl Sidecar {
         });
     }
 
-    /// Waits until every watch has listed what there is, and at least `kinds` kinds are watched.
+    /// Waits until loopwatch watches at least `kinds` kinds and every watch has finished its first list.
     pub fn wait_synced(&self, kinds: usize) {
         self.expect(Duration::from_secs(30), &format!("{kinds} kinds are watched and listed"), || {
             let status = self.status()?;
@@ -113,19 +112,19 @@ impl Sidecar {
         });
     }
 
-    /// `/api/v1/status`.
+    /// Returns `/api/v1/status`.
     pub fn status(&self) -> Result<Value, String> {
         self.json("/api/v1/status")
     }
 
-    /// Open findings.
+    /// Returns the open findings.
     pub fn findings(&self) -> Result<Vec<Finding>, String> {
         let answer = self.json("/api/v1/findings")?;
         let list = answer["findings"].as_array().ok_or("no list of findings")?;
         Ok(list.iter().cloned().map(Finding).collect())
     }
 
-    /// All objects that it knows, every page.
+    /// Returns all objects that it knows, from every page.
     pub fn objects(&self, query: &str) -> Result<Vec<Value>, String> {
         let (mut objects, mut next) = (Vec::new(), String::new());
         loop {
@@ -169,16 +168,16 @@ impl Sidecar {
         })
     }
 
-    /// Everything that was ever found, as its log tells: code and subject (`Widget team-a/one`).
+    /// Returns all findings that its log reports, as code and subject (`Widget team-a/one`).
     pub fn opened(&self) -> Vec<(String, String)> {
-        let log = std::fs::read_to_string(self.process.program.log()).unwrap_or_default();
+        let log = std::fs::read_to_string(self.process.program.log()).expect("the log of loopwatch");
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let opened = lines.filter(|line| line["level"] == "WARN" && line["finding"].is_string());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         opened.map(|line| (text(&line["finding"]), text(&line["subject"]))).collect()
     }
 
-    /// Waits for a finding with this code on this object (`Kind`, name); says which and how long it took.
+    /// Waits for a finding with this code on this object (`Kind`, name). Returns the finding and the time that it took.
     pub fn expect_finding(&self, within: Duration, code: &str, kind: &str, name: &str) -> (Finding, Duration) {
         let began = Instant::now();
         let finding = self.expect(within, &format!("{code} is found on {kind} {name}"), || {
@@ -189,7 +188,7 @@ impl Sidecar {
         (finding, began.elapsed())
     }
 
-    /// Waits until no finding with this code is on this object any more; says how long it took.
+    /// Waits until this finding on this object is closed. Returns the time that it took.
     pub fn expect_cleared(&self, within: Duration, code: &str, kind: &str, name: &str) -> Duration {
         let began = Instant::now();
         self.expect(within, &format!("{code} on {kind} {name} is cleared"), || {
@@ -202,7 +201,7 @@ impl Sidecar {
         began.elapsed()
     }
 
-    /// Waits for what must come, and shows everything known when it does not.
+    /// Waits for a condition, and panics with everything known if it does not come true.
     pub fn expect<T>(&self, within: Duration, what: &str, look: impl FnMut() -> Result<T, String>) -> T {
         match until(within, look) {
             Ok((found, _)) => found,
@@ -210,7 +209,7 @@ impl Sidecar {
         }
     }
 
-    /// Everything known, for a failure's message.
+    /// Describes everything known, for the message of a failure.
     pub fn account(&self) -> String {
         let findings = self.findings().map_or_else(|error| error, |findings| summary(&findings));
         let unhealthy = self.objects("").map(|objects| {
@@ -237,19 +236,22 @@ impl Sidecar {
     }
 }
 
-/// `loopwatch` with whatever arguments follow. A copy, so that a build meanwhile does not mix two of them in one run.
-pub fn program(name: &str, plane: &ControlPlane) -> Program {
-    static COPY: OnceLock<PathBuf> = OnceLock::new();
-    let copy = COPY.get_or_init(|| {
-        let to = plane.directory().join("loopwatch");
-        std::fs::copy(super::loopwatch(), &to).expect("our own folder");
-        to
-    });
-    let home = plane.directory().display().to_string();
-    Program::new(name, copy, plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+/// Copies the loopwatch binary under test into the cluster's folder, so that a build during a run does not change it.
+pub fn install(plane: &ControlPlane, binary: &Path) {
+    std::fs::copy(binary, installed(plane)).expect("the loopwatch binary and our own folder");
 }
 
-/// Findings in few words.
+/// Returns `loopwatch`, which the caller gives its arguments.
+pub fn program(name: &str, plane: &ControlPlane) -> Program {
+    let home = plane.directory().display().to_string();
+    Program::new(name, installed(plane), plane.directory()).env("HOME", home).env("NO_COLOR", "1")
+}
+
+fn installed(plane: &ControlPlane) -> PathBuf {
+    plane.directory().join("loopwatch")
+}
+
+/// Formats findings for a message.
 pub fn summary(findings: &[Finding]) -> String {
     match findings {
         [] => "none".to_owned(),
@@ -260,32 +262,32 @@ pub fn summary(findings: &[Finding]) -> String {
 // === impl Finding ===
 
 impl Finding {
-    /// Its code.
+    /// Returns its code.
     pub fn code(&self) -> &str {
         self.0["code"].as_str().unwrap_or_default()
     }
 
-    /// The kind of its subject.
+    /// Returns the kind of its subject.
     pub fn kind(&self) -> &str {
         self.0["subject"]["kind"].as_str().unwrap_or_default()
     }
 
-    /// The name of its subject.
+    /// Returns the name of its subject.
     pub fn name(&self) -> &str {
         self.0["subject"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Its severity.
+    /// Returns its severity.
     pub fn severity(&self) -> &str {
         self.0["severity"].as_str().unwrap_or_default()
     }
 
-    /// What shows it.
+    /// Returns one piece of its evidence.
     pub fn evidence(&self, key: &str) -> &Value {
         &self.0["evidence"][key]
     }
 
-    /// Whether it has this code and is on this subject.
+    /// Reports whether it has this code and this subject.
     pub fn is(&self, code: &str, kind: &str, name: &str) -> bool {
         self.code() == code && self.kind() == kind && self.name() == name
     }

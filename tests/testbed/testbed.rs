@@ -1,16 +1,17 @@
-//! A real cluster on this machine, with real operators in it and loopwatch beside them.
+//! A real control plane on this machine, with operators of the zoo and loopwatch as processes beside it.
 //!
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
 //!                      ▲                       ▲
-//!                  wire, gate                operator (of the zoo; its faults are switched over HTTP)
+//!                  wire, gate                operator (of the zoo; faults are switched over HTTP)
 //!                      ▲
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
 //!
-//! Everything is started through a [`guard`], so that nothing outlives the process that started it. Helpers panic with
-//! what they saw: they only ever serve tests and people at a terminal.
-//! Included by `tests/live.rs`, by `example.rs` beside it and by `benches/beside`, which each use a part of it.
+//! Everything starts through a [`guard`], so that nothing outlives the process that started it. A helper that fails
+//! panics and shows the last state that it saw: its callers are tests, benchmarks and people at a terminal.
+
+#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and builds report their progress")]
 
 pub mod accounts;
 pub mod binaries;
@@ -28,15 +29,7 @@ pub mod wire;
 
 use std::path::{Path, PathBuf};
 
-/// A file of this repository.
+/// Returns the path of a file in this repository.
 pub fn repository(path: impl AsRef<Path>) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// The program under test. Cargo tells tests where it is, and examples not.
-pub fn loopwatch() -> &'static Path {
-    match option_env!("CARGO_BIN_EXE_loopwatch") {
-        Some(path) => Path::new(path),
-        None => panic!("only tests know where loopwatch is"),
-    }
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }

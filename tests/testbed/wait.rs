@@ -1,11 +1,11 @@
-//! Waiting for what comes in its own time.
+//! Waiting for conditions.
 
 use std::time::{Duration, Instant};
 
-/// How often a condition is looked at.
+/// The interval at which a condition is checked.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Looks until `look` answers, and says how long that took. `Err` is what it saw last.
+/// Calls `look` until it succeeds. Returns its result and the time that it took, or the last error.
 pub fn until<T>(within: Duration, mut look: impl FnMut() -> Result<T, String>) -> Result<(T, Duration), String> {
     let began = Instant::now();
     loop {
@@ -17,7 +17,7 @@ pub fn until<T>(within: Duration, mut look: impl FnMut() -> Result<T, String>) -
     }
 }
 
-/// As [`until`], for what must come.
+/// Like [`until`], but panics with the last error.
 pub fn eventually<T>(within: Duration, what: &str, look: impl FnMut() -> Result<T, String>) -> T {
     match until(within, look) {
         Ok((found, _)) => found,
@@ -25,8 +25,8 @@ pub fn eventually<T>(within: Duration, what: &str, look: impl FnMut() -> Result<
     }
 }
 
-/// Lets time pass. Tests and helpers run on threads of their own, never on a runtime's.
-#[expect(clippy::disallowed_methods, reason = "there is no worker to hold up")]
+/// Sleeps. Tests and helpers run on threads of their own, never on those of a runtime.
+#[expect(clippy::disallowed_methods, reason = "this blocks no worker of a runtime")]
 pub fn pause(span: Duration) {
     std::thread::sleep(span);
 }

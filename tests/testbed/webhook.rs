@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback, which keeps what it was sent.
+//! A receiver of webhooks on loopback, which stores all requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A receiver.
+/// A receiver of webhooks.
 pub struct Webhook {
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
     received: Arc<Mutex<Vec<Value>>>,
 }
@@ -17,7 +17,7 @@ pub struct Webhook {
 // === impl Webhook ===
 
 impl Webhook {
-    /// Listens.
+    /// Starts a receiver.
     pub fn listen() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
@@ -33,13 +33,13 @@ impl Webhook {
         Self { port, received }
     }
 
-    /// Everything received so far.
+    /// Returns the bodies of all requests so far.
     pub fn received(&self) -> Vec<Value> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Reads one request with a JSON body and answers it.
+/// Reads a request with a JSON body and answers with 200.
 fn receive(stream: TcpStream) -> Option<Value> {
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream);

@@ -1,8 +1,8 @@
-//! A wire to the API server that can be cut: TCP through a port of our own, TLS from end to end.
+//! A TCP proxy to the API server that can break connections. TLS is end to end.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -10,99 +10,91 @@ use tokio::sync::watch;
 
 use super::kube::RUNTIME;
 
-/// What the wire does.
+/// The state of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Everything passes.
     Whole,
-    /// Nothing passes on connections that are there, and nobody is told: as behind a firewall that forgot them. New
-    /// ones work.
+    /// Existing connections (up to this number) stay open but transfer nothing, as behind a firewall that lost its state.
+    /// New ones work.
     Frozen(u64),
-    /// Nothing passes, and nobody is told: as while the other side is paused.
+    /// All connections stay open but transfer nothing, as if the other side were paused.
     Silent,
-    /// New connections are closed at once.
+    /// New connections are closed immediately.
     Broken,
 }
 
 /// A wire to one port of this machine.
 pub struct Wire {
-    /// Where to connect instead.
+    /// The port to connect to.
     pub port: u16,
     mode: watch::Sender<Mode>,
-    /// Rung to close what is open.
+    /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
     opened: Arc<AtomicU64>,
-    open: Arc<AtomicUsize>,
 }
 
 // === impl Wire ===
 
 impl Wire {
-    /// Lays a wire to a port.
+    /// Creates a wire to a port.
     pub fn to(target: u16) -> Self {
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let (mode, modes) = watch::channel(Mode::Whole);
         let (cut, cuts) = watch::channel(0);
-        let (opened, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (count, live) = (opened.clone(), open.clone());
+        let opened = Arc::new(AtomicU64::new(0));
+        let count = opened.clone();
         RUNTIME.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 if *modes.borrow() == Mode::Broken {
-                    continue; // dropped, and thereby closed
+                    continue; // dropping it closes it
                 }
                 let number = count.fetch_add(1, Ordering::Relaxed);
-                let (modes, mut cuts, live) = (modes.clone(), cuts.clone(), live.clone());
+                let (modes, mut cuts) = (modes.clone(), cuts.clone());
                 cuts.mark_unchanged();
                 RUNTIME.spawn(async move {
-                    live.fetch_add(1, Ordering::Relaxed);
-                    let _ = carry(near, target, number, modes, cuts).await; // its end is an end, whatever the reason
-                    live.fetch_sub(1, Ordering::Relaxed);
+                    let _ = carry(near, target, number, modes, cuts).await; // the reason of its end does not matter
                 });
             }
         });
-        Self { port, mode, cut, opened, open }
+        Self { port, mode, cut, opened }
     }
 
-    /// The API server's address by this wire.
+    /// Returns the address of the API server through this wire.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// Closes every connection; new ones are welcome.
+    /// Closes every connection; new ones work.
     pub fn cut(&self) {
         self.cut.send_modify(|count| *count += 1);
     }
 
-    /// Closes every connection, and each new one too.
+    /// Closes every connection, including new ones.
     pub fn break_off(&self) {
         self.mode.send_replace(Mode::Broken);
         self.cut();
     }
 
-    /// Keeps every connection open and lets nothing through.
+    /// Keeps every connection open and transfers nothing.
     pub fn fall_silent(&self) {
         self.mode.send_replace(Mode::Silent);
     }
 
-    /// Lets nothing through any more on the connections that are there; new ones work.
+    /// Stops the transfer on existing connections; new ones work.
     pub fn freeze(&self) {
         self.mode.send_replace(Mode::Frozen(self.opened.load(Ordering::Relaxed)));
     }
 
-    /// Lets everything through again. What was held up meanwhile arrives late, as TCP does.
+    /// Resumes all transfers. Delayed data arrives late, as with TCP retransmissions.
     pub fn mend(&self) {
         self.mode.send_replace(Mode::Whole);
     }
 
-    /// Connections so far.
+    /// Returns the number of connections so far.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
-    }
-
-    /// Connections now.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
     }
 }
 
@@ -133,7 +125,7 @@ async fn pass(
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let length = from.read(&mut buffer).await?;
-        // Also the end of a connection is not told while the wire is silent.
+        // A silent wire does not even pass on the end of a connection.
         let passes = |mode: &Mode| match mode {
             Mode::Silent => false,
             Mode::Frozen(before) => number >= *before,

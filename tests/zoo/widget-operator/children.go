@@ -73,9 +73,6 @@ type plan struct {
 
 	// references is a digest of what the spec refers to.
 	references string
-
-	// unschedulable keeps the pods from every node.
-	unschedulable bool
 }
 
 // applyChildren makes the children what the plan says. It returns the Deployment where the kind has one, and whether that had to change.
@@ -119,14 +116,6 @@ func shape(d *appsv1.Deployment, c children, p plan, configuration string) {
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: c.selector}
 	}
 	template := &d.Spec.Template
-	switch broken := template.Spec.NodeSelector != nil; {
-	case p.unschedulable && !broken:
-		template.Spec.NodeSelector = map[string]string{apiGroup + "/nowhere": "true"}
-		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	case !p.unschedulable && broken:
-		template.Spec.NodeSelector = nil
-		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType}
-	}
 	template.Labels = c.labels
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}

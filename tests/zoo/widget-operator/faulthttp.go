@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// faultServer switches faults on and off over HTTP. It serves on every replica; only the leader has objects to misbehave on.
+// faultServer switches faults on and off over HTTP. It serves on every replica, but only the leader reconciles.
 type faultServer struct {
 	address     string
 	faults      *registry
@@ -21,7 +21,7 @@ type faultServer struct {
 	elected     <-chan struct{}
 }
 
-// NeedLeaderElection lets a standby take faults as well.
+// NeedLeaderElection lets a standby accept faults, too.
 func (s *faultServer) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.
@@ -57,7 +57,7 @@ func (s *faultServer) Start(ctx context.Context) error {
 type switched struct {
 	Faults []fault `json:"faults"`
 
-	// Requeued is the number of objects that get another look at once.
+	// Requeued is the number of objects that are reconciled immediately.
 	Requeued int `json:"requeued"`
 }
 
@@ -87,7 +87,7 @@ func (s *faultServer) deleteAll(w http.ResponseWriter, request *http.Request) {
 	s.finish(w, request, "fault off", s.faults.remove(func(fault) bool { return true }))
 }
 
-// finish has the objects of the switched faults looked at again, so that the effect is there at once.
+// finish requeues the objects of the switched faults, so that they take effect immediately.
 func (s *faultServer) finish(w http.ResponseWriter, request *http.Request, what string, faults []fault) {
 	done := switched{Faults: faults}
 	for _, f := range faults {

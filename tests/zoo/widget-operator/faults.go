@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// faultKind is one way to misbehave.
+// faultKind is one way in which the operator can misbehave.
 type faultKind struct {
 	Name   string `json:"name"`
 	Effect string `json:"effect"`
@@ -19,7 +17,7 @@ type faultKind struct {
 	Params map[string]string `json:"params,omitempty"`
 }
 
-// catalog holds every fault, named after the finding that should tell of it.
+// catalog holds every fault. A fault has the name of the finding that should report it, except Stopped.
 var catalog = []faultKind{
 	{Name: "Unacknowledged", Effect: "changes are not acted upon and the status stays as it is"},
 	{Name: "Overdue", Effect: "changes are acknowledged but never done: Ready=False, reason Waiting"},
@@ -27,24 +25,13 @@ var catalog = []faultKind{
 	{Name: "ConditionFlapping", Effect: "Ready goes False and True again in every other period", Params: map[string]string{"period": "1s"}},
 	{Name: "PhaseStuck", Effect: "changes end in phase Provisioning with Ready=Unknown"},
 	{Name: "PhaseCycling", Effect: "the phase goes round Pending, Provisioning, Validating, one in each period", Params: map[string]string{"period": "1s"}},
-	{Name: "ConditionMalformed", Effect: "conditions that no convention allows are added", Params: map[string]string{"what": "all"}},
+	{Name: "ConditionMalformed", Effect: "conditions that no convention allows are added"},
 	{Name: "Regressed", Effect: "Ready goes False without a change of the spec, and stays"},
 	{Name: "Failing", Effect: "the backend is down: every object goes Ready=False, reason DependencyUnavailable, and reconciles fail"},
 	{Name: "NeverRecovered", Effect: "an object whose spec was invalid stays rejected when the spec is good again"},
-	{Name: "FinalizerStuck", Effect: "cleaning up fails for ever"},
-	{Name: "CleanupSlow", Effect: "cleaning up takes long", Params: map[string]string{"delay": "30s"}},
+	{Name: "FinalizerStuck", Effect: "the cleanup always fails"},
 	{Name: "Stopped", Effect: "every worker hangs, for every kind, while the process lives and keeps its Lease"},
-	{Name: "HotLoop", Effect: "each period writes a new time into the status", Params: map[string]string{"period": "1s"}},
-	{Name: "SilentHotLoop", Effect: "each period reconciles and writes nothing", Params: map[string]string{"period": "1s"}},
-	{Name: "SlowReconcile", Effect: "each reconcile sleeps first", Params: map[string]string{"delay": "30s"}},
-	{Name: "ReadyButBroken", Effect: "the Deployment's pods cannot be scheduled, and the status says Ready all the same"},
-	{Name: "TaskLeak", Effect: "each period reconciles and leaves a goroutine behind", Params: map[string]string{"period": "100ms"}},
-	{Name: "HeapLeak", Effect: "each period reconciles and keeps some memory", Params: map[string]string{"period": "1s", "bytes": "1048576"}},
-	{Name: "ReconcilePanicking", Effect: "each reconcile panics"},
 }
-
-// bytesMax is the most that one pass may leak.
-const bytesMax = 64 << 20
 
 // fault is one fault that is on, for the objects that it matches. Empty selectors match everything.
 type fault struct {
@@ -56,7 +43,7 @@ type fault struct {
 	Since     time.Time         `json:"since"`
 }
 
-// newFault checks what was asked for, and fills in the defaults.
+// newFault checks the query and fills in the defaults.
 func newFault(name string, query map[string]string) (fault, error) {
 	i := slices.IndexFunc(catalog, func(k faultKind) bool { return k.Name == name })
 	if i < 0 {
@@ -85,43 +72,22 @@ func newFault(name string, query map[string]string) (fault, error) {
 }
 
 func (f fault) check() error {
-	for _, key := range []string{"period", "delay"} {
-		value, set := f.Params[key]
-		if d, err := time.ParseDuration(value); set && (err != nil || d < 10*time.Millisecond) {
-			return fmt.Errorf("%s must be a duration of 10ms or more, not %q", key, value)
+	if value, set := f.Params["period"]; set {
+		if d, err := time.ParseDuration(value); err != nil || d < 10*time.Millisecond {
+			return fmt.Errorf("period must be a duration of 10ms or more, not %q", value)
 		}
-	}
-	if value, set := f.Params["bytes"]; set {
-		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > bytesMax {
-			return fmt.Errorf("bytes must be a number from 1 to %d, not %q", bytesMax, value)
-		}
-	}
-	aspects := []string{"all", "status", "type", "duplicate", "number"}
-	if what, set := f.Params["what"]; set && !slices.Contains(aspects, what) {
-		return fmt.Errorf("what must be one of %s, not %q", strings.Join(aspects, ", "), what)
 	}
 	if f.Kind != "" && !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == f.Kind }) {
 		return fmt.Errorf("no such kind: %q", f.Kind)
 	}
 	if f.Fault == "Stopped" && f.Kind+f.Namespace+f.Name != "" {
-		return fmt.Errorf("Stopped stops everything; use SlowReconcile for single objects")
+		return fmt.Errorf("Stopped stops every worker and takes no selectors")
 	}
 	return nil
 }
 
-func (f fault) period() time.Duration { return f.duration("period") }
-func (f fault) delay() time.Duration  { return f.duration("delay") }
-
-func (f fault) bytes() int {
-	n, err := strconv.Atoi(f.Params["bytes"])
-	if err != nil {
-		panic(err) // check has parsed it before.
-	}
-	return n
-}
-
-func (f fault) duration(key string) time.Duration {
-	d, err := time.ParseDuration(f.Params[key])
+func (f fault) period() time.Duration {
+	d, err := time.ParseDuration(f.Params["period"])
 	if err != nil {
 		panic(err) // check has parsed it before.
 	}
@@ -133,7 +99,7 @@ func (f fault) matches(kind, namespace, name string) bool {
 	return is(f.Kind, kind) && is(f.Namespace, namespace) && is(f.Name, name)
 }
 
-// sameSelectors says that two faults are about the same objects.
+// sameSelectors reports whether two faults select the same objects.
 func (f fault) sameSelectors(g fault) bool {
 	return f.Kind == g.Kind && f.Namespace == g.Namespace && f.Name == g.Name
 }
@@ -169,13 +135,6 @@ func (r *registry) on(name, kind, namespace, object string) (found fault, on boo
 func (r *registry) stopped() bool {
 	_, on := r.on("Stopped", "", "", "")
 	return on
-}
-
-// anywhere says whether a fault of that name is on for any object.
-func (r *registry) anywhere(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.active, func(f fault) bool { return f.Fault == name })
 }
 
 // put switches a fault on, in place of one with the same name and selectors.
@@ -217,14 +176,8 @@ func (r *registry) list() []fault {
 	return append([]fault{}, r.active...)
 }
 
-// waitWhile waits as long as the condition holds, at most so long (0: for ever). It returns false when the context ended first.
-func (r *registry) waitWhile(ctx context.Context, holds func() bool, most time.Duration) bool {
-	var deadline <-chan time.Time
-	if most > 0 {
-		timer := time.NewTimer(most)
-		defer timer.Stop()
-		deadline = timer.C
-	}
+// waitWhile waits until the condition no longer holds. It returns false if the context ends first.
+func (r *registry) waitWhile(ctx context.Context, holds func() bool) bool {
 	for {
 		r.mu.Lock()
 		changed := r.changed
@@ -234,8 +187,6 @@ func (r *registry) waitWhile(ctx context.Context, holds func() bool, most time.D
 		}
 		select {
 		case <-changed:
-		case <-deadline:
-			return true
 		case <-ctx.Done():
 			return false
 		}

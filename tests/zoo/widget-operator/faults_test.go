@@ -15,15 +15,15 @@ func TestAFaultIsCheckedBeforeItIsOn(t *testing.T) {
 		query map[string]string
 		wrong string
 	}{
-		{"HotLoop", map[string]string{"kind": "Widget", "period": "2s"}, ""},
-		{"ConditionMalformed", map[string]string{"what": "duplicate"}, ""},
+		{"PhaseCycling", map[string]string{"kind": "Widget", "period": "2s"}, ""},
+		{"ConditionMalformed", map[string]string{"name": "one"}, ""},
 		{"Stopped", nil, ""},
 		{"Nothing", nil, "no such fault"},
-		{"HotLoop", map[string]string{"delay": "2s"}, "takes no parameter"},
-		{"HotLoop", map[string]string{"period": "0s"}, "10ms or more"},
-		{"HotLoop", map[string]string{"kind": "widget"}, "no such kind"},
-		{"ConditionMalformed", map[string]string{"what": "everything"}, "must be one of"},
-		{"Stopped", map[string]string{"kind": "Widget"}, "stops everything"},
+		{"PhaseCycling", map[string]string{"delay": "2s"}, "takes no parameter"},
+		{"PhaseCycling", map[string]string{"period": "0s"}, "10ms or more"},
+		{"PhaseCycling", map[string]string{"kind": "widget"}, "no such kind"},
+		{"ConditionMalformed", map[string]string{"period": "1s"}, "takes no parameter"},
+		{"Stopped", map[string]string{"kind": "Widget"}, "takes no selectors"},
 	} {
 		_, err := newFault(c.name, c.query)
 		switch {
@@ -42,7 +42,7 @@ func TestTheNarrowestFaultWins(t *testing.T) {
 		{"period": "2s", "namespace": "a"},
 		{"period": "3s", "namespace": "a", "name": "x"},
 	} {
-		f, err := newFault("HotLoop", query)
+		f, err := newFault("PhaseCycling", query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestTheNarrowestFaultWins(t *testing.T) {
 		t.Fatalf("the same fault twice is one fault: %d are on", n)
 	}
 	for want, object := range map[string][2]string{"1s": {"b", "x"}, "2s": {"a", "y"}, "3s": {"a", "x"}} {
-		if f, on := r.on("HotLoop", "Widget", object[0], object[1]); !on || f.Params["period"] != want {
+		if f, on := r.on("PhaseCycling", "Widget", object[0], object[1]); !on || f.Params["period"] != want {
 			t.Errorf("%v: want the fault with period %s, got %v", object, want, f)
 		}
 	}
@@ -64,10 +64,13 @@ func TestTheNarrowestFaultWins(t *testing.T) {
 
 func TestStoppedWorkersGoOnWhenTheFaultIsOff(t *testing.T) {
 	r := newRegistry()
-	f, _ := newFault("Stopped", nil)
+	f, err := newFault("Stopped", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.put(f)
 	gone := make(chan bool)
-	go func() { gone <- r.waitWhile(context.Background(), r.stopped, 0) }()
+	go func() { gone <- r.waitWhile(context.Background(), r.stopped) }()
 	select {
 	case <-gone:
 		t.Fatal("the worker did not stop")

@@ -1,13 +1,13 @@
-// The widget-operator is an operator that a user could have written, with one addition: it misbehaves when it is asked to.
+// The widget-operator is an operator as a user could have written it, with one addition: it misbehaves on request.
 //
 //	main.go        flags and wiring
-//	kinds.go       the kinds it serves, and how each one reports
-//	reconciler.go  what it does with one object
-//	verdict.go     what it has to say about one object
-//	styles.go      how each kind writes that down in its status
+//	kinds.go       the kinds, and the properties in which they differ
+//	reconciler.go  the reconcile of one object
+//	verdict.go     the result of a reconcile
+//	styles.go      how each kind writes a verdict into its status
 //	children.go    the Deployment, ConfigMap and Secret of an object
-//	faults.go      the faults that can be switched on, and which are on
-//	faulthttp.go   the switch
+//	faults.go      all faults, and those that are on
+//	faulthttp.go   the HTTP server that switches faults
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// leaderElectionID names the Lease of which the holder reconciles.
+// leaderElectionID is the name of the Lease; its holder reconciles.
 const leaderElectionID = "widget-operator.zoo.loopwatch.dev"
 
 type config struct {
@@ -58,16 +58,16 @@ func parse() config {
 	flag.StringVar(&c.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	flag.StringVar(&c.pprofAddress, "pprof-bind-address", "", "Where /debug/pprof is served, empty for nowhere.")
 	flag.StringVar(&c.faultAddress, "fault-listen", "", "Loopback address where faults are switched on and off, empty for nowhere.")
-	flag.StringVar(&c.namespaces, "namespace", "", "Namespaces to stay within, separated by commas, empty for all.")
+	flag.StringVar(&c.namespaces, "namespace", "", "The only namespaces to work in, separated by commas; empty for all.")
 	flag.BoolVar(&c.leaderElect, "leader-elect", false, "Reconcile only while holding the Lease.")
 	flag.StringVar(&c.leaderElectionNamespace, "leader-election-namespace", "", "Namespace of the Lease; by default $POD_NAMESPACE, else the first of --namespace, else zoo-system.")
-	flag.DurationVar(&c.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long a Lease is good for; it is renewed in two thirds of that, and retried every seventh.")
+	flag.DurationVar(&c.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "Duration of the Lease; the leader renews it within two thirds of that and retries after each seventh.")
 	flag.StringVar(&c.fieldManager, "field-manager", "widget-operator", "Name under which this operator writes.")
 	flag.StringVar(&c.revision, "revision", "dev", "Revision of this operator, for its first log line.")
-	flag.DurationVar(&c.readyAfter, "ready-after", time.Second, "How long it takes at least to act on a change.")
+	flag.DurationVar(&c.readyAfter, "ready-after", time.Second, "The shortest time for a change.")
 	flag.DurationVar(&c.cleanupAfter, "cleanup-after", 0, "How long it takes to clean up after a deleted object.")
 	flag.DurationVar(&c.autoscaleEvery, "autoscale-every", 30*time.Second, "How often the scale of each Autoscaled changes, 0 for never.")
-	flag.BoolVar(&c.waitForPods, "wait-for-pods", true, "Ready means that the Deployment's pods are; switch off where no kubelet runs.")
+	flag.BoolVar(&c.waitForPods, "wait-for-pods", true, "Ready requires ready pods; set to false where no kubelet runs.")
 	flag.IntVar(&c.concurrency, "concurrency", 2, "Objects of one kind reconciled at once.")
 	c.log.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -85,7 +85,7 @@ func (c config) leaseNamespace() string {
 	return "zoo-system"
 }
 
-// mayRead says whether a namespace is one of those to stay within.
+// mayRead reports whether the operator works in a namespace.
 func (c config) mayRead(namespace string) bool {
 	within := namespaces(c.namespaces)
 	_, named := within[namespace]
@@ -177,7 +177,7 @@ func run(c config) error {
 	return nil
 }
 
-// namespaces restricts the cache to those named, or to nothing.
+// namespaces restricts the cache to the listed namespaces; an empty list means no restriction.
 func namespaces(list string) map[string]cache.Config {
 	if list == "" {
 		return nil

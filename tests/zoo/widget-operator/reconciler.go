@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,10 +28,10 @@ import (
 )
 
 const (
-	// conflictPause lets the cache catch up after a write that was made from an old read.
+	// conflictPause lets the cache catch up after a write from a stale read.
 	conflictPause = 100 * time.Millisecond
 
-	// retryFirst and retryLast bound the pause between attempts at an object that fails.
+	// retryFirst and retryLast limit the pause between attempts at an object that fails.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 30 * time.Second
 
@@ -41,7 +39,7 @@ const (
 	configMapIndex = "spec.configMapRef"
 )
 
-// spec is what a user may ask for, the same for every kind.
+// spec is the same for every kind.
 type spec struct {
 	Size         int64      `json:"size,omitempty"`
 	Image        string     `json:"image,omitempty"`
@@ -63,7 +61,7 @@ func (r reference) key(home string) types.NamespacedName {
 	return types.NamespacedName{Namespace: home, Name: r.Name}
 }
 
-// readSpec reads the spec, and says what is wrong with it.
+// readSpec reads the spec and describes its error, if any.
 func readSpec(o *unstructured.Unstructured) (s spec, wrong string) {
 	s.Replicas = 1
 	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -79,7 +77,7 @@ func readSpec(o *unstructured.Unstructured) (s spec, wrong string) {
 	return s, ""
 }
 
-// reconciler looks after the objects of one kind.
+// reconciler reconciles the objects of one kind.
 type reconciler struct {
 	client.Client
 
@@ -89,12 +87,9 @@ type reconciler struct {
 	progress *progress
 	events   events.EventRecorder
 
-	// queue is where a switched fault asks for another look at objects; nil until this replica leads.
+	// queue takes the objects of a switched fault; nil until this replica leads.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ready chan struct{}
-
-	leakedMu sync.Mutex
-	leaked   [][]byte
 }
 
 func (r *reconciler) setUp(ctx context.Context, mgr ctrl.Manager) error {
@@ -152,9 +147,9 @@ func (r *reconciler) referrers(index string) handler.EventHandler {
 	})
 }
 
-// Reconcile brings one object to what its spec says, or to where a fault lets it.
+// Reconcile brings one object to its spec, or as far as its faults allow.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if !r.faults.waitWhile(ctx, func() bool { return r.faults.stopped() }, 0) {
+	if !r.faults.waitWhile(ctx, r.faults.stopped) {
 		return ctrl.Result{}, nil
 	}
 	o := r.kind.object()
@@ -164,37 +159,11 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if f, on := r.fault("SlowReconcile", o); on {
-		if !r.faults.waitWhile(ctx, func() bool { _, on := r.fault("SlowReconcile", o); return on }, f.delay()) {
-			return ctrl.Result{}, nil
-		}
-	}
-	r.leak(o)
 	result, err := r.attend(ctx, o)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	}
-	for _, again := range []string{"SilentHotLoop", "TaskLeak", "HeapLeak"} {
-		if f, on := r.fault(again, o); on && err == nil {
-			result = sooner(result, f.period())
-		}
-	}
 	return result, err
-}
-
-// leak starts a goroutine or keeps a block of memory on every pass, until the fault that wants it is off.
-func (r *reconciler) leak(o *unstructured.Unstructured) {
-	if _, on := r.fault("TaskLeak", o); on {
-		go r.faults.waitWhile(context.Background(), func() bool { _, on := r.fault("TaskLeak", o); return on }, 0)
-	}
-	f, on := r.fault("HeapLeak", o)
-	r.leakedMu.Lock()
-	defer r.leakedMu.Unlock()
-	if on {
-		r.leaked = append(r.leaked, bytes.Repeat([]byte{1}, f.bytes()))
-	} else if !r.faults.anywhere("HeapLeak") {
-		r.leaked = nil
-	}
 }
 
 func (r *reconciler) fault(name string, o *unstructured.Unstructured) (fault, bool) {
@@ -207,9 +176,6 @@ func (r *reconciler) attend(ctx context.Context, o *unstructured.Unstructured) (
 	}
 	if _, on := r.fault("Unacknowledged", o); on {
 		return ctrl.Result{}, nil
-	}
-	if _, on := r.fault("ReconcilePanicking", o); on {
-		panic("cannot cope with " + o.GetNamespace() + "/" + o.GetName())
 	}
 	s, wrong := readSpec(o)
 	if s.Suspend {
@@ -230,13 +196,13 @@ func (r *reconciler) attend(ctx context.Context, o *unstructured.Unstructured) (
 	if apierrors.IsConflict(failure) || apierrors.IsAlreadyExists(failure) {
 		return ctrl.Result{}, failure
 	}
-	if err := r.report(ctx, o, was, v, &result); err != nil {
+	if err := r.report(ctx, o, was, v); err != nil {
 		return ctrl.Result{}, err
 	}
 	return result, failure
 }
 
-// finalize cleans up after a deleted object. Its children are left to the garbage collector.
+// finalize cleans up after a deleted object. The garbage collector removes its children.
 func (r *reconciler) finalize(ctx context.Context, o *unstructured.Unstructured) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(o, finalizer) {
 		return ctrl.Result{}, nil
@@ -245,27 +211,21 @@ func (r *reconciler) finalize(ctx context.Context, o *unstructured.Unstructured)
 	v := verdict{generation: o.GetGeneration()}
 	if _, on := r.fault("FinalizerStuck", o); on {
 		v.working(phaseDeleting, "CleanupFailed", "the backend refuses to let go")
-		var result ctrl.Result
-		if err := r.report(ctx, o, was, v, &result); err != nil {
+		if err := r.report(ctx, o, was, v); err != nil {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, fmt.Errorf("failed to clean up after %s/%s: the backend refuses to let go", o.GetNamespace(), o.GetName())
 	}
-	takes := r.config.cleanupAfter
-	if f, on := r.fault("CleanupSlow", o); on {
-		takes = f.delay()
-	}
-	if left := time.Until(o.GetDeletionTimestamp().Add(takes)); takes > 0 && left > 0 {
+	if left := time.Until(o.GetDeletionTimestamp().Add(r.config.cleanupAfter)); r.config.cleanupAfter > 0 && left > 0 {
 		v.working(phaseDeleting, "CleaningUp", "cleaning up")
-		result := ctrl.Result{RequeueAfter: left}
-		return result, r.report(ctx, o, was, v, &result)
+		return ctrl.Result{RequeueAfter: left}, r.report(ctx, o, was, v)
 	}
 	before := client.MergeFromWithOptions(o.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	controllerutil.RemoveFinalizer(o, finalizer)
 	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, o, before))
 }
 
-// judge does the work and says how it went.
+// judge does the work and returns its result.
 func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s spec, wrong string, was status) (verdict, ctrl.Result, error) {
 	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
 	a := r.progress.on(o, digest(fields), func() bool { return saysReady(was, o.GetGeneration()) })
@@ -296,20 +256,19 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 		v.working(phasePending, missing, "waiting for what the spec refers to")
 		return v, ctrl.Result{}, nil
 	}
-	_, broken := r.fault("ReadyButBroken", o)
-	deployment, changed, err := r.applyChildren(ctx, o, plan{spec: s, references: references, unschedulable: broken})
+	deployment, changed, err := r.applyChildren(ctx, o, plan{spec: s, references: references})
 	if err != nil {
 		v.working(phaseProvisioning, "ApplyFailed", err.Error())
 		return v, ctrl.Result{}, err
 	}
 	if changed {
-		a.settled = false // What a reference holds has changed, or somebody broke the Deployment.
+		a.settled = false // The content of a reference changed, or somebody changed the Deployment.
 	}
 	available := true
 	if deployment != nil {
 		v.replicas, v.readyReplicas = int64(deployment.Status.Replicas), int64(deployment.Status.ReadyReplicas)
 		if r.config.waitForPods {
-			available = broken || rolledOut(deployment)
+			available = rolledOut(deployment)
 		} else {
 			v.replicas, v.readyReplicas = s.Replicas, s.Replicas
 		}
@@ -318,7 +277,7 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	return v, result, nil
 }
 
-// conclude decides between ready and not yet, or lies about it.
+// conclude decides whether the object is ready, or follows a fault.
 func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdict, available bool) ctrl.Result {
 	if !a.settled {
 		if _, on := r.fault("Overdue", o); on {
@@ -396,14 +355,13 @@ func (r *reconciler) judgeRun(ctx context.Context, o *unstructured.Unstructured,
 	return v, ctrl.Result{}, nil
 }
 
-// report writes the verdict into the status, if that changes anything.
-func (r *reconciler) report(ctx context.Context, o *unstructured.Unstructured, was status, v verdict, result *ctrl.Result) error {
+// report writes the verdict into the status if that changes it.
+func (r *reconciler) report(ctx context.Context, o *unstructured.Unstructured, was status, v verdict) error {
 	if r.kind.style == nil {
 		return nil
 	}
-	now := time.Now().UTC()
-	is := r.kind.style(was, v, now.Format(time.RFC3339))
-	r.spoil(o, was, is, now, result)
+	is := r.kind.style(was, v, time.Now().UTC().Format(time.RFC3339))
+	r.spoil(o, was, is)
 	if equality.Semantic.DeepEqual(was, is) {
 		return nil
 	}
@@ -423,16 +381,12 @@ func (r *reconciler) report(ctx context.Context, o *unstructured.Unstructured, w
 }
 
 // spoil applies the faults that are in the status itself.
-func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status, now time.Time, result *ctrl.Result) {
+func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status) {
 	if _, on := r.fault("StatusLag", o); on {
 		leaveBehind(was, is)
 	}
-	if f, on := r.fault("ConditionMalformed", o); on {
-		malform(is, f.Params["what"])
-	}
-	if f, on := r.fault("HotLoop", o); on {
-		is["lastSyncTime"] = now.Format(time.RFC3339Nano)
-		*result = sooner(*result, f.period())
+	if _, on := r.fault("ConditionMalformed", o); on {
+		malform(is)
 	}
 }
 
@@ -456,29 +410,23 @@ func leaveBehind(was, is status) {
 	}
 }
 
-// malform writes conditions as no convention has them: what is one of status, type, duplicate, number, or all of these.
-func malform(is status, what string) {
+// malform adds conditions that break the conventions: a status that does not exist, no type, one type twice, a number as
+// the status, and a plain string.
+func malform(is status) {
 	conditions, listed := is["conditions"].([]any)
 	if !listed {
 		return
 	}
-	add := func(aspect string, c ...any) {
-		if what == aspect || what == "" || what == "all" {
-			conditions = append(conditions, c...)
-		}
-	}
-	add("status", map[string]any{"type": "Probed", "status": "maybe", "reason": "Undecided"})
-	add("type", map[string]any{"status": "True", "reason": "Nameless"})
-	add("duplicate",
+	is["conditions"] = append(conditions,
+		map[string]any{"type": "Probed", "status": "maybe", "reason": "Undecided"},
+		map[string]any{"status": "True", "reason": "Nameless"},
 		map[string]any{"type": "Synced", "status": "True", "reason": "Once"},
-		map[string]any{"type": "Synced", "status": "False", "reason": "Twice"})
-	add("number",
+		map[string]any{"type": "Synced", "status": "False", "reason": "Twice"},
 		map[string]any{"type": "Counted", "status": int64(1), "lastTransitionTime": int64(0)},
 		"Degraded")
-	is["conditions"] = conditions
 }
 
-// tell emits an Event when the object becomes ready or stops being so.
+// tell emits an Event when the object becomes ready, degraded or stalled, and when its cleanup fails.
 func (r *reconciler) tell(o *unstructured.Unstructured, was status, v verdict) {
 	switch {
 	case v.ready == "True" && !looksReady(was):
@@ -490,7 +438,7 @@ func (r *reconciler) tell(o *unstructured.Unstructured, was status, v verdict) {
 	}
 }
 
-// requeue asks for another look at every object that a fault matches, and says how many there are.
+// requeue requeues every object that a fault matches, and returns their number.
 func (r *reconciler) requeue(ctx context.Context, f fault) (int, error) {
 	list := r.kind.list()
 	if err := r.List(ctx, list, client.InNamespace(f.Namespace)); err != nil {
@@ -508,20 +456,13 @@ func (r *reconciler) requeue(ctx context.Context, f fault) (int, error) {
 	return matched, nil
 }
 
-// beat counts periods since the epoch, and says how much is left of this one.
+// beat returns the number of periods since the epoch, and the rest of the current one.
 func beat(period time.Duration) (turn int64, left time.Duration) {
 	now := time.Now().UnixNano()
 	return now / int64(period), time.Duration(int64(period) - now%int64(period))
 }
 
-func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
-	if result.RequeueAfter == 0 || after < result.RequeueAfter {
-		result.RequeueAfter = after
-	}
-	return result
-}
-
-// labelSelector prints labels as the scale subresource wants them, in a fixed order.
+// labelSelector formats labels for the scale subresource, in a fixed order.
 func labelSelector(labels map[string]string) string {
 	return fmt.Sprintf("app.kubernetes.io/name=%s,app.kubernetes.io/instance=%s",
 		labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"])

@@ -1,53 +1,33 @@
 //! loopwatch against a real API server and real operators: `cargo test --test live [FILTER]`.
 //!
-//! One process, one cluster. Tests run side by side, each in a namespace of its own with an operator and a loopwatch of
-//! its own; those that disturb the API server itself come last and one by one. What the faults showed is printed as a
-//! table at the end.
+//! All tests share one process and one cluster. They run in parallel, each with its own namespace, operator and loopwatch.
+//! Tests that disturb the API server run last, one at a time. At the end, a table shows the result of each fault.
 
-#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and tell people")]
+#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
 
-#[allow(dead_code, unreachable_pub, reason = "shared with an example, which uses another part of it")]
-#[path = "testbed/testbed.rs"]
-mod testbed;
-
-#[path = "live/alerts.rs"]
 mod alerts;
-#[path = "live/bed.rs"]
 mod bed;
-#[path = "live/case.rs"]
 mod case;
-#[path = "live/check.rs"]
 mod check;
-#[path = "live/compare.rs"]
 mod compare;
-#[path = "live/discovery.rs"]
 mod discovery;
-#[path = "live/faults.rs"]
 mod faults;
-#[path = "live/healthy.rs"]
 mod healthy;
-#[path = "live/install.rs"]
 mod install;
-#[path = "live/itself.rs"]
 mod itself;
-#[path = "live/lossless.rs"]
 mod lossless;
-#[path = "live/path.rs"]
 mod path;
-#[path = "live/recorder.rs"]
 mod recorder;
-#[path = "live/recording.rs"]
 mod recording;
-#[path = "live/table.rs"]
 mod table;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use self::testbed::guard;
+use loopwatch_testbed::guard;
 
-/// Tests at once: they wait for most of their time, on two cores as well.
+/// Parallel tests. Even on two cores, they spend most of their time waiting.
 const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
@@ -69,9 +49,9 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// All tests, those that need the cluster for themselves last.
+/// All tests; those that disturb the cluster are last.
 fn trials() -> Vec<Trial> {
-    // The longest come first.
+    // The longest tests come first.
     let parallel = [
         path::trials(),
         healthy::trials(),
