@@ -1,5 +1,5 @@
-//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and a key of the configuration
-//! file.
+//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and, except `--config`, a key of
+//! the configuration file.
 //!
 //! A flag wins over its variable, a variable over the file, and the file over the default. clap parses and checks all
 //! four: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the flags' defaults.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A [`Supervisor`] owns the tasks, [`Cluster`] is the connection, and [`SourceOptions`] select what to watch. All
-//! observations leave through the [`Feed`], which is also the only reader of the clock.
+//! observations of a cluster leave through the [`Feed`], which gives each its timestamp. A dump has no tasks:
+//! `Dump::observations` returns all of its observations at once.
 
 pub(crate) mod clock;
 pub(crate) mod cluster;

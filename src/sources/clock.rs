@@ -1,4 +1,4 @@
-//! The only place that reads the clock: every observation gets its timestamp here.
+//! The only place that reads the wall clock: for the timestamps of the feed, and for the ticks between observations.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

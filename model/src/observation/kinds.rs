@@ -95,7 +95,8 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// It is a custom resource with a status; `check` includes all of these.
+    /// It is a custom resource with a status, and `check`, `record --all` or an account that only reads watches all of
+    /// these.
     HasStatus,
     /// The dump contains objects of it.
     #[serde(rename = "in_snapshot")]

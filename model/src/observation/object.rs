@@ -1,4 +1,4 @@
-//! The view of one object: the fields that the model reads, never the whole body.
+//! The view of one object: the fields that the model reads or that later versions may need, never the whole body.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// The fields of one object that the model reads.
+/// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`, `bytes`,
+/// the UIDs of owners, `hashes.status`.
 ///
 /// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -12,13 +12,14 @@ use super::kinds::WatchId;
 pub enum SourceId {
     /// The configuration: flags, environment and file.
     Config,
-    /// API discovery, access reviews and custom resource definitions.
+    /// API discovery and access reviews.
     Discovery,
-    /// The watch of one kind in one scope.
+    /// The watch of one kind in one scope, or of the custom resource definitions.
     Watch(WatchId),
-    /// Counts of objects that the model asked for.
+    /// Counts of objects that the model asked for. It fails only if its task does: a count that fails is an
+    /// [`Answer::Failed`].
     Audit,
-    /// The operator's leader election lease.
+    /// The operator's leader election leases.
     Lease,
     /// A dump: files from `kubectl get -o yaml|json`.
     #[serde(rename = "snapshot")]

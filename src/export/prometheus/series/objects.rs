@@ -93,7 +93,7 @@ pub(crate) fn control_loop_health(shown: &Exposition, samples: &mut Samples<'_>)
     }
 }
 
-/// Whether spec changes of this kind open obligations. Child kinds are watched to explain their owners only.
+/// Whether spec changes of this kind open obligations. Child kinds have none: loopwatch reads only their metadata.
 fn has_obligations(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
 }
