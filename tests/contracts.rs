@@ -246,6 +246,7 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
         let used = sidecar.lines().any(|line| line.trim_start().starts_with(probe));
         assert!(!used, "a {probe} would delay the operator");
     }
+    let mut rules = 0;
     for folder in ["deploy/base", "deploy/components"] {
         for file in files(&root().join(folder)) {
             for document in documents(&fs::read_to_string(&file).expect("readable")) {
@@ -259,10 +260,12 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
                         .all(|r| r.as_str().is_some_and(|resource| resource.ends_with("reviews")));
                     let reads = verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb));
                     assert!(reads || (reviews && verbs == ["create"]), "{}: {rule}", file.display());
+                    rules += 1;
                 }
             }
         }
     }
+    assert!(rules >= 5, "only {rules} rules of roles found");
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -32,9 +32,14 @@ fn replay(file: &Path, output: &str) -> String {
         .env("COLUMNS", "120")
         .output()
         .expect("loopwatch runs");
-    assert!(matches!(run.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
-    String::from_utf8(run.stdout).expect("text")
+    let text = String::from_utf8(run.stdout).expect("text");
+    let urgent = ["critical", "warning"].iter().any(|severity| text.contains(&format!("severity\":\"{severity}\"")));
+    match output {
+        "json" => assert_eq!(run.status.code(), Some(i32::from(urgent)), "{}", file.display()),
+        _ => assert!(matches!(run.status.code(), Some(0 | 1)), "{}", file.display()),
+    }
+    text
 }
 
 /// Removes the metrics about loopwatch itself, which differ from run to run.

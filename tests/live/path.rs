@@ -218,5 +218,6 @@ fn compacted() {
     let recovered = line.expect_recovered(Duration::from_secs(90));
     let text = line.sidecar.metrics().unwrap_or_default();
     let gone = text.lines().any(|l| l.starts_with("loopwatch_source_failures_total") && l.contains("cause=\"gone\""));
-    say(if gone { "history compacted (410)" } else { "history compacted" }, None, recovered);
+    assert!(gone, "the API server never answered 410: {}", line.sidecar.account());
+    say("history compacted (410)", None, recovered);
 }
