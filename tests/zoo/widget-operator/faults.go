@@ -17,20 +17,20 @@ type faultKind struct {
 	Params map[string]string `json:"params,omitempty"`
 }
 
-// catalog holds every fault. A fault has the name of the finding that should report it, except Stopped.
+// catalog is the one table of faults. A fault has the name of the finding that should report it, except Stopped.
 var catalog = []faultKind{
-	{Name: "Unacknowledged", Effect: "changes are not acted upon and the status stays as it is"},
-	{Name: "Overdue", Effect: "changes are acknowledged but never done: Ready=False, reason Waiting"},
-	{Name: "StatusLag", Effect: "the status follows a change but its observedGeneration does not"},
-	{Name: "ConditionFlapping", Effect: "Ready goes False and True again in every other period", Params: map[string]string{"period": "1s"}},
-	{Name: "PhaseStuck", Effect: "changes end in phase Provisioning with Ready=Unknown"},
-	{Name: "PhaseCycling", Effect: "the phase goes round Pending, Provisioning, Validating, one in each period", Params: map[string]string{"period": "1s"}},
-	{Name: "ConditionMalformed", Effect: "conditions that no convention allows are added"},
-	{Name: "Regressed", Effect: "Ready goes False without a change of the spec, and stays"},
-	{Name: "Failing", Effect: "the backend is down: every object goes Ready=False, reason DependencyUnavailable, and reconciles fail"},
-	{Name: "NeverRecovered", Effect: "an object whose spec was invalid stays rejected when the spec is good again"},
-	{Name: "FinalizerStuck", Effect: "the cleanup always fails"},
-	{Name: "Stopped", Effect: "every worker hangs, for every kind, while the process lives and keeps its Lease"},
+	{Name: "Unacknowledged", Effect: "the operator ignores changes and leaves the status alone, including observedGeneration; deletions still work"},
+	{Name: "Overdue", Effect: "from the next change: acknowledged, then Ready=False, reason Waiting, Progressing=True, phase Provisioning"},
+	{Name: "StatusLag", Effect: "from the next change: the status follows, observedGeneration does not; a new object has none"},
+	{Name: "ConditionFlapping", Effect: "on an object that is Ready, Ready is False in every second period (reason ProbeFailed); the phase stays", Params: map[string]string{"period": "1s"}},
+	{Name: "PhaseStuck", Effect: "from the next change: phase Provisioning with Ready=Unknown"},
+	{Name: "PhaseCycling", Effect: "the phase goes through Pending, Provisioning and Validating again and again, one in each period, Ready=Unknown", Params: map[string]string{"period": "1s"}},
+	{Name: "ConditionMalformed", Effect: "additional conditions: one with status maybe, one without a type, Synced twice, one with status 1 and time 0, a plain string; only for kinds with a list of conditions"},
+	{Name: "Regressed", Effect: "an object that was Ready gets Ready=False, reason BackendLost, phase Degraded"},
+	{Name: "Failing", Effect: "all objects get Ready=False, reason DependencyUnavailable, phase Degraded, and each reconcile ends in an error"},
+	{Name: "NeverRecovered", Effect: "an object whose spec was invalid keeps Ready=False, reason InvalidSpec, after the spec is valid again; the operator acknowledges the generation"},
+	{Name: "FinalizerStuck", Effect: "the cleanup ends in an error, phase Deleting, reason CleanupFailed"},
+	{Name: "Stopped", Effect: "every worker of every kind hangs; the process lives, answers its probes and renews its Lease; takes no selectors"},
 }
 
 // fault is one fault that is on, for the objects that it matches. Empty selectors match everything.
