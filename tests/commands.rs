@@ -1,6 +1,7 @@
 //! Tests of the built program: its exit codes and output.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -173,6 +174,7 @@ fn run_serves_despite_an_invalid_configuration() {
         .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file"])
         .env("LOOPWATCH_MAX_WATCHES", "many")
         .env("LOOPWATCH_DEADLINE", "soon")
+        .env("LOOPWATCH_CONTEXT", std::ffi::OsStr::from_bytes(b"\xff"))
         .env("HOME", "/nonexistent")
         .env_remove("KUBECONFIG")
         .stderr(Stdio::piped())
@@ -188,7 +190,7 @@ fn run_serves_despite_an_invalid_configuration() {
         let answer = get(port, "/api/v1/findings");
         answer.contains("ConfigInvalid").then_some(answer)
     });
-    for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon"] {
+    for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon", "UTF-8"] {
         let known = findings.contains(part) || findings.contains(&part.to_lowercase().replace('_', "-"));
         assert!(known, "{part} is not reported: {findings}");
     }

@@ -63,10 +63,10 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
     let joined = lines.collect::<Vec<_>>().join("; ");
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
-    match named_flag(error).filter(|flag| position(arguments, flag).is_none()) {
+    match named(error).filter(|named| position(arguments, named).is_none()) {
         // The user gave no such argument, so that the value comes from the environment.
-        Some(flag) if error.get(ContextKind::InvalidValue).is_some() => {
-            format!("{}: {line}", config::variable(flag.trim_start_matches('-')))
+        Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
+            format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))
         }
         _ => line,
     }
@@ -91,32 +91,47 @@ fn named_file(matches: &clap::ArgMatches) -> Option<PathBuf> {
     matches.try_get_one::<PathBuf>("config").ok().flatten().cloned()
 }
 
-/// The flag or argument that an error names: clap writes `--deadline <DURATION>`, with the value.
-fn named_flag(error: &clap::Error) -> Option<String> {
+/// The argument that an error names: as the user wrote it, or as `--deadline <DURATION>`.
+fn named(error: &clap::Error) -> Option<&str> {
     match error.get(ContextKind::InvalidArg)? {
-        ContextValue::String(named) => named.split([' ', '=']).next().map(str::to_owned),
+        ContextValue::String(named) => Some(named),
         _ => None,
     }
 }
 
-/// The position of a flag in the arguments, also by its short name.
-fn position(arguments: &[OsString], flag: &str) -> Option<usize> {
-    let run = config::keys();
+/// The flag in the name of an argument.
+fn flag(named: &str) -> &str {
+    named.split([' ', '=']).next().unwrap_or(named)
+}
+
+/// The position of the argument that an error names, also by its short name.
+fn position(arguments: &[OsString], named: &str) -> Option<usize> {
+    let (run, flag) = (config::keys(), flag(named));
     let short =
         run.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--")).and_then(|arg| arg.get_short());
-    let is_named = |argument: &OsString| {
-        let text = argument.to_string_lossy();
+    // Of `-debug`, clap names only `-d`.
+    let short = short.or_else(|| flag.strip_prefix('-')?.parse().ok().filter(|letter| *letter != '-'));
+    let is_named = |text: &str| {
         let by_short = short.is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
-        by_short || *text == *flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
+        by_short || text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
-    arguments.iter().skip(1).position(is_named).map(|position| position + 1)
+    // A space may be part of an argument: `args: ["run", "--watch example.io/Widget"]`.
+    find(arguments, |argument| argument.to_string_lossy() == named)
+        .or_else(|| find(arguments, |argument| is_named(&argument.to_string_lossy())))
+}
+
+fn find(arguments: &[OsString], wanted: impl Fn(&OsString) -> bool) -> Option<usize> {
+    arguments.iter().skip(1).position(wanted).map(|position| position + 1)
 }
 
 /// Removes the argument that an error names, or ignores its environment variable. Returns false if there is neither.
 fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
-    let Some(flag) = named_flag(error) else { return false };
-    let Some(position) = position(arguments, &flag) else {
-        let name = flag.trim_start_matches('-').to_owned();
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        return leave_out_bytes(arguments, ignored);
+    }
+    let Some(named) = named(error) else { return false };
+    let Some(position) = position(arguments, named) else {
+        let name = flag(named).trim_start_matches('-').to_owned();
         let new = !ignored.contains(&name);
         ignored.push(name);
         return new;
@@ -130,6 +145,20 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
         arguments.remove(position);
     }
     true
+}
+
+/// Removes the first argument that is not UTF-8, or ignores the first such environment variable: the error names neither.
+fn leave_out_bytes(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>) -> bool {
+    if let Some(position) = find(arguments, |argument| argument.to_str().is_none()) {
+        arguments.remove(position);
+        return true;
+    }
+    let flags = LogFlags::augment_args(config::keys());
+    let is_bytes = |long: &&str| std::env::var_os(config::variable(long)).is_some_and(|value| value.to_str().is_none());
+    let mut names = flags.get_arguments().filter_map(clap::Arg::get_long).filter(is_bytes);
+    let name = names.find(|long| !ignored.iter().any(|name| name == long));
+    ignored.extend(name.map(str::to_owned));
+    name.is_some()
 }
 
 #[cfg(test)]
@@ -177,6 +206,32 @@ mod tests {
             assert_eq!(problems.len(), 1, "{line}: {problems:?}");
             let Command::Run(args) = cli.command else { panic!("{line}") };
             assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
+        }
+    }
+
+    #[test]
+    fn run_starts_with_arguments_that_are_no_flags() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let text = |text: &str| OsString::from(text);
+        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        for (given, problem) in [
+            (vec![text("-debug")], "-d"),
+            (vec![text("-xw"), text("a.io/A")], "-x"),
+            (vec![text("--watch a.io/A")], "--watch a.io/A"),
+            (vec![text("extra word")], "extra word"),
+            (vec![text("--context"), bytes(b"\xff")], "UTF-8"),
+            (vec![bytes(b"--context=\xff")], "UTF-8"),
+            (vec![bytes(b"-n\xff")], "UTF-8"),
+            (vec![bytes(b"\xff")], "\u{fffd}"),
+            (vec![bytes(b"--\xff")], "\u{fffd}"),
+        ] {
+            let mut line = arguments("loopwatch run");
+            line.extend(given);
+            line.push("--expose-ui".into());
+            let Parsed { cli, problems, .. } = parse(&line).expect("run always starts");
+            assert!(problems[0].contains(problem), "{line:?}: {problems:?}");
+            let Command::Run(args) = cli.command else { panic!("{line:?}") };
+            assert!(args.flags.serve.expose_ui, "{line:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
+use std::io::Read as _;
 use std::path::Path;
 
 use clap::builder::ValueParser;
@@ -111,7 +112,13 @@ fn contents(path: &Path) -> Result<String, String> {
     if size > MAX_BYTES {
         return Err(format!("the file has {size} bytes; a configuration has at most {MAX_BYTES}"));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    // A device or a pipe has no size.
+    let mut text = String::new();
+    std::fs::File::open(path).map_err(unreadable)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(format!("the file has more than {MAX_BYTES} bytes"));
+    }
+    Ok(text)
 }
 
 fn entries(text: &str) -> Result<Map<String, Value>, String> {
@@ -288,5 +295,11 @@ mod tests {
         std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).expect("written");
         let (_, problems) = File::read(&path);
         assert!(problems[0].contains("large.yaml: the file has 1048577 bytes"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let (_, problems) = File::read(Path::new("/dev/zero"));
+        assert!(problems[0].contains("the file has more than 1048576 bytes"), "{problems:?}");
     }
 }

@@ -205,4 +205,29 @@ mod tests {
         assert_eq!(recording.by_ref().count(), 1);
         assert_eq!(recording.unreadable().count, 1);
     }
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        use std::io::Write as _;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(text).expect("packed");
+        packer.finish().expect("packed")
+    }
+
+    #[test]
+    fn a_packed_recording_that_breaks_off_or_is_huge_ends() {
+        let line = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\n";
+        let whole = packed(format!("{HEADER}{}", line.repeat(1000)).as_bytes());
+        for bytes in [&whole[..whole.len() - 9], &[&whole[..], &b"no gzip"[..]].concat()] {
+            let mut recording =
+                Recording::read(io::Cursor::new(bytes.to_vec()), "test".to_owned()).expect("a recording");
+            let count = recording.by_ref().count();
+            assert!(count <= 1000 && recording.unreadable().count == 1, "{count} {:?}", recording.unreadable());
+            assert!(recording.unreadable().first[0].1.contains("the file ends here"));
+        }
+        assert!(Recording::read(io::Cursor::new(whole[..12].to_vec()), "test".to_owned()).is_err());
+        // Much smaller than what it unpacks to.
+        let huge = packed(&[HEADER.as_bytes(), &vec![b' '; 64 * MAX_LINE], b"\n", line.as_bytes()].concat());
+        let mut recording = Recording::read(io::Cursor::new(huge), "test".to_owned()).expect("a recording");
+        assert_eq!((recording.by_ref().count(), recording.unreadable().count), (1, 1));
+    }
 }

@@ -12,17 +12,19 @@ use tokio::sync::mpsc;
 use super::cluster::{Cluster, LIST_METADATA};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
-use super::metadata::ListMetadata;
+use super::metadata::{ListMetadata, or_default};
 use super::watch::WatchTarget;
 
 /// The current address of each watch.
 pub(crate) type Targets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
 
 /// A list of at most one item.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct ShortList {
+    #[serde(default)]
     metadata: ListMetadata,
+    /// Required: a document without `items` is no list and must not pass for an empty one.
+    #[serde(deserialize_with = "or_default")]
     items: Vec<IgnoredAny>,
 }
 
@@ -58,4 +60,28 @@ async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String),
     let path = format!("{}?limit=1", target.path);
     let ShortList { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
     Ok((items.len() as u64 + metadata.remaining_item_count.unwrap_or(0), metadata.resource_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::fake::{Reply, Script};
+
+    #[tokio::test]
+    async fn an_empty_list_counts_as_empty_and_no_list_is_an_error() {
+        let counted = |objects| Ok((objects, "7".to_owned()));
+        for (body, expected) in [
+            (r#"{"metadata":{"resourceVersion":"7","remainingItemCount":41},"items":[{}]}"#, counted(42)),
+            (r#"{"metadata":{"resourceVersion":"7"},"items":[]}"#, counted(0)),
+            // So the API server writes an empty list that is reduced to metadata.
+            (r#"{"metadata":{"resourceVersion":"7"},"items":null}"#, counted(0)),
+            (r#"{"kind":"Status","metadata":{},"code":200}"#, Err(Cause::Undecodable)),
+            ("", Err(Cause::Undecodable)),
+        ] {
+            let script = Script::new([Reply::Response(200, vec![], body.to_owned())]);
+            let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only: true };
+            let result = count(&script.cluster(), &target).await;
+            assert_eq!(result.map_err(|failure| failure.cause), expected, "{body}");
+        }
+    }
 }

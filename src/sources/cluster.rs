@@ -122,7 +122,7 @@ impl Cluster {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = load(access).await?;
-        let cluster = Self::from_config(config.clone())?;
+        let cluster = Self::from_config(config.clone()).await?;
         match &access.operator {
             Some(operator) => cluster.impersonate(config, operator).await,
             None => Ok(cluster),
@@ -136,16 +136,18 @@ impl Cluster {
         Self { client, url: url.into(), namespace, acting_as: None, targets: Vec::new() }
     }
 
-    fn from_config(mut config: Config) -> Result<Self, ConnectError> {
+    async fn from_config(mut config: Config) -> Result<Self, ConnectError> {
         // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by itself.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = config.default_namespace.trim().to_owned();
-        let client = Client::try_from(config).map_err(|error| {
-            let reason = Failure::client(&error).detail;
-            ConnectError::Client { url: url.clone(), reason }
-        })?;
+        // Runs the login plugin of the kubeconfig, which may take long. Panics if the token is no valid header.
+        let client = match tokio::task::spawn_blocking(|| Client::try_from(config)).await {
+            Ok(client) => client.map_err(|error| Failure::client(&error).detail),
+            Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
+        };
+        let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
         Ok(Self { client, url, namespace, acting_as: None, targets: Vec::new() })
     }
 
@@ -203,7 +205,7 @@ impl Cluster {
             "system:authenticated".to_owned(),
         ]);
         config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), targets, ..Self::from_config(config)? })
+        Ok(Self { acting_as: Some(user), targets, ..Self::from_config(config).await? })
     }
 
     /// The Pod template of the operator.
@@ -280,7 +282,55 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         };
         ConnectError::Kubeconfig { file: file.clone(), reason }
     };
-    let mut config = Config::from_custom_kubeconfig(read.map_err(wrong)?, &options).await.map_err(wrong)?;
-    proxy::apply_no_proxy(&mut config);
+    let kubeconfig = read.map_err(wrong)?;
+    let proxy = proxy::of_kubeconfig(&kubeconfig, options.context.as_deref());
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?;
+    proxy::set(&mut config, proxy.as_deref());
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connects with a kubeconfig that holds these fields of the user.
+    async fn connect(user: &str) -> Result<Cluster, ConnectError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("config");
+        let text = format!(
+            "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: 'https://a'}}}}], users: [{{name: a, user: {user}}}]}}"
+        );
+        std::fs::write(&file, text).expect("written");
+        Cluster::connect(&Access { kubeconfig: Some(file), ..Access::default() }).await
+    }
+
+    #[tokio::test]
+    async fn errors_do_not_quote_the_kubeconfig() {
+        for user in [
+            "S3CRET",
+            "{token: [S3CRET]}",
+            "{token: {S3CRET: 1}}",
+            "{token: S3CRET, token: S3CRET}",
+            "{token: *S3CRET}",
+            r#"{token: "S3CRET\n"}"#,
+            "{client-certificate-data: S3CRET!, client-key-data: S3CRET!}",
+            "{client-certificate-data: UzNDUkVU, client-key-data: UzNDUkVU}",
+            "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo $KEY; exit 1'], env: [{name: KEY, value: S3CRET}]}}",
+            "{exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [S3CRET]}}",
+        ] {
+            let error = connect(user).await.expect_err(user).to_string();
+            assert!(!error.contains("S3CRET"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_login_plugin_holds_nothing_up() {
+        let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['0.5']}}";
+        tokio::select! {
+            biased;
+            _ = connect(user) => panic!("the plugin held the thread"),
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+    }
 }

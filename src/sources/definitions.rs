@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::metadata::ObjectMetadata;
+use super::metadata::{ObjectMetadata, or_default};
 use super::watch::{Sink, WatchTarget};
 
 /// The current definitions, shared between their watch and discovery.
@@ -215,7 +215,10 @@ struct DefinitionSubresourcesDocument {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct DefinitionStatusDocument {
+    /// `null` in the first event of a new definition.
+    #[serde(deserialize_with = "or_default")]
     conditions: Vec<DefinitionConditionDocument>,
+    #[serde(deserialize_with = "or_default")]
     stored_versions: Vec<String>,
 }
 
@@ -289,5 +292,13 @@ mod tests {
         let (view, version) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!((view.created, view.deleted), (Timestamp::parse("2026-01-01T00:00:00Z"), None));
         assert_eq!((view.status, version.as_str()), (StatusSchema::InBody, "7"));
+    }
+
+    #[test]
+    fn a_new_definition_has_null_instead_of_conditions() {
+        let json = br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"},
+            "status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}}"#;
+        let (view, _) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!((view.name.as_str(), view.conditions.len(), view.stored.len()), ("ws.a.io", 0, 0));
     }
 }

@@ -144,14 +144,16 @@ impl Dump {
             #[serde(borrow, default)]
             kind: Cow<'a, str>,
             #[serde(borrow)]
-            items: Option<Vec<&'a RawValue>>,
+            items: Option<&'a RawValue>,
         }
         let JsonDump { api_version, kind, items } = serde_json::from_str(text)?;
+        // Only the items of a list are objects: other kinds may have a field of this name.
+        let items = items.map(RawValue::get).filter(|items| items.starts_with('['));
         let (Some(items), Some(of)) = (items, kind.strip_suffix("List")) else {
             self.add(file, "", "", decode::object_with_type(text.as_bytes(), key).map_err(|e| e.to_string()));
             return Ok(());
         };
-        for (number, item) in items.into_iter().enumerate() {
+        for (number, item) in serde_json::from_str::<Vec<&RawValue>>(items)?.into_iter().enumerate() {
             let decoded = decode::object_with_type(item.get().as_bytes(), key).map_err(|e| e.to_string());
             self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
         }
@@ -292,6 +294,16 @@ mod tests {
             assert_eq!(objects(&dump), expected, "{text}: {:?}", dump.problems);
             assert_eq!(dump.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
             assert!(dump.problems.is_empty(), "{:?}", dump.problems);
+        }
+    }
+
+    #[test]
+    fn an_object_may_have_items_of_its_own() {
+        let json = r#"{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x"},"items":{"a":1}}"#;
+        let yaml = "apiVersion: a.io/v1\nkind: W\nmetadata: {name: x}\nitems: {a: 1}\n";
+        for text in [json, yaml] {
+            let dump = read(text);
+            assert_eq!((objects(&dump), &dump.problems[..]), (1, &[][..]), "{text}");
         }
     }
 

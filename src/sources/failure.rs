@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
+use kube::client::AuthError;
 use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 
@@ -139,6 +140,10 @@ fn layers(error: &kube::Error) -> String {
     // The outermost layer only names the library.
     let mut layer = error.source().or(Some(error));
     while let Some(error) = layer {
+        if let Some(text) = without_secrets(error) {
+            words.push(text);
+            break;
+        }
         let text = error.to_string();
         // Many layers repeat the text of the one below.
         if !words.iter().any(|said| said.contains(&text)) {
@@ -149,6 +154,27 @@ fn layers(error: &kube::Error) -> String {
     let said = words.join(": ");
     // rustls appends a link that no reader of an alert needs.
     said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
+}
+
+/// The text of an error that would quote credentials: the output of a login plugin, its environment, the password of a
+/// proxy.
+fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
+    match error.downcast_ref::<AuthError>() {
+        Some(AuthError::AuthExecRun { out, .. }) => {
+            return Some(format!("the login plugin of the kubeconfig failed with {}", out.status));
+        }
+        Some(AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_)) => {
+            return Some("the output of the login plugin of the kubeconfig cannot be read".to_owned());
+        }
+        _ => {}
+    }
+    match error.downcast_ref::<kube::Error>()? {
+        kube::Error::ProxyProtocolUnsupported { proxy_url } | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
+            let (scheme, host) = (proxy_url.scheme_str().unwrap_or_default(), proxy_url.host().unwrap_or_default());
+            Some(format!("the protocol of the proxy {scheme}://{host} is not supported"))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +190,22 @@ mod tests {
         let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
         assert_eq!(failure.cause, Cause::Tls);
         assert_eq!(failure.detail, "invalid peer certificate: UnknownIssuer");
+    }
+
+    #[test]
+    fn errors_do_not_quote_credentials() -> io::Result<()> {
+        let out = Box::new(std::process::Command::new("sh").args(["-c", "echo S3CRET; exit 7"]).output()?);
+        let failed = || AuthError::AuthExecRun { cmd: r#"KEY="S3CRET" "login""#.to_owned(), out: out.clone() };
+        let proxy_url = Box::new(http::Uri::from_static("https://user:S3CRET@proxy.example.com:3129"));
+        for (error, expected) in [
+            (kube::Error::Auth(failed()), "exit status: 7"),
+            (kube::Error::Service(Box::new(failed())), "exit status: 7"),
+            (kube::Error::ProxyProtocolUnsupported { proxy_url }, "https://proxy.example.com"),
+        ] {
+            let detail = Failure::client(&error).detail;
+            assert!(detail.contains(expected) && !detail.contains("S3CRET"), "{detail}");
+        }
+        Ok(())
     }
 
     #[test]

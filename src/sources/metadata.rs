@@ -1,6 +1,6 @@
 //! The metadata of lists and objects, for documents of which loopwatch reads little more.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// `metadata` of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -21,4 +21,11 @@ pub(crate) struct ObjectMetadata {
     pub(crate) resource_version: String,
     pub(crate) creation_timestamp: Option<String>,
     pub(crate) deletion_timestamp: Option<String>,
+}
+
+/// Reads `null` as the default: Go writes a list without entries as `null`.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::sources::cluster::{Cluster, JSON};
 use crate::sources::failure::Failure;
-use crate::sources::metadata::ObjectMetadata;
+use crate::sources::metadata::{ObjectMetadata, or_default};
 
 /// All kinds that the API server serves, each in its preferred version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,9 +39,13 @@ pub(crate) struct ApiKind {
 #[serde(default)]
 struct DiscoveryDocument {
     kind: String,
+    #[serde(deserialize_with = "or_default")]
     items: Vec<AggregatedGroup>,
+    #[serde(deserialize_with = "or_default")]
     groups: Vec<ApiGroupDocument>,
+    #[serde(deserialize_with = "or_default")]
     versions: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     resources: Vec<ApiResourceDocument>,
 }
 
@@ -49,6 +53,7 @@ struct DiscoveryDocument {
 #[serde(default)]
 struct AggregatedGroup {
     metadata: ObjectMetadata,
+    #[serde(deserialize_with = "or_default")]
     versions: Vec<AggregatedVersion>,
 }
 
@@ -56,6 +61,7 @@ struct AggregatedGroup {
 #[serde(default)]
 struct AggregatedVersion {
     version: String,
+    #[serde(deserialize_with = "or_default")]
     resources: Vec<AggregatedResource>,
     /// `Current` or `Stale`.
     freshness: String,
@@ -67,7 +73,9 @@ struct AggregatedResource {
     resource: String,
     response_kind: Option<ResponseKind>,
     scope: String,
+    #[serde(deserialize_with = "or_default")]
     verbs: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     subresources: Vec<Subresource>,
 }
 
@@ -87,6 +95,7 @@ struct Subresource {
 #[serde(default, rename_all = "camelCase")]
 struct ApiGroupDocument {
     name: String,
+    #[serde(deserialize_with = "or_default")]
     versions: Vec<GroupVersionDocument>,
     preferred_version: GroupVersionDocument,
 }
@@ -104,6 +113,7 @@ struct ApiResourceDocument {
     name: String,
     kind: String,
     namespaced: bool,
+    #[serde(deserialize_with = "or_default")]
     verbs: Vec<String>,
 }
 
@@ -283,4 +293,34 @@ impl std::fmt::Display for ApiKind {
 
 fn is_watchable(verbs: &[String]) -> bool {
     ["list", "watch"].iter().all(|needed| verbs.iter().any(|verb| verb == needed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::fake::{Reply, Script};
+
+    async fn kinds(documents: &[&str]) -> Vec<String> {
+        let replies = documents.iter().map(|document| Reply::Response(200, vec![], (*document).to_owned()));
+        let api_resources = ApiResources::read(&Script::new(replies).cluster()).await;
+        api_resources.expect("readable").kinds().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn null_is_an_empty_list() {
+        let core = r#"{"kind":"APIGroupDiscoveryList","items":null}"#;
+        let groups = r#"{"kind":"APIGroupDiscoveryList","items":[
+            {"metadata":{"name":"b.io"},"versions":null},
+            {"metadata":{"name":"c.io"},"versions":[{"version":"v1","resources":null}]},
+            {"metadata":{"name":"a.io"},"versions":[{"version":"v1","resources":[{"resource":"ws",
+                "responseKind":{"kind":"W"},"verbs":null,"subresources":null}]}]}]}"#;
+        assert_eq!(kinds(&[core, groups]).await, ["a.io/W"]);
+        let (core, groups) = (
+            r#"{"versions":null}"#,
+            r#"{"groups":[{"name":"a.io","preferredVersion":{"version":"v1"},
+            "versions":null},{"name":"b.io","preferredVersion":{"version":"v1"}}]}"#,
+        );
+        let (empty, one) = (r#"{"resources":null}"#, r#"{"resources":[{"name":"ws","kind":"W","verbs":null}]}"#);
+        assert_eq!(kinds(&[core, groups, one, empty]).await, ["a.io/W"]);
+    }
 }

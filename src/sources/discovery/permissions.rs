@@ -35,7 +35,7 @@ impl Rules {
         let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
         match cluster.review(&path::<SelfSubjectRulesReview>(), &review).await {
             Ok(SelfSubjectRulesReview { status, .. }) => {
-                let status = status.unwrap_or_default();
+                let status = status.ok_or_else(no_status)?;
                 Ok(Self::new(status.resource_rules, status.incomplete))
             }
             // Some clusters forbid this review. The sources then try the kinds that the user named.
@@ -130,10 +130,15 @@ pub(crate) async fn is_allowed(
         SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     match cluster.review(&path::<SelfSubjectAccessReview>(), &review).await {
-        Ok(SelfSubjectAccessReview { status, .. }) => Ok(Some(status.unwrap_or_default().allowed)),
+        Ok(SelfSubjectAccessReview { status, .. }) => Ok(Some(status.ok_or_else(no_status)?.allowed)),
         Err(failure) if failure.cause == Cause::Forbidden => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+/// A review without an answer says nothing about the permissions, neither yes nor no.
+fn no_status() -> Failure {
+    Failure::new(Cause::Undecodable, "a review without status")
 }
 
 /// The path that creates a review.
@@ -144,6 +149,45 @@ fn path<R: k8s_openapi::Resource>() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::fake::{Reply, Script};
+
+    #[tokio::test]
+    async fn rules_are_read_from_any_authorizer() {
+        for (body, expected) in [
+            (r#"{"status":{"resourceRules":[{"verbs":["get"]}],"incomplete":true}}"#, Ok((1, true))),
+            (r#"{"status":{"resourceRules":null,"nonResourceRules":null,"incomplete":null}}"#, Ok((0, false))),
+            (r#"{"status":{"resourceRules":[{"verbs":null,"apiGroups":null,"resourceNames":null}]}}"#, Ok((1, false))),
+            (r#"{"metadata":null,"spec":null,"status":{"evaluationError":"oops","new":[1]},"more":1}"#, Ok((0, false))),
+            (r#"{"status":{"resourceRules":[{"verbs":"get"}]}}"#, Err(Cause::Undecodable)),
+            (r#"{"status":{"resourceRules":{}}}"#, Err(Cause::Undecodable)),
+            (r#"{"status":"Failure","kind":"Status","apiVersion":"v1"}"#, Err(Cause::Undecodable)),
+            (r#"{"status":null}"#, Err(Cause::Undecodable)),
+            ("{}", Err(Cause::Undecodable)),
+            ("", Err(Cause::Undecodable)),
+        ] {
+            let script = Script::new([Reply::Response(201, vec![], body.to_owned())]);
+            let rules = Rules::review(&script.cluster(), "ns").await;
+            let rules = rules.map(|rules| (rules.rules.len(), rules.incomplete)).map_err(|failure| failure.cause);
+            assert_eq!(rules, expected, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn access_is_allowed_only_by_an_answer() {
+        let permission = Permission { verb: "list".to_owned(), resource: "pods".to_owned(), ..Permission::default() };
+        for (code, body, expected) in [
+            (201, r#"{"status":{"allowed":true,"denied":null,"reason":"RBAC"}}"#, Ok(Some(true))),
+            (201, r#"{"status":{}}"#, Ok(Some(false))),
+            (201, r#"{"status":{"allowed":null,"evaluationError":"oops"}}"#, Ok(Some(false))),
+            (403, "", Ok(None)),
+            (201, r#"{"status":{"allowed":"true"}}"#, Err(Cause::Undecodable)),
+            (201, "{}", Err(Cause::Undecodable)),
+        ] {
+            let script = Script::new([Reply::Response(code, vec![], body.to_owned())]);
+            let allowed = is_allowed(&script.cluster(), &permission, "").await;
+            assert_eq!(allowed.map_err(|failure| failure.cause), expected, "{body}");
+        }
+    }
 
     fn rule(verbs: &[&str], groups: &[&str], resources: &[&str]) -> ResourceRule {
         let own = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
