@@ -1,5 +1,5 @@
-//! What survives a restart: learned convergence times and the start times of open findings. Objects are not kept,
-//! because the API server has them.
+//! Checkpoints: the state that survives a restart, which is learned convergence times and the start times of open
+//! findings. Objects are not stored, because the API server lists them again.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,9 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoint {
-    /// Learned convergence times by `group/Kind`: the bucket counts of the estimator in `model/learned.rs`.
+    /// Learned convergence times by `group/Kind` (`Kind` alone for the core group): the bucket counts of the estimator
+    /// in `model/learned.rs`, first of converged spec changes, then of censored ones.
     pub learned: BTreeMap<String, Vec<u64>>,
-    /// When the problem behind each open finding began, by finding ID.
+    /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
 }

@@ -1,7 +1,7 @@
-//! A finding is the conclusion of a detector, and [`FINDINGS`] is the one table of them.
+//! Findings: the problems that detectors report. [`FINDINGS`] is the one table of all of them.
 //!
-//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` come from this table; none of them decides
-//! anything.
+//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take their names, texts and severities from
+//! this table and contain no rules of their own.
 
 mod table;
 
@@ -14,44 +14,44 @@ pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Seve
 
 use crate::time::{Span, Timestamp};
 
-/// A problem: its subject, its beginning and its evidence.
+/// A problem, with its subject, its start and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// A hash of code and subject: the same problem has the same id after a restart and on every replica.
+    /// A hash of code and subject, so that the same problem has the same ID after a restart and on every replica.
     pub id: FindingId,
     /// The kind of problem.
     pub code: FindingCode,
     /// The object, kind or part of loopwatch that has the problem.
     pub subject: Subject,
-    /// When the problem began, by the best evidence (not when loopwatch noticed it).
+    /// When the problem began according to the best evidence, which may be before loopwatch noticed it.
     pub since: Timestamp,
-    /// When the detector first concluded it.
+    /// When the detector first reported it.
     pub found: Timestamp,
     /// How certain it is.
     pub confidence: Confidence,
-    /// Names and numbers that show it.
+    /// Names and numbers that support the finding.
     pub evidence: Evidence,
-    /// A deeper finding that accounts for this one: only root findings alert.
+    /// The open finding that explains this one; `None` for a root finding. Only root findings alert.
     pub explained_by: Option<FindingId>,
 }
 
-/// A finding opened or closed: for logs, notifications and the timeline of a replay.
+/// The opening or closing of a finding, for logs, notifications and the timeline of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingEvent {
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
-    /// Opened or closed.
+    /// Whether the finding opened or closed.
     pub change: Change,
     /// The finding at that time.
     pub finding: Finding,
 }
 
-/// What happened to a finding.
+/// A change of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The problem holds from now on.
+    /// The detector has reported the problem.
     Opened,
-    /// The problem no longer holds.
+    /// The problem is gone.
     Closed,
 }
 
@@ -63,9 +63,9 @@ pub struct FindingId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// Likely: shown, never alerted on.
+    /// Likely. People can see the finding, but it raises no alert.
     Suspected,
-    /// Certain.
+    /// Certain. Only confirmed findings can alert.
     Confirmed,
 }
 
@@ -90,31 +90,31 @@ pub enum Subject {
         /// Kind.
         kind: String,
     },
-    /// A custom resource definition, by `plural.group`.
+    /// A custom resource definition.
     Definition {
-        /// Its name.
+        /// Its name: `plural.group`.
         name: String,
     },
-    /// A source of observations, as in the `source` label.
+    /// A source of observations.
     Source {
-        /// Its name.
+        /// Its name: the value of the `source` label.
         name: String,
     },
-    /// A permission, as `verb resource.group`.
+    /// A permission of the account.
     Permission {
-        /// Empty for the whole cluster.
+        /// The namespace; empty for the whole cluster.
         namespace: String,
-        /// The permission.
+        /// The permission, as `verb resource.group`.
         permission: String,
     },
-    /// A limit, as in the `limit` label.
+    /// A configured limit.
     Limit {
-        /// Its name.
+        /// Its name: the value of the `limit` label.
         name: String,
     },
 }
 
-/// Typed names and numbers, in a fixed order; each key is listed with its code in [`FINDINGS`].
+/// Typed names and numbers by key, in alphabetical order. [`FINDINGS`] lists the keys of each code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence(pub BTreeMap<&'static str, Value>);
 
@@ -125,26 +125,26 @@ pub enum Value {
     Text(String),
     /// Several names.
     Names(Vec<String>),
-    /// A number of things.
+    /// A count.
     Count(i64),
     /// A span of time.
     Span(Span),
     /// An instant.
     Time(Timestamp),
-    /// The time passed since an instant, as it grows; a snapshot shows it as a span.
+    /// The time elapsed since this instant. [`Value::at`] converts it to a [`Value::Span`].
     Age(Timestamp),
 }
 
 // === impl Finding ===
 
 impl Finding {
-    /// The row of this finding's code.
+    /// Returns the row of this finding's code in [`FINDINGS`].
     #[must_use]
     pub fn info(&self) -> &'static FindingInfo {
         self.code.info()
     }
 
-    /// One line for people: the meaning and the evidence, without the subject.
+    /// Returns one line for people: the meaning and the evidence, without the subject.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut line = self.info().meaning.trim_end_matches('.').to_owned();
@@ -160,7 +160,7 @@ impl Finding {
         line
     }
 
-    /// The next command with the subject filled in.
+    /// Returns the suggested command for this subject.
     #[must_use]
     pub fn command(&self) -> String {
         self.subject.fill(self.info().command)
@@ -170,7 +170,8 @@ impl Finding {
 // === impl FindingId ===
 
 impl FindingId {
-    /// The id of `code` on `subject`: FNV-1a over both, so that it is the same everywhere.
+    /// Returns the ID of `code` on `subject`: the 64-bit FNV-1a hash (draft-eastlake-fnv) of the code, group, kind,
+    /// namespace and name, each followed by the byte `0xff`.
     #[must_use]
     pub fn of(code: FindingCode, subject: &Subject) -> Self {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -253,7 +254,7 @@ impl Subject {
         }
     }
 
-    /// All objects of this object's kind; `None` unless the subject is an object.
+    /// Returns the subject that stands for all objects of this object's kind; `None` unless this subject is an object.
     #[must_use]
     pub fn whole_kind(&self) -> Option<Self> {
         match self {
@@ -283,8 +284,8 @@ impl Subject {
     }
 }
 
-/// Quotes `text` as one word of a shell. People copy these commands, and a recording may come from anywhere: a name
-/// must not become a command of its own.
+/// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a recording from an
+/// untrusted source must not inject a command.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
     if !text.starts_with('-') && text.chars().all(plain) {
@@ -314,7 +315,7 @@ impl fmt::Display for Subject {
 // === impl Evidence ===
 
 impl Evidence {
-    /// No evidence yet.
+    /// Returns evidence without entries.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -330,13 +331,13 @@ impl Evidence {
         self
     }
 
-    /// The evidence as it is at `now`: ages become spans.
+    /// Returns the evidence as of `now`, with ages converted to spans.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         Self(self.0.into_iter().map(|(key, value)| (key, value.at(now))).collect())
     }
 
-    /// Adds any value.
+    /// Adds a value of any type.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: Value) -> Self {
         self.0.insert(key, value);
@@ -345,7 +346,7 @@ impl Evidence {
 }
 
 impl Value {
-    /// The value as it is at `now`: an age becomes a span.
+    /// Returns the value as of `now`, with an age converted to a span.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         match self {
@@ -384,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_one_word_in_commands() {
+    fn names_with_special_characters_are_quoted_in_commands() {
         let command = |name: &str| {
             let (group, kind, namespace) = ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
             let subject = Subject::Object { group, kind, namespace, name: name.to_owned() };

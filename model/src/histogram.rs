@@ -1,14 +1,15 @@
 //! Classic Prometheus histograms with fixed bucket bounds.
 
-/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: one second, which a fast controller
-/// needs, to one day.
+/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: from one second, the time that a
+/// fast controller needs, to one day.
 pub const LATENCY_BOUNDS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0, 86_400.0];
 
-/// Upper bounds in seconds for the delivery lag of watches. They are finest around the target of half a second.
+/// Upper bounds in seconds for the delivery lag of watches. loopwatch aims at less than half a second, so the bounds
+/// are densest below that.
 pub const LAG_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// The number of values per bucket, and the sum of all values.
+/// A histogram: the number of values per bucket, and the sum of all values in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],

@@ -1,4 +1,4 @@
-//! The model of loopwatch: what it concludes from what its sources observed.
+//! The model of loopwatch. It derives object states, totals and findings from the observations of its sources.
 //!
 //! ```text
 //!   (Timestamp, Observation) ──▶ Model::apply ──▶ Model::snapshot ──▶ Snapshot { kinds, findings, sources … }
@@ -12,11 +12,11 @@
 //!
 //! The modules are listed in the order in which a newcomer should read them.
 
-pub mod observation; // the input: everything that loopwatch can know about a cluster
+pub mod observation; // the input: every fact that loopwatch can learn about a cluster
 pub mod time; // instants and durations
 pub mod settings; // thresholds and limits, each with its reason
 pub mod snapshot; // the output
-pub mod finding; // the part of the output that alerts: one table of findings
-pub mod histogram; // how the output counts latencies
-pub mod checkpoint; // what survives a restart
-pub mod model; // how the input becomes the output
+pub mod finding; // the table of findings, which drives the alerts
+pub mod histogram; // latency histograms in the output
+pub mod checkpoint; // the state that survives a restart
+pub mod model; // the model itself: applies observations, returns snapshots

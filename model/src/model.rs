@@ -1,29 +1,29 @@
-//! The model: everything that loopwatch knows and concludes.
+//! The model: all watched objects, and the findings about them.
 //!
 //! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time, and then handles the
-//! observation. Objects live in `store.rs`. The code that judges an object gets an `ObjectContext`, which also holds the
-//! totals of the object's kind and namespace.
+//! observation. Objects live in `store.rs`. The code that judges an object works on an `ObjectContext`, which also
+//! gives access to the object's kind and to the totals of its namespace.
 //!
 //! The parts are listed in the order in which a newcomer should read them.
 
 // Data.
-mod intern; // texts and lists that objects share
+mod intern; // texts and lists shared by many objects
 mod store; // all objects
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
 mod timers;
 mod open_findings;
 
-// What happens to one object.
-pub mod reading; // what its status says
-mod context; // everything that judging it may read or change
-mod objects; // it appears, changes or goes
-mod obligations; // what is expected of it after a spec change
+// One object.
+pub mod reading; // reads its status
+mod context; // the data that judging it reads and changes
+mod objects; // its creation, updates and removal
+mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers
 mod judge; // its state, findings and next timer
 
-// What happens to watches, kinds and sources.
+// Watches, kinds and sources.
 mod watches;
 mod sources;
 
@@ -50,10 +50,12 @@ use crate::time::Timestamp;
 /// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
 const MAX_INTERNED: usize = 50_000;
 
-/// The maximum number of leases. One per controller of the operator is usual, but the scope may include other leases.
+/// The maximum number of leases. An operator usually has one per controller, but the watched namespaces may contain
+/// others.
 const MAX_LEASES: usize = 1_000;
 
-/// Everything that loopwatch knows and concludes.
+/// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`], [`Model::probes`] and
+/// [`Model::checkpoint`] are its output.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -63,7 +65,7 @@ pub struct Model {
     watches: Vec<Watch>,
     watch_numbers: BTreeMap<WatchId, u16>,
     store: Store,
-    /// The number of objects with a history.
+    /// The number of objects with a history, limited by `limits.histories`.
     histories: usize,
     /// Objects with findings, and objects that are overdue or failed.
     unhealthy: BTreeSet<Slot>,
@@ -83,7 +85,7 @@ pub struct Model {
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
-    /// How often each limit was exceeded, and the last time that it was.
+    /// By limit: how many items exceeded it, and when the last one did.
     dropped: BTreeMap<&'static str, (u64, Timestamp)>,
     observations: BTreeMap<&'static str, u64>,
 }
@@ -125,8 +127,8 @@ impl Model {
         &self.settings
     }
 
-    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's time
-    /// never goes back: an `at` that is earlier than the one before counts as that one.
+    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's
+    /// time never goes back: an `at` before the current time counts as the current time.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
         self.fire_timers(at);
         self.now = self.now.max(at);
@@ -136,7 +138,7 @@ impl Model {
         self.handle(observation);
     }
 
-    /// Returns when the next timer is due. Until then the model changes only if an observation comes.
+    /// Returns when the next timer is due. Until then only observations change the model.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.next_due()
@@ -147,12 +149,12 @@ impl Model {
         std::mem::take(&mut self.probes).into_iter().collect()
     }
 
-    /// Removes and returns the findings that opened or closed since the last call. Only the newest 10,000 are kept.
+    /// Removes and returns the finding events since the last call. Only the newest 10,000 are kept.
     pub fn finding_events(&mut self) -> Vec<FindingEvent> {
         self.open_findings.take_events()
     }
 
-    /// Returns what should survive a restart.
+    /// Returns the state that should survive a restart.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         let learned = self.kinds.iter().filter(|kind| kind.learned.samples() > 0);
@@ -221,12 +223,13 @@ impl Model {
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
-            // A step falsifies times measured across it. Deadlines are minutes, so small corrections do not matter.
+            // Durations measured across a step are wrong by its size, which is usually small compared with deadlines of
+            // minutes.
             Observation::ClockStepped { .. } | Observation::Tick => {}
         }
     }
 
-    /// Handles an observation of a watch, unless the watch is not or no longer among the discovered ones.
+    /// Handles an observation of a watch. Ignores it if the watch is not in the latest list of discovered watches.
     fn with_watch(&mut self, id: &WatchId, handle: impl FnOnce(&mut Self, u16)) {
         let Some(number) = self.find_watch(id).filter(|number| self.watches[*number as usize].active) else { return };
         self.sources.note_success(&SourceId::Watch(id.clone()), self.now);
@@ -249,7 +252,7 @@ impl Model {
         let subject = Subject::Definition { name: definition.name };
         if definition.status == StatusSchema::InBody {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
-            // The creation is the best evidence: loopwatch does not see earlier versions of a definition.
+            // The creation time is the best evidence, because loopwatch does not see earlier versions of a definition.
             let since = definition.created.unwrap_or(self.now).min(self.now);
             self.raise(since, FindingCode::StatusSubresourceMissing, subject, evidence);
         } else {

@@ -1,12 +1,12 @@
-//! The closed vocabulary of everything that loopwatch can learn about a cluster.
+//! Observations: every fact that loopwatch can learn about a cluster, as a closed set of types.
 //!
 //! An [`Observation`] is one fact. Observations, each with the instant at which a source made it, are the only input of
 //! the model. Sources make them from watches, access reviews and reads. A recording holds one per line; a replay of
-//! these lines gives the same metrics and findings again.
+//! these lines gives the same metrics and findings.
 //!
 //! Version 1 of the recorded form is permanent: variants and fields may be added, never removed or renamed. A reader
-//! skips and counts lines that it does not know. Fields that are absent, empty or false are left out of the recorded
-//! form.
+//! skips and counts lines that it does not understand. Fields that are absent, empty or false are left out of the
+//! recorded form.
 
 mod kinds;
 mod object;
@@ -95,9 +95,9 @@ pub enum Observation {
         /// The answer.
         answer: Answer,
     },
-    /// A source failed; it will retry.
+    /// A source failed and will retry.
     SourceFailed {
-        /// Which source.
+        /// The source that failed.
         source: SourceId,
         /// The cause, from a closed list.
         cause: Cause,
@@ -105,9 +105,9 @@ pub enum Observation {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// A source works, after it failed or started.
+    /// A source works: it has started, or has recovered from a failure.
     SourceRecovered {
-        /// Which source.
+        /// The source that works.
         source: SourceId,
     },
     /// The wall clock was set. Times measured across this instant are wrong by `by_ms`.

@@ -1,4 +1,4 @@
-//! Thresholds and limits of the model, with their defaults and the reasons for them.
+//! Thresholds and limits of the model, with their defaults and reasons.
 //!
 //! The header of a recording contains them, so that a replay reaches the same conclusions. The configuration file sets
 //! them under `settings:` by their field names.
@@ -13,46 +13,50 @@ use crate::time::Span;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The time from a spec change to converged that is allowed by default. A kind may have a configured or a learned
-    /// deadline instead. Ten minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`).
+    /// The default time that an object may take from a spec change to converged. A kind may have a configured or a
+    /// learned deadline instead. Ten minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`).
     pub deadline: Span,
     /// Deadlines by `group/Kind` (`Kind` alone for the core group).
     pub deadlines: BTreeMap<String, Span>,
     /// How long an object must stay converged before its obligation ends as converged, and how long a kind must be
-    /// failing before the finding `Failing` opens. Shorter states are often transient.
+    /// failing before the finding `Failing` opens. States that last for less are often transient.
     pub settle: Span,
     /// How long a failed status must stand without further changes before its obligation ends as rejected.
     pub reject_after: Span,
-    /// How long a status may stay unwritten after a spec change, if it reports no generation. Until then it may describe
-    /// the old spec; after that the obligation ends as unknown.
+    /// How long loopwatch waits after a spec change for a write of a status that says converged but has no
+    /// `observedGeneration`. Without a write, the status may still describe the old spec, so the obligation then ends
+    /// as unknown.
     pub unsaid_after: Span,
-    /// How long an object may be unconverged without a spec change before the finding `Regressed` opens. Five minutes is
-    /// longer than the restart of a Pod.
+    /// How long an object may be unconverged without a spec change before the finding `Regressed` opens. Five minutes
+    /// is longer than a Pod usually takes to restart.
     pub regressed_after: Span,
-    /// The number of objects of a kind that must fail at once before the kind is failing …
+    /// The number of objects of a kind that must fail at once before the kind counts as failing. `failing_percent` must
+    /// be reached, too.
     pub failing_objects: u32,
-    /// … and the percentage of the kind's objects that must fail.
+    /// The percentage of the objects of a kind that must fail at once before the kind counts as failing.
     pub failing_percent: u32,
     /// The sliding window in which transitions of a condition are counted.
     pub flap_window: Span,
-    /// The number of transitions within the window, without a spec change, that is flapping. Six are three round trips.
+    /// The number of transitions within the window, without a spec change, that counts as flapping. Six transitions are
+    /// three round trips.
     pub flap_transitions: u32,
     /// The sliding window in which returns to an earlier phase are counted.
     pub cycle_window: Span,
-    /// The number of returns to an earlier phase within the window, without a spec change, that is cycling.
+    /// The number of returns to an earlier phase within the window, without a spec change, that counts as cycling.
     pub cycle_returns: u32,
-    /// How long a transitional phase may last before it is stuck. The kind's deadline applies instead if it is longer.
+    /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's deadline applies
+    /// instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long finalizers may block a deletion. Cleanups that call a cloud provider take minutes; fifteen minutes
-    /// separate them from cleanups that never end.
+    /// How long finalizers may block a deletion. A cleanup that calls a cloud provider takes minutes, so after fifteen
+    /// minutes it has probably failed.
     pub finalizer_stuck_after: Span,
-    /// An object that returns to a spec that converged before may take this multiple of the earlier time to converge
-    /// before the finding `NeverRecovered` opens …
+    /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
+    /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
-    /// … but is always allowed this long.
+    /// The shortest time before the finding `NeverRecovered` opens.
     pub recover_at_least: Span,
-    /// How long a source may fail before the finding `SourceFailing` opens. Two minutes are longer than the restart of an
-    /// API server.
+    /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
+    /// an API server.
     pub source_failing_after: Span,
     /// The interval between audits of a watch, which compare its object count with the API server's.
     pub audit_every: Span,
@@ -62,7 +66,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Limits on the size of the model's collections. Whatever exceeds one is dropped and counted in
+/// Limits on the size of the model's collections. Items beyond a limit are dropped and counted in
 /// `loopwatch_dropped_total{limit}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -75,15 +79,16 @@ pub struct Limits {
     pub findings: usize,
     /// Watches: kinds times scopes.
     pub watches: usize,
-    /// Distinct phases per kind. Kinds that exceed it write free text there.
+    /// Distinct phases per kind. A kind that exceeds this limit probably writes free text there.
     pub phases: usize,
     /// Distinct condition types per kind.
     pub condition_types: usize,
-    /// Distinct finalizers per kind.
+    /// Distinct finalizers per kind with totals of their own. Further ones are left out of the totals and not counted
+    /// as dropped.
     pub finalizers: usize,
     /// Namespaces per watch with totals and label values of their own; all further ones share `_other`.
     pub namespaces: usize,
-    /// Series of single objects per metric family, and unhealthy objects in a snapshot.
+    /// Series about single objects per metric family, and unhealthy objects in a snapshot.
     pub object_series: usize,
 }
 

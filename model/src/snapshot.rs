@@ -1,4 +1,4 @@
-//! The output of the model: plain, ordered, ready to be written out. It follows from observations alone.
+//! The output of the model: plain data in a fixed order. It depends only on observations and settings.
 
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
@@ -15,8 +15,8 @@ use crate::finding::Finding;
 use crate::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
-/// The model at one instant. Its size follows the number of unhealthy objects, kinds and namespaces, not the number of
-/// objects.
+/// The model at one instant. Its size is proportional to the number of unhealthy objects, findings, kinds and
+/// namespaces, not to the number of objects.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The instant.
@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub findings: Vec<Finding>,
     /// Unhealthy objects, worst first, at most `limits.object_series`.
     pub unhealthy: Vec<ObjectRow>,
-    /// Unhealthy objects beyond that limit.
+    /// The number of unhealthy objects beyond that limit.
     pub unhealthy_dropped: u64,
     /// Health per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
@@ -37,9 +37,9 @@ pub struct Snapshot {
     pub permissions_missing: Vec<(String, Permission)>,
     /// Leader election leases, ordered by namespace and name.
     pub leases: Vec<LeaseView>,
-    /// Items dropped, by limit.
+    /// The number of items dropped, by the name of the limit.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Observations taken in, by kind of source.
+    /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.
     pub observations: BTreeMap<&'static str, u64>,
 }
 
@@ -62,7 +62,8 @@ pub struct KindSummary {
     pub deadline: Span,
     /// Where that deadline comes from.
     pub deadline_source: DeadlineSource,
-    /// Since when the oldest unconverged object has been unconverged.
+    /// When the object that has been unconverged longest became so, not counting failed objects; absent if there is
+    /// none.
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
     pub totals: KindTotals,
@@ -79,7 +80,7 @@ pub struct WatchSummary {
     pub watch: WatchId,
     /// Its scope.
     pub scope: Scope,
-    /// Whether the first list is complete.
+    /// Whether its first list is complete.
     pub synced: bool,
     /// Missing verbs; if there are any, loopwatch does not watch this scope.
     pub missing: Vec<String>,
@@ -87,18 +88,19 @@ pub struct WatchSummary {
     pub totals: WatchTotals,
 }
 
-/// Deletions that wait, or waited, for one finalizer.
+/// Deletions that wait, or have waited, for one finalizer.
 #[derive(Clone, Debug, Default)]
 pub struct FinalizerSummary {
     /// Objects waiting, by [`DeletionVerdict`] in its order.
     pub waiting: [u64; DeletionVerdict::ALL.len()],
-    /// The earliest deletion that still waits for it.
+    /// The deletion timestamp of the object that has waited longest.
     pub oldest: Option<Timestamp>,
     /// Totals of ended waits.
     pub totals: FinalizerTotals,
 }
 
-/// One object, for listings. It is serialised as version 1 of the JSON API, so fields are only ever added.
+/// One object, for listings. It is serialised as part of version 1 of the JSON API, so fields may be added but not
+/// removed or renamed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ObjectRow {
     /// API group.
@@ -113,13 +115,13 @@ pub struct ObjectRow {
     pub uid: String,
     /// State.
     pub state: ObjectState,
-    /// The rule that decided, from a closed list.
+    /// The rule that decided the verdict: a label value of [`Reason`](crate::model::reading::Reason).
     pub reason: &'static str,
-    /// The words that the rule matched.
+    /// The part of the status that decided the verdict, such as `Ready=False (InvalidSpec)`; may be empty.
     pub signal: String,
-    /// Since when it has been in this state.
+    /// When it entered this state.
     pub since: Timestamp,
-    /// Since when it has been unconverged; absent if it is converged or has no obligation.
+    /// When it became unconverged; absent if it is not expected to converge, or has converged.
     pub unconverged_since: Option<Timestamp>,
     /// Generation.
     pub generation: i64,
@@ -152,7 +154,7 @@ pub struct ObjectRef<'a> {
     pub name: &'a str,
     /// State.
     pub state: ObjectState,
-    /// Since when it has been in this state.
+    /// When it entered this state.
     pub since: Timestamp,
     /// Generation.
     pub generation: i64,
@@ -170,8 +172,8 @@ pub struct ObjectRef<'a> {
     pub finalizers: &'a [Arc<str>],
 }
 
-/// The position of a walk over all objects. It stays valid while the store changes, but the walk may miss objects that
-/// come or go meanwhile, or show them twice.
+/// The position in a walk over all objects. It stays valid while the store changes, but the walk may miss objects that
+/// are added or removed meanwhile, or show them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u32);
 
@@ -182,9 +184,9 @@ pub struct SourceSummary {
     pub source: String,
     /// Whether it is up.
     pub up: bool,
-    /// Since when it has been up, or failing.
+    /// When it came up or began to fail.
     pub since: Timestamp,
-    /// When its last observation came.
+    /// When its last observation arrived.
     pub last_success: Option<Timestamp>,
     /// Failures so far, by cause.
     pub failures: BTreeMap<&'static str, u64>,

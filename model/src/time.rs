@@ -1,6 +1,6 @@
 //! Instants and durations as plain integers.
 //!
-//! The model has no clock: every [`Timestamp`] in it came with an observation.
+//! The model has no clock: time reaches it only through the [`Timestamp`] of each observation.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// A duration in whole milliseconds. Parsed from text such as `90s`, `10m` or `1h30m`, which cannot be negative.
+/// A duration in whole milliseconds. Parsed from text such as `90s`, `10m` or `1h30m`; the text form cannot be
+/// negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub i64);
 
@@ -99,7 +100,7 @@ impl Span {
     /// Parses `500ms`, `90s`, `10m`, `2h`, `7d` and sums of them such as `1h30m`.
     ///
     /// # Errors
-    /// Returns a sentence that names the expected format if the text is anything else, which includes negative values.
+    /// Returns a sentence that names the expected format if the text has any other form, for example a negative value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || format!("{text:?} is not a duration; write for example 30s, 10m or 1h30m");
         let (mut rest, mut total) = (text.trim(), 0_i64);
@@ -146,7 +147,7 @@ impl fmt::Display for Span {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Unlike `Display`, this loses nothing: a recorded setting must read back unchanged.
+        // Unlike `Display`, this does not truncate, because a recorded setting must read back unchanged.
         let text = match self.0 {
             ms if ms % 1000 != 0 => format!("{ms}ms"),
             ms => format!("{}s", ms / 1000),

@@ -1,5 +1,5 @@
-//! Findings about objects, kinds and definitions: the fault that opens each, the recovery that closes it, and near misses
-//! that must not open it.
+//! Findings about objects, kinds and definitions. The tests cover the fault that opens each finding, the recovery that
+//! closes it, and near misses that must not open it.
 
 mod lab;
 
@@ -28,7 +28,7 @@ fn a_spec_change_that_the_operator_ignores_is_unacknowledged() {
     assert_eq!(
         lab.outcomes(Outcome::Converged),
         1,
-        "the creation only: an obligation that was late is not counted again when it converges"
+        "only the creation: an obligation that is late is not counted again when it converges"
     );
 }
 
@@ -50,7 +50,7 @@ fn an_acknowledged_object_that_is_never_ready_is_overdue_and_the_evidence_names_
 }
 
 #[test]
-fn a_slow_object_is_not_overdue_before_the_deadline_of_its_kind() {
+fn a_slow_object_is_not_overdue_before_the_configured_deadline_of_its_kind() {
     let deadlines = [("example.io/Widget".to_owned(), Span::hours(1))].into();
     let mut lab = Lab::with(Settings { deadlines, ..Settings::default() });
     let mut widget = Widget::new("slow", lab.now);
@@ -105,14 +105,14 @@ fn a_kind_is_failing_if_many_of_its_converged_objects_fail() {
     assert_eq!(lab.findings(), ["Failing Widget (all)"]);
     assert!(lab.evidence().contains("failed 3"), "{}", lab.evidence());
     lab.advance(Span::mins(10));
-    assert_eq!(lab.roots(), ["Failing Widget (all)"], "the kind explains its objects");
+    assert_eq!(lab.roots(), ["Failing Widget (all)"], "the finding about the kind explains those about its objects");
     assert!(lab.findings().len() > 1);
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.assert_no_findings();
 }
 
 #[test]
-fn ready_lost_without_a_spec_change_is_a_regression_if_it_lasts() {
+fn an_object_that_stays_unready_without_a_spec_change_has_regressed() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     lab.apply(widget.waiting());
@@ -125,7 +125,7 @@ fn ready_lost_without_a_spec_change_is_a_regression_if_it_lasts() {
     lab.advance(Span::mins(5));
     assert_eq!(lab.findings(), ["Regressed Widget team-a/web"]);
     assert_eq!(lab.snapshot().findings[0].since, lost);
-    assert_eq!(lab.outcomes(Outcome::Late), 0, "there was no obligation to break");
+    assert_eq!(lab.outcomes(Outcome::Late), 0, "without a spec change there is no obligation");
     lab.apply(widget.ready());
     lab.assert_no_findings();
 }
@@ -145,11 +145,11 @@ fn a_phase_that_lasts_too_long_is_stuck_and_the_missed_deadline_explains_it() {
 }
 
 #[test]
-fn ready_that_changes_with_each_rollout_does_not_flap() {
+fn a_ready_condition_that_changes_with_each_rollout_does_not_flap() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     for spec in 2..12 {
-        lab.apply(widget.spec(spec, lab.now)); // a user who tries things out
+        lab.apply(widget.spec(spec, lab.now)); // the user tries out several specs
         lab.apply(widget.waiting());
         lab.advance(Span::secs(20));
         lab.apply(widget.ready());
@@ -197,7 +197,7 @@ fn phases_that_repeat_are_cycling_but_rollouts_are_not() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     for spec in 2..12 {
-        lab.apply(widget.spec(spec, lab.now)); // a user who tries things out
+        lab.apply(widget.spec(spec, lab.now)); // the user tries out several specs
         for phase in ["Pending", "Provisioning", "Running"] {
             lab.apply(widget.ready().phase(phase));
             lab.advance(Span::secs(5));
@@ -239,7 +239,7 @@ fn a_condition_flaps_after_three_round_trips_but_not_after_two() {
 }
 
 #[test]
-fn malformed_conditions_are_one_finding_per_kind() {
+fn malformed_conditions_open_one_finding_per_kind() {
     let mut lab = Lab::new();
     let widget = lab.converged("web");
     let mut view = widget.view(5000);
@@ -252,14 +252,14 @@ fn malformed_conditions_are_one_finding_per_kind() {
 }
 
 #[test]
-fn an_object_that_fails_with_a_spec_that_worked_before_has_not_recovered() {
+fn an_object_that_fails_with_a_spec_that_converged_before_has_not_recovered() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     lab.apply(widget.spec(666, lab.now));
     lab.apply(widget.failed("InvalidSpec"));
     lab.advance(Span::mins(3));
     lab.assert_no_findings();
-    lab.apply(widget.spec(1, lab.now)); // the user puts the old one back
+    lab.apply(widget.spec(1, lab.now)); // the user restores the old spec
     lab.apply(widget.failed("StillBroken"));
     lab.advance(Span::mins(2));
     assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/web"]);
@@ -290,7 +290,7 @@ fn a_finalizer_that_stays_is_stuck_and_the_evidence_names_the_actor() {
 }
 
 #[test]
-fn a_deletion_that_makes_progress_is_not_stuck() {
+fn a_deletion_whose_finalizers_disappear_one_by_one_is_not_stuck() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     widget.finalizers = (0..10).map(|i| format!("example.io/part-{i}")).collect();
@@ -304,7 +304,7 @@ fn a_deletion_that_makes_progress_is_not_stuck() {
 }
 
 #[test]
-fn a_status_without_subresource_is_a_finding_about_the_definition() {
+fn a_status_without_a_status_subresource_opens_a_finding_about_the_definition() {
     let mut lab = Lab::new();
     let definition = |status| DefinitionView {
         name: "widgets.example.io".into(),
@@ -317,7 +317,7 @@ fn a_status_without_subresource_is_a_finding_about_the_definition() {
     lab.observe(Observation::DefinitionSeen(definition(StatusSchema::InBody)));
     assert_eq!(lab.findings(), ["StatusSubresourceMissing definition widgets.example.io"]);
     let finding = &lab.snapshot().findings[0];
-    assert_eq!(finding.since, finding.found, "an old recording does not say since when");
+    assert_eq!(finding.since, finding.found, "an old recording does not contain the creation time");
     lab.observe(Observation::DefinitionSeen(definition(StatusSchema::Subresource)));
     lab.assert_no_findings();
     let created = Some(Timestamp(lab.now.0 - Span::hours(5).0));

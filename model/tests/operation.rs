@@ -1,4 +1,5 @@
-//! Findings about sources, permissions, configuration, audits and limits; histories, restarts and finding events.
+//! Tests of findings about sources, permissions, configuration, audits and limits, and of lists, restarts and finding
+//! events.
 
 mod lab;
 
@@ -9,7 +10,7 @@ use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
 #[test]
-fn a_source_that_keeps_failing_is_a_finding_and_its_objects_are_unknown() {
+fn a_watch_that_keeps_failing_opens_a_finding_and_its_objects_are_unknown() {
     let mut lab = Lab::new();
     lab.converged("web");
     let source = SourceId::Watch(lab::watch());
@@ -21,7 +22,7 @@ fn a_source_that_keeps_failing_is_a_finding_and_its_objects_are_unknown() {
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
     assert_eq!(lab.findings(), ["SourceFailing source watch/widgets.example.io"]);
-    assert_eq!(lab.state("web"), ObjectState::Unknown, "the last state that a blind watch saw may be out of date");
+    assert_eq!(lab.state("web"), ObjectState::Unknown, "the state that the watch saw last may be out of date");
     assert_eq!(lab.snapshot().kinds[0].states()[ObjectState::Unknown as usize], 1);
     lab.observe(Observation::SourceRecovered { source });
     lab.assert_no_findings();
@@ -44,7 +45,7 @@ fn a_deadline_that_passes_while_the_watch_is_blind_is_unknown_not_late() {
 }
 
 #[test]
-fn missing_and_excess_permissions_are_findings_until_they_change() {
+fn missing_and_excess_permissions_open_findings_until_they_change() {
     let mut lab = Lab::new();
     let permission = |verb: &str, resource: &str| Permission {
         verb: verb.into(),
@@ -81,7 +82,7 @@ fn a_withdrawn_permission_hides_a_kind_until_it_is_granted_again() {
 }
 
 #[test]
-fn an_invalid_configuration_is_a_finding_at_once() {
+fn an_invalid_configuration_opens_a_finding_immediately() {
     let mut lab = Lab::new();
     let detail = "unknown key \"deadlin\"; did you mean \"deadline\"?".to_owned();
     lab.observe(Observation::SourceFailed { source: SourceId::Config, cause: Cause::Invalid, detail });
@@ -90,7 +91,7 @@ fn an_invalid_configuration_is_a_finding_at_once() {
 }
 
 #[test]
-fn two_audits_with_the_same_difference_are_a_finding() {
+fn two_audits_with_the_same_difference_open_a_finding() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     let mut audit = |lab: &mut Lab, objects| {
@@ -136,11 +137,11 @@ fn histories_are_limited_and_deleted_objects_free_theirs() {
     assert_eq!(lab.snapshot().dropped["histories"], 1);
     lab.delete(&widgets[0]);
     lab.apply(widgets[1].phase("Running"));
-    assert_eq!(lab.snapshot().dropped["histories"], 1, "there is room again");
+    assert_eq!(lab.snapshot().dropped["histories"], 1, "the deletion made room for another history");
 }
 
 #[test]
-fn a_spec_change_found_by_a_list_starts_when_it_was_written_and_stays_out_of_histograms() {
+fn an_obligation_from_a_list_opens_when_the_spec_was_written_and_stays_out_of_histograms() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     let measured = lab.snapshot().kinds[0].totals.convergence.count();
@@ -161,9 +162,9 @@ fn a_spec_change_found_by_a_list_starts_when_it_was_written_and_stays_out_of_his
 fn a_restart_keeps_findings_and_counts_nothing_twice() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = ["a", "b", "c"].map(|name| lab.converged(name)).into();
-    lab.apply(widgets[0].spec(2, lab.now)); // will be late before the restart
+    lab.apply(widgets[0].spec(2, lab.now)); // late before the restart
     lab.advance(Span::mins(11));
-    lab.apply(widgets[1].spec(2, lab.now)); // will be late after it
+    lab.apply(widgets[1].spec(2, lab.now)); // late after the restart
     lab.advance(Span::mins(2));
     assert_eq!((lab.findings().len(), lab.outcomes(Outcome::Late)), (1, 1));
     let (before, checkpoint) = (lab.snapshot().findings[0].clone(), lab.model.checkpoint());

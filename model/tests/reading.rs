@@ -1,4 +1,4 @@
-//! Properties of readings of random statuses.
+//! Properties that the reading of every status has, checked on random statuses.
 
 use loopwatch_model::model::reading::{Acknowledged, Reason, Verdict, read};
 use loopwatch_model::observation::{Condition, ConditionStatus, Fact, FactValue, ObjectView, Pause, StatusShape};

@@ -1,4 +1,4 @@
-//! Random histories with repeated, lost and relisted events: after every step, the model's totals must add up.
+//! Random histories with repeated, lost and relisted events. After every step, the totals of the model must add up.
 
 mod lab;
 
@@ -52,7 +52,7 @@ impl RandomWorld {
                     self.lab.delete(&widget);
                 }
             }
-            3 => drop(self.widgets.remove(&name)), // a deletion without an event
+            3 => drop(self.widgets.remove(&name)), // the delete event is lost
             4 => {
                 let list: Vec<Widget> = self.widgets.values().cloned().collect();
                 self.lab.list(&list);
@@ -159,7 +159,7 @@ fn totals_add_up_after_every_step_of_a_random_history() {
 }
 
 #[test]
-fn a_repeated_list_changes_nothing() {
+fn a_repeated_list_changes_neither_findings_nor_outcomes() {
     for seed in 1..=20 {
         let mut world = RandomWorld::new(seed * 0x51ed_270b);
         (0..200).for_each(|_| world.step());

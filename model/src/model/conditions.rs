@@ -12,7 +12,8 @@ use crate::observation::{Condition, FactValue, ObjectView};
 use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
-/// The maximum number of phase changes per object, and of transitions per condition. The default thresholds are far lower.
+/// The maximum number of phase changes per object, and of transitions per condition, that are kept. The default
+/// thresholds are far lower.
 const MAX_HISTORY: usize = 24;
 
 /// The maximum number of conditions of one object whose transitions are kept.
@@ -45,8 +46,8 @@ impl ObjectContext<'_> {
         true
     }
 
-    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to count them all; each type
-    /// has up to four statuses.
+    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to count them all. The
+    /// limit allows four statuses per type.
     pub(crate) fn update_conditions(&mut self, update: &Update<'_>, conditions: Symbol) -> bool {
         let old = std::mem::replace(&mut self.record.conditions, conditions);
         if old == conditions && !update.new {
@@ -70,7 +71,7 @@ impl ObjectContext<'_> {
         fits
     }
 
-    /// Subtracts the object from its kind's counts of phases and conditions.
+    /// Removes the object from its kind's counts of phases and conditions.
     pub(crate) fn uncount_phase_and_conditions(&mut self) {
         decrement(&mut self.kind.totals.phases, self.texts.get(self.record.phase));
         for condition in self.condition_sets.get(self.record.conditions).iter() {
@@ -85,7 +86,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns the condition that flaps most, its number of transitions within the window, and the first of them.
+    /// Returns the condition that flaps most, the number of its transitions within the window, and the time of the
+    /// first one.
     pub(crate) fn flapping(&self) -> Option<(&Transitions, usize, Timestamp)> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let window = self.settings.flap_window;
@@ -97,7 +99,8 @@ impl ObjectContext<'_> {
         counted.filter(|(_, count, _)| *count >= enough).max_by_key(|(_, count, _)| *count)
     }
 
-    /// Returns the phases of a cycle, the number of returns to an earlier phase within the window, and when it began.
+    /// Returns the phases of a cycle, the number of returns to an earlier phase within the window, and the time at
+    /// which the cycle began.
     pub(crate) fn cycling(&self) -> Option<(Vec<String>, usize, Timestamp)> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let within: Vec<_> =
@@ -118,14 +121,15 @@ impl ObjectContext<'_> {
     }
 
     /// Returns the number of events within the window that keeps a finding open, given the number that opens it. It is
-    /// half of that number, so that the finding does not close and reopen around the threshold.
+    /// half of that number, rounded up, so that the finding does not close and reopen around the threshold.
     fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
         let open = self.record.hot.as_ref().is_some_and(|hot| hot.findings >> code as u64 & 1 == 1);
         if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
 
-    /// Returns since when the object has been in its phase while it should converge to its current spec. Earlier time does
-    /// not count: an object that was paused, or that failed with another spec, was not expected to leave its phase.
+    /// Returns the time from which the object's stay in its phase counts: when it entered the phase, or when it became
+    /// expected to converge to its current spec, whichever is later. Before that, the object was not expected to leave
+    /// the phase, for example because it was paused.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let entered = hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at);
@@ -152,7 +156,7 @@ impl ObjectContext<'_> {
         let now = self.now;
         let Some(history) = self.history() else { return };
         if history.phases.is_empty() && old != Symbol::default() {
-            history.phases.push_back((now, old)); // the time at which the old phase began does not matter
+            history.phases.push_back((now, old)); // the old phase began earlier, but the exact time does not matter
         }
         push_bounded(&mut history.phases, (now, phase));
     }

@@ -1,4 +1,4 @@
-//! The context in which one object is judged, and the change that its new version brings.
+//! The context in which one object is judged, and the update that a new version of it brings.
 
 use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, WatchNamespace};
@@ -9,15 +9,15 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectState;
 use crate::time::Timestamp;
 
-/// One object with everything that judging it may read or change.
+/// One object, with the data that judging it reads and changes.
 pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
-    /// The object's watch is blind, so the outcome of obligations is unknown.
+    /// The object's watch is blind, so obligations that end now have the outcome `unknown`.
     pub(crate) blind: bool,
-    /// `limits.histories` allows one more object with a history.
+    /// The number of objects with a history is below `limits.histories`.
     pub(crate) may_add_history: bool,
-    /// The object needed a history and the limit denied it.
+    /// The object needed a history, but the limit was reached.
     pub(crate) history_denied: bool,
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
@@ -27,21 +27,21 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) condition_sets: &'a Interner<ConditionSet>,
 }
 
-/// A new version of an object, compared with the version before.
+/// A new version of an object, compared with the previous one.
 pub(crate) struct Update<'a> {
     pub(crate) view: &'a ObjectView,
     pub(crate) verdict: Verdict,
     pub(crate) acknowledged: Acknowledged,
     /// The model did not know the object before.
     pub(crate) new: bool,
-    /// The version came as a watch event, so it is from now. A version from a list may be of any age.
+    /// The version came from a watch event, so the change has just happened. A version from a list may be of any age.
     pub(crate) live: bool,
     pub(crate) spec_changed: bool,
-    /// The status changed, apart from timestamps and heartbeats.
+    /// The status changed in more than timestamps and heartbeats.
     pub(crate) status_changed: bool,
     /// The field manager that writes the status also wrote the spec last.
     pub(crate) spec_written_by_operator: bool,
-    /// The fingerprint of the spec before.
+    /// The fingerprint of the previous spec.
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
@@ -50,7 +50,7 @@ pub(crate) struct Update<'a> {
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Moves the object to `state`, in which it has been since `since`.
+    /// Moves the object to `state`, which it entered at `since`.
     pub(crate) fn enter_state(&mut self, state: ObjectState, since: Timestamp) {
         if self.record.state == state {
             return;

@@ -26,7 +26,8 @@ const BUILT_IN: &[(&str, &str)] = &[
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Updates the deletion, if the object is being deleted. `removed` are the finalizers that only the version before has.
+    /// Updates the deletion, if the object is being deleted. `removed` are the finalizers that the previous version had
+    /// and this one lacks.
     pub(crate) fn update_deletion(&mut self, update: &Update<'_>, removed: &[Arc<str>], finalizers: &[Arc<str>]) {
         let Some(since) = update.view.deleted else { return };
         let now = self.now;
@@ -54,7 +55,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Ends the deletion: the object is gone, so all of its finalizers were removed.
+    /// Ends the deletion of an object that is gone: counts all of its finalizers as removed.
     pub(crate) fn finish_deletion(&mut self) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
@@ -62,8 +63,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns when a deletion counts as stuck: it has taken longer than `finalizer_stuck_after`, and for half of that
-    /// time it has made no progress.
+    /// Returns when a deletion counts as stuck: once it has taken `finalizer_stuck_after` and has made no progress for
+    /// half of that time.
     pub(crate) fn stuck_at(&self, deletion: &Deletion) -> Timestamp {
         let threshold = self.settings.finalizer_stuck_after;
         deletion.since.after(threshold).max(deletion.last_progress.after(Span(threshold.0 / 2)))

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::snapshot::ConditionState;
 
-/// A handle to one value of an [`Interner`]. The default is the handle of the empty value.
+/// A handle to one value of an [`Interner`]. The default refers to the empty value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Symbol(u32);
 
-/// Stores each distinct value once. It never frees a value, so it takes at most `limit` of them.
+/// Stores each distinct value once. It never frees a value, so it accepts at most `limit` of them.
 #[derive(Debug)]
 pub(crate) struct Interner<T: ?Sized> {
     values: Vec<Arc<T>>,
@@ -28,8 +28,8 @@ impl<T: ?Sized + Ord> Interner<T> {
         Self { values: vec![empty], index, limit }
     }
 
-    /// Returns the symbol of `value`. If the limit is reached and the value is new, returns the symbol of the empty value
-    /// as an error.
+    /// Returns the symbol of `value`. If the value is new and the limit is reached, returns the symbol of the empty
+    /// value as an error.
     pub(crate) fn intern(&mut self, value: &T) -> Result<Symbol, Symbol>
     where
         for<'a> Arc<T>: From<&'a T>,

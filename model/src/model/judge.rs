@@ -10,7 +10,7 @@ use crate::observation::StatusSchema;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
-/// A problem of an object: the finding to open, since when, and the evidence.
+/// A problem of an object: the finding to open, when the problem began, and the evidence.
 pub(crate) type ObjectProblem = (FindingCode, Timestamp, Evidence);
 
 // === impl ObjectContext ===
@@ -28,7 +28,7 @@ impl ObjectContext<'_> {
             Verdict::Converged if obligation.is_none_or(|o| o.converged_since.is_some()) => ObjectState::Converged,
             Verdict::Failed if obligation.is_none_or(|o| o.failed_since.is_some()) => ObjectState::Failed,
             Verdict::Unknown => ObjectState::Unknown,
-            // Work is in progress, or what the status says has not been confirmed for the current spec.
+            // Work is in progress, or the status may describe an earlier spec.
             _ if self.overdue_since().is_some_and(|since| since <= self.now) => ObjectState::Overdue,
             _ => ObjectState::Progressing,
         }
@@ -44,8 +44,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns how long a regression may last before it is a finding. Planned work, such as a rolling restart, looks like a
-    /// regression, so the kind's deadline applies if it is longer and not the default.
+    /// Returns how long a regression may last before it is a finding. Planned work, such as a rolling restart, looks
+    /// like a regression, so the kind's deadline applies instead if it is configured or learned, and longer.
     fn regressed_after(&self) -> Span {
         let (deadline, source) = self.kind.deadline(self.settings);
         let specific = source != DeadlineSource::Default;
@@ -84,7 +84,7 @@ impl ObjectContext<'_> {
         problems
     }
 
-    /// Returns when to judge the object again if no event comes.
+    /// Returns when to judge the object again if no event arrives first.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let deletion = hot.deletion.as_ref().map(|deletion| self.stuck_at(deletion));
@@ -178,7 +178,7 @@ impl ObjectContext<'_> {
         Some((FindingCode::NeverRecovered, obligation.opened, evidence))
     }
 
-    /// Returns when an object should have recovered whose spec is back at one that converged.
+    /// Returns when an object whose spec is back to one that converged before should have recovered.
     fn recovery_due(&self, unconverged: &Unconverged) -> Option<Timestamp> {
         let obligation = unconverged
             .obligation
@@ -228,20 +228,21 @@ impl ObjectContext<'_> {
         (FindingCode::FinalizerStuck, deletion.since, evidence)
     }
 
-    /// Adds what the status says about the object.
+    /// Adds the signal that decided the verdict, and its message.
     fn with_signal(&self, evidence: Evidence) -> Evidence {
         let Some(hot) = self.record.hot.as_ref() else { return evidence };
         evidence.text("signal", hot.signal.clone()).text("message", hot.message.clone())
     }
 
-    /// Returns whether the object failed after it had converged with the same spec. If many objects of a kind do so, the
-    /// kind is failing.
+    /// Returns whether the object failed after it had converged with the same spec. A kind is failing if many of its
+    /// objects do.
     pub(crate) fn fails_after_converging(&self) -> bool {
         self.record.verdict == Verdict::Failed
             && self.record.unconverged().is_some_and(|unconverged| unconverged.regressed_since.is_some())
     }
 
-    /// Returns whether each status write increments the generation, so that a higher one need not be a spec change.
+    /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
+    /// change.
     pub(crate) fn generation_is_unreliable(&self) -> bool {
         self.kind.status == StatusSchema::InBody
     }

@@ -20,17 +20,22 @@ pub(crate) struct Kind {
     pub(crate) role: Role,
     pub(crate) status: StatusSchema,
     pub(crate) objects: u64,
-    /// Objects that have a status: if most of them do, the others are expected to get one.
+    /// Objects that have a status. See [`Kind::expects_status`].
     pub(crate) with_status: u64,
     pub(crate) learned: Learned,
     pub(crate) totals: KindTotals,
+    /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
     pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
-    /// Objects that were converged and now fail although their specs did not change.
+    /// Objects that converged and now fail with the same spec.
     pub(crate) failing: BTreeSet<Slot>,
+    /// When the number of failing objects reached the thresholds.
     pub(crate) failing_since: Option<Timestamp>,
+    /// When the timer of the kind is due.
     pub(crate) due: Option<Timestamp>,
+    /// Objects with malformed conditions.
     pub(crate) malformed: BTreeSet<Slot>,
+    /// The lints of their conditions.
     pub(crate) lints: BTreeSet<String>,
 }
 
@@ -47,17 +52,22 @@ pub(crate) struct Watch {
     pub(crate) id: WatchId,
     pub(crate) kind: u16,
     pub(crate) scope: Scope,
+    /// The watch is in the latest list of discovered watches.
     pub(crate) active: bool,
+    /// Verbs that the API server denies.
     pub(crate) missing: Vec<String>,
+    /// The first list is complete.
     pub(crate) synced: bool,
     pub(crate) totals: WatchTotals,
-    /// The list that is under way, or the last one.
+    /// The number of the current list, or of the last one, as counted by the model.
     pub(crate) epoch: u32,
+    /// The source's epoch of the list in progress.
     pub(crate) listing: Option<u64>,
-    /// Since when its source has been failing, once that has lasted long enough to matter.
+    /// When its source began to fail; set once the failure has lasted for `source_failing_after`.
     pub(crate) blind: Option<Timestamp>,
-    /// The newest version of an object seen, and the newest version of anything.
+    /// The newest resource version of an event that changed an object.
     pub(crate) newest_object: u64,
+    /// The newest resource version of any event, bookmark or list.
     pub(crate) newest: u64,
     pub(crate) audit: AuditState,
     pub(crate) namespaces: Vec<WatchNamespace>,
@@ -68,19 +78,20 @@ pub(crate) struct Watch {
 #[derive(Debug, Default)]
 pub(crate) struct AuditState {
     pub(crate) due: Option<Timestamp>,
-    /// The server's count at a version that the watch has not reached yet.
+    /// The API server's count at a version that the watch has not reached yet.
     pub(crate) pending: Option<PendingCount>,
     /// Consecutive audits that found the same difference.
     pub(crate) agreeing: u32,
 }
 
-/// The API server's count, and when it arrived.
+/// An object count of the API server at one resource version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingCount {
+    /// When the count arrived.
     pub(crate) at: Timestamp,
     pub(crate) objects: u64,
     pub(crate) version: u64,
-    /// The latest event that the answer already contained but the watch had not yet delivered.
+    /// When the watch delivered the last event that the count already included.
     pub(crate) late_event: Option<Timestamp>,
 }
 
@@ -108,7 +119,7 @@ impl Kind {
         }
     }
 
-    /// `group/Kind`, or `Kind` in the core group: as settings and checkpoints name it.
+    /// Returns the name in settings and checkpoints: `group/Kind`, or `Kind` for the core group.
     pub(crate) fn name(&self) -> String {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}/{}", self.group, self.kind) }
     }
@@ -129,13 +140,14 @@ impl Kind {
         }
     }
 
-    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned: a kind that gets slower
-    /// would otherwise relax its own objective.
+    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned, because a kind that
+    /// gets slower would relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         settings.deadlines.get(&self.name()).copied().unwrap_or(settings.deadline)
     }
 
-    /// Whether an object without a status is expected to get one: most objects of the kind have one.
+    /// Returns whether an object without a status is expected to get one, because at least half of the objects of the
+    /// kind have one.
     pub(crate) fn expects_status(&self) -> bool {
         !matches!(self.status, StatusSchema::None) && self.with_status > 0 && self.with_status * 2 >= self.objects
     }
@@ -148,8 +160,8 @@ impl Watch {
         Self { id: watched.watch.clone(), kind, scope: watched.scope.clone(), active: true, ..Self::default() }
     }
 
-    /// Returns the position of `namespace`, adding it if necessary. All namespaces past `limit` share the one named
-    /// `_other`; `false` says that this is one of them.
+    /// Returns the position of `namespace`, adding it if necessary. Namespaces beyond `limit` share the position of
+    /// `_other`, and the second value is then `false`.
     pub(crate) fn namespace(&mut self, namespace: &str, limit: usize, now: Timestamp) -> (u32, bool) {
         if let Some(position) = self.namespace_index.get(namespace) {
             return (*position, true);
@@ -173,7 +185,7 @@ impl Watch {
 // === impl WatchNamespace ===
 
 impl WatchNamespace {
-    /// Counts the time in each state up to `now`. While `blind`, all objects count as unknown.
+    /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count as unknown.
     pub(crate) fn count_to(&mut self, now: Timestamp, blind: bool) {
         let elapsed = u64::try_from(now.since(self.counted_to).0).unwrap_or(0);
         for (index, objects) in self.totals.states.iter().enumerate() {

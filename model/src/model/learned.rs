@@ -1,19 +1,19 @@
 //! Learns how long the objects of a kind usually take to converge.
 //!
-//! The estimator is the product limit of Kaplan and Meier (1958) over fixed buckets. It also uses censored durations: a
-//! spec change that was superseded, or whose object was deleted, after `t` would have taken longer than `t`. Without
-//! these, slow kinds would look fast.
+//! The estimator is the product limit of Kaplan and Meier (1958) over fixed buckets. It also uses censored durations:
+//! if a spec change was superseded after `t`, or its object deleted, convergence would have taken longer than `t`.
+//! Without these durations, slow kinds would look fast.
 
 use crate::time::Span;
 
-/// Upper bounds of the buckets in milliseconds: half a second to one day, each 1.25 to 2 times the one before.
+/// Upper bounds of the buckets in milliseconds: half a second to one day, each 1.25 to 2 times the previous one.
 const BOUNDS_MS: [i64; 32] = [
     500, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000, 24_000, 32_000, 48_000, 60_000, 90_000,
     120_000, 180_000, 240_000, 360_000, 480_000, 720_000, 960_000, 1_440_000, 1_920_000, 2_880_000, 3_600_000,
     5_400_000, 7_200_000, 14_400_000, 28_800_000, 57_600_000, 86_400_000,
 ];
 
-/// The number of spec changes of one kind per bucket of their duration.
+/// The durations of the spec changes of one kind, counted by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
     converged: [u32; BOUNDS_MS.len()],
@@ -29,7 +29,8 @@ impl Learned {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// Adds a spec change that was superseded, deleted or suspended after `lasted`, before it converged.
+    /// Adds a spec change that had not converged after `lasted`, when it was superseded or its object was suspended,
+    /// deleted or lost from view.
     pub(crate) fn add_censored(&mut self, lasted: Span) {
         let bucket = &mut self.censored[bucket(lasted)];
         *bucket = bucket.saturating_add(1);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_numbers_in_a_checkpoint_are_padded_with_zeros() {
+    fn missing_numbers_in_a_checkpoint_count_as_zero() {
         assert_eq!(Learned::from_numbers(&[7; 3]).to_numbers()[..4], [7, 7, 7, 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! Objects that appear, change and go. Each new version of an object is compared with the one before; the result, an
-//! [`Update`], goes to every part of the model that depends on it.
+//! Creates, updates and removes objects. Each new version of an object is compared with the previous one; the result,
+//! an [`Update`], goes to every part of the model that depends on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference,
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
-/// The maximum number of conditions per object that are kept.
+/// The maximum number of top-level conditions of one object that are kept.
 const MAX_CONDITIONS: usize = 16;
 
 // === impl Model ===
@@ -31,7 +31,7 @@ impl Model {
         if let Some(slot) = known
             && self.store.get(slot).is_some_and(|record| record.uid != uid)
         {
-            self.remove_object(slot, Outcome::Deleted); // it was deleted and created again, and no event said so
+            self.remove_object(slot, Outcome::Deleted); // deleted and recreated without a delete event
             known = None;
         }
         if let Some(record) = known.and_then(|slot| self.store.get_mut(slot)) {
@@ -116,7 +116,7 @@ impl Model {
         OwnerName { kind: self.intern_text(&owner.kind), name: owner.name.as_str().into() }
     }
 
-    /// Compares a version with the one before and updates every part of the model.
+    /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
         let phase = self.intern_text(conditions::phase(view));
         let condition_set = self.intern_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
@@ -219,7 +219,7 @@ impl Model {
         self.review_kind(kind);
     }
 
-    /// Returns an object with everything that judging it may read or change.
+    /// Returns the context in which to judge an object.
     pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
@@ -256,7 +256,8 @@ impl Model {
         }
     }
 
-    /// Updates the sets of failing and malformed objects of the object's kind, and reviews the kind if that matters.
+    /// Updates the kind's sets of failing and malformed objects. Reviews the kind if a set changed, and while any
+    /// object is failing.
     fn update_kind(&mut self, slot: Slot, fails: bool) {
         let Some(record) = self.store.get(slot) else { return };
         let (kind, malformed) = (self.watches[record.watch as usize].kind, record.flags.malformed_conditions);
@@ -279,7 +280,7 @@ impl ObjectContext<'_> {
         let mut verdict = reading.verdict;
         let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
         if verdict == Verdict::Unknown && bare && self.kind.expects_status() {
-            verdict = Verdict::Progressing; // most objects of the kind have a status, so this one should get one
+            verdict = Verdict::Progressing; // the kind expects a status
         }
         Update {
             view,
@@ -341,14 +342,15 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns since when the object has been in the state that it now enters.
+    /// Returns when the object entered `state`, its state as of now.
     fn state_since(&self, state: ObjectState) -> Timestamp {
         let hot = self.record.hot.as_ref();
         match state {
             ObjectState::Terminating => {
                 hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
             }
-            // `update_object` set it for objects that are new; for all others it is when they became unknown.
+            // An object whose state was unknown may have been in this state all along, so it keeps the time that it
+            // has. For a new object from a list, `update_object` has set that time.
             _ if self.record.state == ObjectState::Unknown => self.record.since,
             _ => self.now,
         }
@@ -367,22 +369,22 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns when an unconverged object stopped being converged, according to its conditions, if its status is about the
-/// current spec.
+/// Returns when an unconverged object stopped being converged: the earliest transition among its false conditions.
+/// Returns `None` if its status is about an earlier spec.
 fn lost_at(view: &ObjectView, verdict: Verdict, acknowledged: Acknowledged) -> Option<Timestamp> {
     let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed) && acknowledged != Acknowledged::No;
     let top_level = view.conditions.iter().filter(|c| c.at.is_empty() && c.status == ConditionStatus::False);
     top_level.filter(|c| unconverged && reading::describes_health(&c.r#type)).filter_map(|c| c.changed).min()
 }
 
-/// Returns since when an object that a list shows for the first time has been in its state: the newest transition of its
-/// conditions, else the last write of its spec.
+/// Returns when an object that is new from a list entered its state: at the newest transition of its conditions or,
+/// without one, at the last write of its spec.
 fn unchanged_since(view: &ObjectView, now: Timestamp) -> Timestamp {
     let changed = view.conditions.iter().filter_map(|c| c.changed).max();
     changed.or_else(|| obligations::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
-/// Returns the message of the condition that the signal begins with.
+/// Returns the message of the condition whose type `signal` begins with.
 fn deciding_message(view: &ObjectView, signal: &str) -> String {
     let named = signal.split(['=', ' ']).next().unwrap_or_default();
     let condition = view.conditions.iter().find(|c| c.r#type == named);

@@ -1,6 +1,6 @@
 //! Obligations: each spec change opens one, and each ends with exactly one [`Outcome`].
 //!
-//! An obligation counts as late when its SLO deadline passes, not when the object converges at last: otherwise, changes
+//! An obligation counts as late when its SLO deadline passes, not when the object finally converges. Otherwise, changes
 //! that never converge would never count. Only a spec change opens an obligation; an object that stops being converged
 //! without one has regressed.
 
@@ -14,7 +14,7 @@ use crate::time::{Span, Timestamp};
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Updates the obligation and the regression of an object from a new version.
+    /// Updates the obligation or the regression of an object from a new version.
     pub(crate) fn update_obligation(&mut self, update: &Update<'_>) {
         if update.view.deleted.is_some() {
             self.close_obligation(Outcome::Deleted);
@@ -31,7 +31,7 @@ impl ObjectContext<'_> {
             let written = spec_written(update.view).unwrap_or(self.now).min(self.now);
             self.open_obligation(update, written, true);
         } else if !self.record.flags.spec_converged && self.record.obligation().is_none() {
-            // The object is new from a list, or its first status has appeared.
+            // The object is new from a list, or its first status appeared after that.
             self.open_from_timestamps(update);
         } else if self.record.obligation().is_none() {
             self.update_regression(update);
@@ -39,7 +39,7 @@ impl ObjectContext<'_> {
         self.update_progress(update);
     }
 
-    /// Ends the obligation if enough time has passed.
+    /// Ends the obligation if the waiting time for its outcome is over.
     pub(crate) fn advance_obligation(&mut self) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings) = (self.now, self.settings);
@@ -75,14 +75,15 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Ends the obligation, if it is open, for a reason that is not the operator's.
+    /// Ends the obligation, if one is open, with an outcome that the operator did not cause: superseded, deleted,
+    /// suspended or unknown.
     pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
         let Some(opened) = self.record.obligation().filter(|o| o.outcome.is_none()).map(|o| o.opened) else { return };
         self.kind.learned.add_censored(self.now.since(opened));
         self.count_outcome(outcome);
     }
 
-    /// Marks the object as not unconverged: it has converged, or nothing is expected of it any more.
+    /// Removes the unconverged state of an object that has converged or is no longer expected to.
     pub(crate) fn clear_unconverged(&mut self) {
         if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take()) {
             self.kind.unconverged.remove(&(unconverged.since, self.slot));
@@ -93,7 +94,7 @@ impl ObjectContext<'_> {
     /// Opens an obligation; `backfilled` means that `opened` comes from the object's timestamps.
     fn open_obligation(&mut self, update: &Update<'_>, opened: Timestamp, backfilled: bool) {
         if update.spec_written_by_operator && self.record.obligation().is_some_and(|o| o.outcome.is_none()) {
-            return; // the operator fills in defaults of the spec that it is working on: the obligation is the same
+            return; // the operator filled in defaults of the spec that it is working on, so the obligation stays
         }
         let last_converged = if self.record.flags.spec_converged {
             Some((update.old_spec_hash, Span::secs(i64::from(self.record.last_convergence_secs))))
@@ -120,8 +121,8 @@ impl ObjectContext<'_> {
     fn new_obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
         let (deadline, deadline_source) = self.kind.deadline(self.settings);
         let slo_deadline = opened.after(self.kind.slo_deadline(self.settings));
-        // This process did not see a deadline pass that passed before it read the object. An earlier process may have
-        // counted the obligation as late; counting it again could count it twice.
+        // If the deadline passed before this process read the object, an earlier process may have counted the
+        // obligation as late already.
         let outcome = (backfilled && slo_deadline <= self.now).then_some(Outcome::Late);
         Obligation {
             opened,
@@ -137,8 +138,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Judges an object that has neither an obligation nor converged yet, by its timestamps: it has converged, regressed,
-    /// or opens a backfilled obligation.
+    /// Judges an object that has no obligation and has not been seen converged. Its timestamps tell whether it has
+    /// converged, has regressed, or gets a backfilled obligation.
     fn open_from_timestamps(&mut self, update: &Update<'_>) {
         match update.verdict {
             Verdict::Converged | Verdict::Finished => self.record.flags.spec_converged = true,
@@ -146,7 +147,7 @@ impl ObjectContext<'_> {
                 let written = spec_written(update.view).unwrap_or(self.now).min(self.now);
                 match update.lost_at.filter(|lost| *lost > written.after(self.kind.deadline(self.settings).0)) {
                     Some(lost) => {
-                        self.record.flags.spec_converged = true; // a loss after the deadline means that it had converged before
+                        self.record.flags.spec_converged = true; // lost after the deadline, so it had converged before
                         self.open_regression(update, lost);
                     }
                     None => self.open_obligation(update, written, true),
@@ -180,7 +181,7 @@ impl ObjectContext<'_> {
         self.kind.unconverged.insert((since, self.slot));
     }
 
-    /// Notes status writes, acknowledgement, convergence and failure of an object that is unconverged.
+    /// Records status writes, acknowledgement, convergence and failure of an unconverged object.
     fn update_progress(&mut self, update: &Update<'_>) {
         let now = self.now;
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
@@ -221,7 +222,7 @@ impl ObjectContext<'_> {
         self.clear_unconverged();
     }
 
-    /// Counts the outcome of the obligation, unless it has one.
+    /// Sets and counts the outcome of the obligation, unless it already has one.
     fn count_outcome(&mut self, outcome: Outcome) {
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
         let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none()) else { return };
@@ -231,7 +232,7 @@ impl ObjectContext<'_> {
 }
 
 /// Returns when the spec was last written: the time of the newest managed fields entry that owns spec fields, or the
-/// creation time. An object of the first generation still has the spec of its creation.
+/// creation time. For the first generation, the creation time takes precedence: its spec never changed.
 pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
     let by_managers =
         view.managers.iter().filter(|m| m.owns.spec && m.subresource.is_empty()).filter_map(|m| m.time).max();
@@ -252,8 +253,8 @@ fn status_writer(view: &ObjectView) -> Option<&Manager> {
     view.managers.iter().filter(|m| m.owns.status).max_by_key(|m| m.time)
 }
 
-/// Returns the time of the last status write since `opened`, if the object shows one, and the field manager that writes
-/// the status.
+/// Returns the time of the last status write since `opened`, if the object shows one, and the name of the field manager
+/// that writes the status.
 fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
     let writer = status_writer(update.view);
     let name = writer.map_or_else(String::new, |m| m.name.clone());
@@ -265,7 +266,7 @@ fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, S
         let current = update.view.status == StatusShape::Filled && !outdated;
         return (current.then(|| time.unwrap_or(opened).max(opened)), name);
     }
-    // Managed fields have whole seconds, so a write within the same second may have been before `opened`.
+    // Times in managed fields are whole seconds, so a write within the same second may have been before `opened`.
     let second_after = opened.after(Span::secs(1));
     (time.filter(|time| !update.spec_changed && *time >= second_after), name)
 }

@@ -9,19 +9,20 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct OpenFindings {
     open: BTreeMap<FindingId, Finding>,
-    /// When findings of an earlier run began; an entry is used when its finding opens again.
+    /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
     /// Events since the last call of `take_events`.
     events: VecDeque<FindingEvent>,
 }
 
-/// The maximum number of events that are kept; more displace the oldest.
+/// The maximum number of events that are kept. Beyond it, the oldest are dropped.
 const MAX_EVENTS: usize = 10_000;
 
 // === impl OpenFindings ===
 
 impl OpenFindings {
-    /// Opens a finding, or updates the evidence of an open one. Returns `false` if `limit` findings are open already.
+    /// Opens a finding, or updates the evidence of an open one and keeps the earlier start time. Returns `false` if
+    /// `limit` findings are open already.
     pub(crate) fn raise(
         &mut self,
         now: Timestamp,

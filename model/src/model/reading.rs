@@ -1,16 +1,16 @@
-//! Reads what an object's status says about its current generation. The rules are general; they look at words, not at
-//! the operator.
+//! Reads the status of an object: whether the spec of its current generation is in effect. The rules interpret words
+//! and apply to all operators; `profiles.rs` lists the few exceptions.
 //!
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
 //!                              phases ─────┼─▶ worst signal ─▶ verdict
-//!                              flags, counts, errors (mostly if the others say nothing)
+//!                              flags, counts, errors (mostly if the others have no signal)
 //! ```
 
 mod senses; // the meaning of single words
 mod words; // the meaning of compounds: condition types, reasons, phases
 mod polarity; // the meaning of a condition type
-mod signals; // what one part of a status says
+mod signals; // the meaning of one part of a status
 mod conditions;
 mod profiles; // exceptions for well-known kinds
 mod facts; // phases, flags, counts, error texts
@@ -19,7 +19,7 @@ use crate::observation::{ObjectView, StatusShape};
 
 use self::signals::{Signal, worst};
 
-/// What a status says about the current generation, and why loopwatch reads it so.
+/// The meaning of a status for the current generation, with the rule that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The verdict.
@@ -28,11 +28,12 @@ pub struct Reading {
     pub acknowledged: Acknowledged,
     /// The rule that decided the verdict.
     pub reason: Reason,
-    /// The part of the status that decided, for people: `Ready=False (InvalidSpec)`, `status.phase=Failed`.
+    /// The part of the status that decided the verdict, as text for people: `Ready=False (InvalidSpec)`,
+    /// `status.phase=Failed`.
     pub signal: String,
 }
 
-/// What a status says about the current generation.
+/// The meaning of a status for the current generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// The spec is in effect.
@@ -65,7 +66,7 @@ pub enum Acknowledged {
 /// Declares [`Reason`] and its label values from one list.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// The rule that decided a verdict: a closed list of label values.
+        /// The rule that decided a verdict; a closed set of label values.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[$doc])* $name),+
@@ -99,13 +100,13 @@ reasons! {
     ReadyFalse,
     /// A summary condition is false, and its reason is waiting or work in progress.
     ReadyPending,
-    /// A summary condition is unknown.
+    /// A summary condition has the status `Unknown`.
     ReadyUnknown,
-    /// An intermediate step is done, and nothing says that all steps are.
+    /// An intermediate step is done, and nothing shows that all steps are.
     StepTrue,
-    /// The conditions of all parts are true.
+    /// There is no summary condition, and the conditions of all parts are true.
     ConditionsTrue,
-    /// The condition of a part is unknown.
+    /// The condition of a part has the status `Unknown`.
     ConditionUnknown,
     /// A condition that means a permanent failure, such as `Stalled`, is true.
     StalledTrue,
@@ -123,7 +124,7 @@ reasons! {
     Complete,
     /// The object ran to completion and failed.
     EndedBadly,
-    /// The phase means that all is well.
+    /// The phase means healthy.
     PhaseGood,
     /// The phase means that the run is complete.
     PhaseDone,
@@ -151,13 +152,14 @@ reasons! {
     CountsShort,
 }
 
-/// Returns whether a condition type describes health rather than activity. Only such conditions flap or are lost.
+/// Returns whether a condition type describes health rather than activity. Only these count for flapping and
+/// regressions.
 pub(crate) fn describes_health(condition_type: &str) -> bool {
     use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
     matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
 }
 
-/// Returns whether an object may stay in this phase without limit, such as `Running` or `Suspended`.
+/// Returns whether an object may stay in this phase indefinitely, for example in `Running` or `Suspended`.
 pub(crate) fn is_resting_phase(phase: &str) -> bool {
     use senses::Sense::{Done, Good, Paused};
     matches!(words::Words::of(phase).sense(), Some(Good | Done | Paused))
@@ -201,7 +203,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Sign
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
     let phases = facts::phases(object, profile, summarized);
-    // A completed step says less than any phase.
+    // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
     let conditions = conditions.map(|signal| with_required_condition(object, profile, signal));
@@ -222,7 +224,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Sign
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
     let counts = if summarized && !minimal { None } else { facts::counts(object, signal.is_some()) };
     match worst([signal, counts]).or_else(|| facts::schedule(object)) {
-        // Beside a good signal, an error text may be left over from an earlier attempt.
+        // Next to a good signal, an error text does not count: it may be left over from an earlier attempt.
         Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, signal)),
         signal => worst([signal, facts::errors(object)]),
     }
@@ -238,8 +240,8 @@ fn with_required_condition(object: &ObjectView, profile: &profiles::Profile, sig
     Signal::new(Verdict::Progressing, Reason::ReadyPending, format!("no condition {required}"))
 }
 
-/// Decides whether a good signal means converged or finished. `Succeeded` alone does not: objects that ran to completion
-/// use it, and objects that keep running use it too.
+/// Decides whether a good signal means converged or finished. The word `Succeeded` alone does not decide, because
+/// objects that keep running use it as well as those that ran to completion.
 fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, signal: Signal) -> Signal {
     let done = signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
     let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;

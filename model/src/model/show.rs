@@ -1,4 +1,4 @@
-//! Makes a snapshot: a copy, so that an exporter does not hold up the model while it writes.
+//! Makes snapshots. A snapshot is a copy, so an exporter does not block the model while it writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 // === impl Model ===
 
 impl Model {
-    /// Returns the output of the model now. The cost follows the number of unhealthy objects, kinds and namespaces, not
-    /// the number of objects.
+    /// Returns the output of the model now. The cost is proportional to the number of unhealthy objects, findings,
+    /// kinds and namespaces, not to the number of objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
@@ -39,12 +39,13 @@ impl Model {
         }
     }
 
-    /// Shows at most `limit` objects from `cursor` on, and returns the position of the next; `None` if there are no more.
+    /// Calls `show` with at most `limit` objects, starting at `cursor`. Returns the cursor of the next object, or
+    /// `None` if there are no more.
     pub fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
         self.walk(cursor, limit, &mut |record| show(self.shown(record)))
     }
 
-    /// Like [`Model::visit`], but copies everything that the model knows about each object.
+    /// Like [`Model::visit`], but returns a copy of each object with all its fields.
     #[must_use]
     pub fn rows(&self, cursor: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
         let mut rows = Vec::new();
@@ -52,7 +53,7 @@ impl Model {
         (rows, next)
     }
 
-    /// Number of objects held.
+    /// Returns the number of objects in the model.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.store.len()
@@ -83,7 +84,7 @@ impl Model {
         findings
     }
 
-    /// The first open finding of those that account for `finding`.
+    /// Returns the first open finding that explains `finding`, in the order of `explained_by`.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
         finding.info().explained_by.iter().find_map(|explainer| match explainer {
             Explainer::Subject(code) => self.open_findings.open_id(*code, &finding.subject),
@@ -133,7 +134,8 @@ impl Model {
         namespaces
     }
 
-    /// Failed objects do not count: the operator has answered.
+    /// Returns when the object that has been unconverged longest became so. Failed objects do not count, because the
+    /// operator has reported their failure.
     fn oldest_unconverged(&self, kind: &Kind) -> Option<Timestamp> {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();
@@ -233,7 +235,7 @@ impl Model {
         }
     }
 
-    /// The state in the store may be outdated while the watch is blind.
+    /// Returns the state of an object: unknown while its watch is blind, because the stored state may be out of date.
     fn state_of(&self, record: &Record) -> ObjectState {
         if self.watches[record.watch as usize].blind.is_some() { ObjectState::Unknown } else { record.state }
     }
@@ -253,7 +255,7 @@ fn deleted(record: &Record) -> Option<Timestamp> {
     record.hot.as_ref()?.deletion.as_ref().map(|deletion| deletion.since)
 }
 
-/// The position in listings of unhealthy objects, worst first.
+/// Returns the rank of an unhealthy object in listings; the worst have rank 0.
 fn badness(record: &Record) -> u8 {
     match record.state {
         ObjectState::Overdue => 0,

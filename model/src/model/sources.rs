@@ -1,6 +1,6 @@
 //! The state of sources, permissions and limits: everything that restricts what loopwatch can see.
 //!
-//! A failing source is data. Its objects are `unknown` until it recovers.
+//! Once a watch has failed for `source_failing_after`, it is blind: its objects count as `unknown` until it recovers.
 
 use std::collections::BTreeSet;
 
@@ -50,13 +50,13 @@ impl Sources {
         u16::try_from(position).unwrap_or(u16::MAX)
     }
 
-    /// Notes that an observation came from the source.
+    /// Records that an observation came from the source.
     pub(crate) fn note_success(&mut self, id: &SourceId, now: Timestamp) {
         let number = self.number_of(id, now);
         self.list[number as usize].summary.last_success = Some(now);
     }
 
-    /// Takes a source out of use: it is no longer reported, and its finding is closed.
+    /// Deactivates a source: removes it from summaries and closes its finding.
     pub(crate) fn deactivate(
         &mut self,
         now: Timestamp,
@@ -112,13 +112,13 @@ impl Model {
         self.clear_blind(id);
     }
 
-    /// Opens a finding if a failing source has failed for long enough; otherwise sets its timer.
+    /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.
     pub(crate) fn source_due(&mut self, number: u16) {
         let (now, after) = (self.now, self.settings.source_failing_after);
         let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.summary.up) else {
             return;
         };
-        // An invalid configuration does not recover by itself, so waiting is pointless.
+        // An invalid configuration does not recover by itself, so there is nothing to wait for.
         let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
         let finding_due = source.summary.since.after(wait);
         let due = (finding_due > now).then_some(finding_due);
@@ -223,7 +223,7 @@ impl Model {
         }
     }
 
-    /// Counts something that exceeded a limit, and opens the finding about it.
+    /// Counts an item that was dropped because of a limit, and opens the finding about the limit.
     pub(crate) fn count_dropped(&mut self, limit: &'static str) {
         let (now, settings) = (self.now, &self.settings.limits);
         let entry = self.dropped.entry(limit).or_default();

@@ -23,12 +23,12 @@ pub(crate) struct Record {
     pub(crate) uid: u128,
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Box<str>,
-    /// See [`version_number`].
+    /// The resource version as a number; see [`version_number`].
     pub(crate) version: u64,
     pub(crate) generation: i64,
     /// `status.observedGeneration`; 0 if there is none.
     pub(crate) observed: i64,
-    /// Fingerprint of the spec.
+    /// Fingerprint of the spec; see `Hashes::spec`.
     pub(crate) spec_hash: u64,
     /// Fingerprint of the status without timestamps and heartbeats.
     pub(crate) settled_hash: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Record {
     pub(crate) flags: Flags,
 }
 
-// The memory budget: with 160 bytes per record, 100,000 idle objects take 16 MB plus the index.
+// The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names and the index.
 const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown past its budget");
 
 /// Boolean properties of an object.
@@ -95,7 +95,7 @@ pub(crate) struct HotRecord {
 /// The state of an object that is expected to converge and has not.
 #[derive(Debug)]
 pub(crate) struct Unconverged {
-    /// When the object became unconverged; a newer spec does not reset this.
+    /// When the object became unconverged. A newer spec does not reset this.
     pub(crate) since: Timestamp,
     /// The obligation that the current spec opened; `None` after a regression.
     pub(crate) obligation: Option<Obligation>,
@@ -113,7 +113,7 @@ pub(crate) struct Unconverged {
 #[derive(Clone, Debug)]
 pub(crate) struct Obligation {
     pub(crate) opened: Timestamp,
-    /// When a finding opens.
+    /// When the finding about a missed deadline opens.
     pub(crate) deadline: Timestamp,
     pub(crate) deadline_source: DeadlineSource,
     /// When the obligation counts as late. A learned deadline never moves this.
@@ -121,14 +121,14 @@ pub(crate) struct Obligation {
     /// `opened` comes from timestamps of the object, with a resolution of one second: histograms leave it out.
     pub(crate) backfilled: bool,
     pub(crate) acknowledged: Option<Timestamp>,
-    /// Since when the status has said converged.
+    /// When the status began to say converged.
     pub(crate) converged_since: Option<Timestamp>,
-    /// Since when the status has said failed.
+    /// When the status last changed while it said failed.
     pub(crate) failed_since: Option<Timestamp>,
-    /// The status says converged but may describe the old spec: it reports no generation and nobody has written it since
-    /// the spec change.
+    /// The status says converged but may describe the old spec: it has no `observedGeneration`, and no write of it has
+    /// been seen since the spec change.
     pub(crate) unconfirmed: bool,
-    /// The outcome, once it is counted.
+    /// The outcome, once it has been counted.
     pub(crate) outcome: Option<Outcome>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Obligation {
 pub(crate) struct Deletion {
     pub(crate) since: Timestamp,
     pub(crate) last_progress: Timestamp,
-    /// Each finalizer with the actor that should remove it, in the object's order.
+    /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, String)>,
     pub(crate) stuck: bool,
 }
@@ -181,7 +181,7 @@ impl Store {
         self.index.len()
     }
 
-    /// Returns the end of the range of slots, some of which may be free.
+    /// Returns the end of the range of slots. Some slots before it may be free.
     pub(crate) fn end(&self) -> Slot {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         u32::try_from(full + self.chunks.last().map_or(0, Vec::len)).unwrap_or(u32::MAX)
@@ -283,12 +283,13 @@ impl Record {
     }
 }
 
-/// Returns a resource version as a number, or 0 if it is not one. Versions of one resource can be compared (KEP-5504).
+/// Returns a resource version as a number, or 0 if it is not one. Numeric versions of one resource can be compared
+/// (KEP-5504).
 pub(crate) fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
 
-/// Returns a UID as a number: the 128 bits of a UUID, or a fingerprint of any other text.
+/// Returns a UID as a number: the 128 bits of a UUID, or the fingerprint of any other text.
 pub(crate) fn uid_number(text: &str) -> u128 {
     let mut value = 0_u128;
     let mut digits = 0;

@@ -1,4 +1,4 @@
-//! Timers. Time changes the model only through them.
+//! Timers, the only way in which the passing of time changes the model.
 
 use std::collections::BTreeSet;
 

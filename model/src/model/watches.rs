@@ -1,4 +1,4 @@
-//! Watches: kinds that are discovered or disappear, lists, audits, and findings about whole kinds.
+//! Watches: discovery of kinds, lists, audits, and findings about a kind as a whole.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,8 @@ impl Model {
         kind
     }
 
-    /// Resets a watch that can see nothing any more: removes its objects and ends their obligations as unknown.
+    /// Resets a watch that no longer sees anything: removes its objects and ends their obligations with the outcome
+    /// `unknown`.
     fn reset_watch(&mut self, number: u16) {
         for slot in self.slots_of(number, |_| true) {
             self.remove_object(slot, Outcome::Unknown);
@@ -143,7 +144,7 @@ impl Model {
         }
     }
 
-    /// Handles the API server's object count: compares it with the model's once both are at the same version.
+    /// Handles the API server's object count: compares it with the model's count once both are at the same version.
     pub(crate) fn probe_answered(&mut self, probe: &Probe, answer: &Answer) {
         let Probe::Count(id) = probe;
         let (Some(number), Answer::Counted { objects, version }) = (self.find_watch(id), answer) else { return };
@@ -162,8 +163,8 @@ impl Model {
         }
     }
 
-    /// Notes that a watch is about to deliver `version`, as an event or as a bookmark. Until the event is applied, the
-    /// model is at the version before, so this is the moment to compare a count of that version.
+    /// Records that a watch is about to deliver `version`, as an event or as a bookmark. Compares a pending count if
+    /// the model is at its version now, because an event of a later version is not applied yet.
     pub(crate) fn version_reached(&mut self, number: u16, version: &str, is_event: bool) {
         let version = store::version_number(version);
         let watch = &mut self.watches[number as usize];
@@ -183,8 +184,8 @@ impl Model {
         }
     }
 
-    /// Compares the object counts of the model and the API server at one version. Two audits in a row with the same
-    /// difference open a finding.
+    /// Compares the object counts of the model and the API server at one version. A finding opens after two consecutive
+    /// audits with the same difference.
     fn compare_counts(&mut self, number: u16, counted: PendingCount) {
         let watch = &mut self.watches[number as usize];
         let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
@@ -207,7 +208,7 @@ impl Model {
         }
     }
 
-    /// Opens and closes the findings about a kind as a whole, and sets its timer.
+    /// Opens and closes the findings about a kind as a whole, and sets the timer of the kind.
     pub(crate) fn review_kind(&mut self, number: u16) {
         let (now, settings) = (self.now, &self.settings);
         let kind = &mut self.kinds[number as usize];

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::object::Condition;
 use crate::time::{Span, Timestamp};
 
-/// The name of a watch, which is one kind in one scope: `widgets.example.io` for the whole cluster,
+/// The name of a watch, that is, of one kind in one scope: `widgets.example.io` for the whole cluster,
 /// `widgets.example.io/team-a` for one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -121,7 +121,7 @@ pub struct DefinitionView {
     pub stored: Vec<String>,
     /// How the storage version reports status.
     pub status: StatusSchema,
-    /// `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` …
+    /// Its conditions: `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` and others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// `metadata.creationTimestamp`; absent in recordings of older versions.
@@ -138,11 +138,11 @@ pub struct DefinitionView {
 pub struct PermissionsView {
     /// Empty for the whole cluster.
     pub namespace: String,
-    /// The API server could not list all rules, so verbs that it did not list may be allowed nevertheless.
+    /// Whether the API server could not list all rules, so that verbs that it did not list may still be allowed.
     pub incomplete: bool,
     /// Permissions that a source needs and the account does not have.
     pub missing: Vec<Permission>,
-    /// Permissions that no operator needs: wildcards.
+    /// Permissions that hardly any operator needs: those with wildcards.
     pub excess: Vec<Permission>,
 }
 
@@ -150,11 +150,11 @@ pub struct PermissionsView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Permission {
-    /// `list`, `watch`, `*` …
+    /// `list`, `watch` and so on, or `*` for all.
     pub verb: String,
     /// API group; empty for the core group, `*` for all.
     pub group: String,
-    /// Plural resource name, with `/subresource` if there is one.
+    /// Plural resource name, followed by `/` and the subresource if there is one.
     pub resource: String,
 }
 
@@ -174,7 +174,7 @@ pub struct LeaseView {
     /// `spec.leaseDurationSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// `spec.leaseTransitions`: how often the holder changed.
+    /// `spec.leaseTransitions`: the number of times that the holder changed.
     pub transitions: i64,
 }
 

@@ -34,7 +34,7 @@ pub struct ObjectView {
     /// `metadata.creationTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
-    /// `metadata.deletionTimestamp`: when the object should be gone, which includes the grace period.
+    /// `metadata.deletionTimestamp`: the time of the delete request plus the grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
     /// `metadata.deletionGracePeriodSeconds`.
@@ -69,7 +69,7 @@ pub struct ObjectView {
     /// Size of the JSON document, in bytes.
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub bytes: u32,
-    /// Malformed fields, as words from a closed list, sorted.
+    /// Names of malformed fields, from a closed list, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lints: Vec<String>,
 }
@@ -115,7 +115,7 @@ pub struct Manager {
     pub finalizers: Vec<String>,
 }
 
-/// How a manager wrote.
+/// The operation of a field manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ManagerOperation {
     /// Server-side apply.
@@ -176,7 +176,7 @@ pub struct Condition {
     /// Its reason, cut to 128 bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Its message, cut to 256 bytes: evidence for people. The model interprets only well-known words in it.
+    /// Its message, cut to 256 bytes. It is evidence for people; the model interprets only well-known words in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Its `severity`, if the operator writes one.
@@ -236,7 +236,8 @@ pub struct Hashes {
     /// Fingerprint of the status.
     #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
     pub status: u64,
-    /// Fingerprint of the status without timestamps and heartbeats: it changes only if the status's meaning changes.
+    /// Fingerprint of the status without timestamps and heartbeats: it changes only if the meaning of the status
+    /// changes.
     #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
     pub settled: u64,
 }

@@ -44,7 +44,7 @@ pub enum Cause {
     ServerError,
     /// No answer in time.
     Timeout,
-    /// The connection could not be made, or broke.
+    /// The connection could not be established, or broke.
     Connection,
     /// A TLS handshake failed, or a certificate is invalid.
     Tls,
@@ -58,7 +58,7 @@ pub enum Cause {
     Other,
 }
 
-/// A question of the model to the sources.
+/// A question that the model asks the sources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
@@ -77,7 +77,7 @@ pub enum Answer {
         /// The list's resource version.
         version: String,
     },
-    /// The sources could not find the answer.
+    /// The sources could not get the answer.
     Failed(Cause),
 }
 

@@ -1,5 +1,5 @@
-//! Totals: the model counts in them as objects change, and a snapshot holds copies of them. A new total is a field here
-//! and the place that counts it.
+//! Totals: the model updates them as objects change, and a snapshot contains copies. To add a total, add a field here
+//! and the code that counts it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::histogram::{Histogram, LAG_BOUNDS};
 /// Totals of one kind over all namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct KindTotals {
-    /// Time from a spec change to observedGeneration, in seconds.
+    /// Time from a spec change to its acknowledgement, in seconds: until `observedGeneration` has caught up or, without
+    /// one, until a status write.
     pub acknowledge: Histogram,
     /// Time from a spec change to converged, in seconds.
     pub convergence: Histogram,
@@ -36,11 +37,11 @@ pub struct ConditionState {
 /// Totals of one kind in one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceTotals {
-    /// Objects now, by [`ObjectState`] in its order.
+    /// Number of objects now, by [`ObjectState`] in its order.
     pub states: [u64; ObjectState::ALL.len()],
     /// Milliseconds that objects spent in each state since loopwatch started, by [`ObjectState`] in its order.
     pub state_ms: [u64; ObjectState::ALL.len()],
-    /// Closed obligations, by [`Outcome`] in its order.
+    /// Number of ended obligations, by [`Outcome`] in its order.
     pub obligations: [u64; Outcome::ALL.len()],
 }
 
@@ -49,7 +50,7 @@ pub struct NamespaceTotals {
 pub struct FinalizerTotals {
     /// Time from deletion to removal, in seconds.
     pub removal: Histogram,
-    /// Ended waits, by [`FinalizerOutcome`] in its order.
+    /// Number of ended waits, by [`FinalizerOutcome`] in its order.
     pub outcomes: [u64; FinalizerOutcome::ALL.len()],
 }
 
@@ -58,18 +59,19 @@ pub struct FinalizerTotals {
 pub struct WatchTotals {
     /// Objects held.
     pub objects: u64,
-    /// Objects held minus objects that the API server counts, at the last audit with both at the same version.
+    /// Objects held minus objects counted by the API server, at the last audit that compared the two at the same
+    /// resource version; absent before that.
     pub audit_difference: Option<i64>,
-    /// Delivery lag that audits found, in seconds.
+    /// Delivery lag of watch events, measured by audits, in seconds.
     pub lag: Histogram,
 }
 
 // === impl NamespaceTotals ===
 
 impl NamespaceTotals {
-    /// Adds the totals of the same kind and namespace in another watch.
+    /// Adds the totals of the same kind and namespace from another watch.
     pub fn add(&mut self, other: &Self) {
-        // Without `..`: a new total does not compile until it is added here.
+        // The pattern has no `..`, so a new field does not compile until it is added here.
         let Self { states, state_ms, obligations } = other;
         add_each(&mut self.states, states);
         add_each(&mut self.state_ms, state_ms);

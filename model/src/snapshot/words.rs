@@ -9,10 +9,10 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
-            /// All values, in order.
+            /// All values, in the order of the variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The label value.
+            /// Returns the label value.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
@@ -32,19 +32,19 @@ words! {
     ObjectState {
         /// The status says that the spec is in effect.
         Converged = "converged",
-        /// Under way, within its deadline.
+        /// Work is in progress, within the deadline.
         Progressing = "progressing",
-        /// Under way, past its deadline.
+        /// Work is in progress, past the deadline.
         Overdue = "overdue",
         /// The operator reports that it cannot put this generation into effect.
         Failed = "failed",
         /// Being deleted.
         Terminating = "terminating",
-        /// Paused by a person.
+        /// Paused on purpose.
         Suspended = "suspended",
-        /// Ran to its end.
+        /// Ran to completion.
         Finished = "finished",
-        /// Its status cannot be judged, or its watch is blind.
+        /// Its status cannot be interpreted, or its watch is blind.
         #[default]
         Unknown = "unknown",
     }
@@ -53,31 +53,31 @@ words! {
 words! {
     /// How an obligation ended.
     Outcome {
-        /// Converged within the deadline.
+        /// The object converged within the SLO deadline.
         Converged = "converged",
         /// The operator reported that it cannot converge.
         Rejected = "rejected",
-        /// The deadline passed.
+        /// The SLO deadline passed first.
         Late = "late",
         /// A newer spec came first.
         Superseded = "superseded",
         /// The object was deleted first.
         Deleted = "deleted",
-        /// A person paused the object first.
+        /// The object was paused first.
         Suspended = "suspended",
-        /// loopwatch could not see the end.
+        /// loopwatch could not observe how it ended.
         #[default]
         Unknown = "unknown",
     }
 }
 
 words! {
-    /// How a deletion stands.
+    /// The progress of a deletion.
     DeletionVerdict {
-        /// Within its time, or still moving.
+        /// Within the threshold, or making progress.
         #[default]
         Progressing = "progressing",
-        /// Nobody removes the finalizer.
+        /// Past the threshold and without progress: no controller removes the finalizer.
         Stuck = "stuck",
     }
 }
@@ -96,7 +96,7 @@ words! {
 words! {
     /// Where a deadline comes from.
     DeadlineSource {
-        /// Flag or file.
+        /// Configured by flag, environment variable or file.
         Configured = "configured",
         /// The default for all kinds.
         #[default]
@@ -109,12 +109,12 @@ words! {
 words! {
     /// The health of a namespace.
     Health {
-        /// No finding and no overdue object.
+        /// No warning, no critical finding and no overdue object.
         #[default]
         Healthy = "healthy",
         /// A warning, or an overdue object.
         Degraded = "degraded",
-        /// A critical finding.
+        /// A critical finding, or failed objects of a failing kind.
         Failing = "failing",
     }
 }

@@ -1,4 +1,4 @@
-//! A small test bed: a model with one kind, objects that change, and a clock that the test advances.
+//! A test fixture: a model with one kind, objects that change, and a clock that the test advances.
 
 #![allow(
     dead_code,
@@ -46,7 +46,7 @@ pub fn watch() -> WatchId {
 }
 
 impl Lab {
-    /// A model whose first list was empty.
+    /// Returns a lab with default settings, but without learning, after an empty first list.
     pub fn new() -> Self {
         Self::with(Settings { learn_after: 0, ..Settings::default() })
     }
@@ -96,7 +96,7 @@ impl Lab {
         self.observe(Observation::Deleted { watch: watch(), key: widget.key(), version: self.version.to_string() });
     }
 
-    /// Creates a widget and lets it converge.
+    /// Creates a widget that converges after one second, and advances past `settle`.
     pub fn converged(&mut self, name: &str) -> Widget {
         let mut widget = Widget::new(name, self.now);
         self.apply(&widget);
@@ -110,19 +110,19 @@ impl Lab {
         self.model.snapshot()
     }
 
-    /// Open root findings as `Code subject`.
+    /// Returns the open root findings, each as `Code subject`.
     pub fn roots(&self) -> Vec<String> {
         let findings = self.snapshot().findings;
         let roots = findings.iter().filter(|f| f.explained_by.is_none());
         roots.map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
     }
 
-    /// All open findings as `Code subject`.
+    /// Returns all open findings, each as `Code subject`.
     pub fn findings(&self) -> Vec<String> {
         self.snapshot().findings.iter().map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
     }
 
-    /// The summary of the only open finding.
+    /// Returns the summary of the only open finding.
     pub fn evidence(&self) -> String {
         let findings = self.snapshot().findings;
         assert_eq!(findings.len(), 1, "{:?}", self.findings());
@@ -143,7 +143,7 @@ impl Lab {
     }
 }
 
-/// An object that its user and its operator write.
+/// A custom resource that a user and an operator write.
 #[derive(Clone)]
 pub struct Widget {
     pub name: String,
@@ -196,7 +196,7 @@ impl Widget {
         self
     }
 
-    /// The operator has seen the spec and reports it as ready.
+    /// The operator has seen the spec and reports the object as ready.
     pub fn ready(&mut self) -> &mut Self {
         self.observe().condition("Ready", ConditionStatus::True, "AsExpected")
     }

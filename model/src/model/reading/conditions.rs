@@ -1,4 +1,4 @@
-//! What the conditions of an object say.
+//! Reads the conditions of an object.
 
 use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
 use super::senses::Sense;
@@ -27,13 +27,13 @@ const OWN_KEYS: &[&str] = &[
 /// `.status.conditions`.
 const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors"];
 
-/// What the conditions of an object say together.
+/// The combined meaning of the conditions of an object.
 #[derive(Clone, Debug)]
 pub(super) struct ConditionsReading {
     pub(super) signal: Signal,
-    /// Whether the conditions sum the whole object up.
+    /// Whether the conditions sum up the whole object.
     pub(super) summarized: bool,
-    /// Whether the summary guarantees the minimum only: `Available` is true with one replica of three.
+    /// Whether the summary guarantees only a minimum: `Available` can be true with one replica of three.
     pub(super) minimal: bool,
 }
 
@@ -75,7 +75,7 @@ fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
     place.reading()
 }
 
-/// The signals of the conditions at one place, by what the condition types mean. Each field keeps the worst signal of its
+/// The signals of the conditions at one place, by the meaning of their types. Each field keeps the worst signal of its
 /// types.
 #[derive(Default)]
 struct ConditionsByRole {
@@ -100,7 +100,7 @@ struct ConditionsByRole {
     no_fault: Option<Signal>,
 }
 
-/// Returns whether reason or message explain why something is not as it should be.
+/// Returns whether the reason or the message tells of a problem or of work in progress.
 fn explains_a_problem(condition: &Condition) -> bool {
     let problem = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
     problem(&condition.reason) || problem(&condition.message)
@@ -129,8 +129,8 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
 // === impl ConditionsByRole ===
 
 impl ConditionsByRole {
-    /// Adds a condition. `outdated` means that it is about an earlier generation; `dated`, that the status as a whole has
-    /// an `observedGeneration`, so that the operator may leave that of its summary conditions behind on purpose.
+    /// Adds a condition. `outdated` means that it is about an earlier generation. `dated` means that the status as a
+    /// whole has an `observedGeneration`; then a summary condition counts even if its own lags behind.
     fn add(&mut self, condition: &Condition, outdated: bool, dated: bool) {
         match Polarity::of(&condition.r#type) {
             Polarity::Summary(position) if outdated && !dated => {
@@ -159,7 +159,7 @@ impl ConditionsByRole {
                 let verdict = if failed { Verdict::Failed } else { Verdict::Progressing };
                 Signal::new(verdict, Reason::ReadyUnknown, show(condition))
             }
-            // Without a valid status, only reason and message can tell.
+            // Without a valid status, only reason and message show what the condition means.
             Absent if explains_a_problem(condition) => false_signal(condition),
             Absent => return,
         };
@@ -209,7 +209,7 @@ impl ConditionsByRole {
                 keep_worse(&mut self.fault, new(false_signal(condition).verdict, Reason::FaultTrue));
             }
             (Polarity::Fault, True | Absent) => {
-                // A good reason contradicts the type; then the condition says nothing.
+                // A good reason contradicts the type, so the condition is ignored.
                 let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
                 if !mild && !matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) {
                     keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
@@ -226,7 +226,7 @@ impl ConditionsByRole {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            // A Deployment stays `Progressing` when its rollout is complete; only a reason tells the two apart.
+            // A Deployment stays `Progressing` after its rollout is complete. Only a reason distinguishes the two.
             True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
             }
@@ -272,7 +272,7 @@ impl ConditionsByRole {
         if let Some(signal) = self.paused.or(self.terminal) {
             return Some(ConditionsReading { signal, summarized: true, minimal: false });
         }
-        // An object that also has a summary condition keeps running: only its rollout is complete.
+        // An object that also has a summary condition keeps running, and only its rollout is complete.
         let completion = match self.completion {
             Some(signal) if signal.verdict == Verdict::Finished && self.summary.is_some() => {
                 Some(Signal { verdict: Verdict::Converged, ..signal })
@@ -284,7 +284,7 @@ impl ConditionsByRole {
         let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
         let summary = self.summary.map(|(_, signal)| signal);
         let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
-        // Parts explain a bad summary; they do not overrule a good one.
+        // A good summary takes precedence over the conditions of parts.
         let settled = (summarized && good(&summary)) || good(&completion);
         let part = self.part.filter(|_| !settled);
         let bare_progressing = self.bare_progressing.filter(|_| !settled);
@@ -316,8 +316,8 @@ pub(super) fn rolled_out(object: &ObjectView) -> bool {
     })
 }
 
-/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message tell waiting from
-/// failure.
+/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message show whether the
+/// object is waiting or has failed.
 fn false_signal(condition: &Condition) -> Signal {
     let text = show(condition);
     let by_severity = match condition.severity.as_str() {
@@ -329,7 +329,7 @@ fn false_signal(condition: &Condition) -> Signal {
         return Signal::new(verdict, reason, text);
     }
     let given = Words::of(&condition.reason);
-    // The reason `NotReady` of the type `Ready` explains nothing.
+    // The reason `NotReady` only repeats the type `Ready`.
     let reason = given.sense().filter(|_| {
         !(given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last())
     });

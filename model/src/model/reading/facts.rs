@@ -1,4 +1,4 @@
-//! What phases, flags, counts and error texts say.
+//! Reads phases, flags, counts and error texts of a status.
 
 use super::profiles::Profile;
 use super::senses::Sense;
@@ -12,7 +12,7 @@ struct StatusFact<'a> {
     path: &'a str,
     /// The number of keys below `status`.
     depth: usize,
-    /// Whether it is inside a list.
+    /// Whether the fact is inside a list.
     listed: bool,
     /// The words of the last key.
     key: Words,
@@ -66,7 +66,7 @@ const FLAG_KEYS: &[&str] = &[
 
 /// Reads the phases of an object.
 ///
-/// If its conditions are `summarized`, only the object's own phase and health can add to them.
+/// If its conditions are `summarized`, only the object's own phase and health are read.
 pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -> Option<Signal> {
     let phase_facts: Vec<StatusFact<'_>> =
         status_facts(object).filter(|fact| fact.key_ends_with(PHASE_KEYS) && fact.is_current()).collect();
@@ -81,7 +81,8 @@ pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -
     if summarized {
         return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
     }
-    // A phase at a smaller depth describes more of the object, and one outside a list more than one inside.
+    // The phase with the smallest depth describes most of the object. At the same depth, phases outside lists come
+    // first.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
             let here = phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
@@ -285,7 +286,8 @@ pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
     !wanted && number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
 }
 
-/// Returns whether the object is one that runs to completion and has started: it has a start time, or counts its runs.
+/// Returns whether the object runs to completion and has started: the status has a start time, or counts both successes
+/// and failures.
 fn has_started_run(object: &ObjectView) -> bool {
     let counts = |path: &&str| matches!(object.fact(path), Some(FactValue::Number(_)));
     ["status.succeeded", "status.failed"].iter().all(counts) || has_time_of(object, &["start", "started"])
@@ -307,7 +309,7 @@ fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
     })
 }
 
-/// Reads schedules: one that has run at least once works.
+/// Reads schedules: a schedule that has run at least once counts as converged.
 pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let fired = fact.key.get(0) == "last" && matches!(fact.key.get(1), "schedule" | "scheduled" | "successful");

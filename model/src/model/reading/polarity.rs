@@ -1,14 +1,14 @@
-//! The meaning of a condition type: what it says about the object if the condition is true.
+//! The meaning of condition types.
 
 use super::senses::Sense;
 use super::words::Words;
 
-/// What a condition says about the object if it is true.
+/// The meaning of a condition type for the object if the condition is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polarity {
-    /// The whole object is well: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`]; the smallest decides.
+    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`]; the lowest decides.
     Summary(u8),
-    /// A part of the object is well: `ConfigurationsReady`.
+    /// A part of the object is healthy: `ConfigurationsReady`.
     Part,
     /// The object ran to completion: `Complete`.
     Completion,
@@ -16,7 +16,7 @@ pub(super) enum Polarity {
     Fault,
     /// Something is wrong and the operator will not retry: `Stalled`.
     Terminal,
-    /// The object is not yet, or no longer, well: `NotReady`.
+    /// The object is not healthy yet, or not any more: `NotReady`.
     Lacking,
     /// Work is in progress: `Reconciling`.
     InProgress,
@@ -26,14 +26,14 @@ pub(super) enum Polarity {
     Step,
     /// Probably good, because it is a past participle: `RecommendationProvided`.
     Weak,
-    /// Nothing about health.
+    /// Unrelated to health.
     Neutral,
 }
 
-/// Types that sum the whole object up, the most comprehensive first.
+/// Types that sum up the whole object, most comprehensive first.
 pub(super) const SUMMARY_TYPES: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
 
-/// Words in the reason of an [`Polarity::InProgress`] type which say that the work is done.
+/// Words in the reason of a [`Polarity::InProgress`] type that mean the work is done.
 pub(super) const FINISHED_WORDS: &[&str] = &[
     "available",
     "complete",
@@ -48,10 +48,11 @@ pub(super) const FINISHED_WORDS: &[&str] = &[
     "successfully",
 ];
 
-/// Types of intermediate steps: they become true long before the object is well.
+/// Types of intermediate steps, which become true long before the object is healthy.
 const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
 
-/// Types that say nothing about health, although their words do: idle, upgradeable and drifted objects are well.
+/// Types that are unrelated to health although their words suggest otherwise: idle, upgradeable and drifted objects are
+/// healthy.
 const NEUTRAL: &[&str] =
     &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
 
@@ -73,7 +74,7 @@ impl Polarity {
                 return Self::Step;
             }
             if words.get(0) == "running" {
-                return Self::InProgress; // an Ansible or import run, or a Pod of an object that should be idle
+                return Self::InProgress; // an Ansible run, an import, or a Pod of an object that should be idle
             }
         }
         if words.last().starts_with("warning") {

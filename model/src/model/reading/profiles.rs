@@ -1,4 +1,4 @@
-//! Exceptions for well-known kinds, as data. No other file names kinds.
+//! Exceptions for well-known kinds, as a table. No other file of the reading depends on a kind.
 
 use super::senses::Sense;
 
@@ -9,7 +9,7 @@ pub(super) struct Profile {
     pub(super) runs_to_completion: bool,
     /// Phases whose words mislead, with the sense that they have here; compared case-insensitively.
     pub(super) phases: &'static [(&'static str, Sense)],
-    /// The type of a condition that must be present for the object to be well; empty if there is none.
+    /// The type of a condition that must be present for the object to count as converged; empty if there is none.
     pub(super) required_condition: &'static str,
 }
 

@@ -3,13 +3,13 @@
 /// The meaning of a word or a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sense {
-    /// All is well.
+    /// Healthy, or in effect.
     Good,
     /// Ran to completion.
     Done,
     /// In progress, or waiting.
     InProgress,
-    /// Not yet, or no longer, well, but not necessarily wrong: `NotReady`, `Unavailable`, `Missing`.
+    /// Not healthy yet, or not any more, but not necessarily faulty: `NotReady`, `Unavailable`, `Missing`.
     Lacking,
     /// Something is wrong.
     Bad,
@@ -249,7 +249,7 @@ const NOT_IN_PROGRESS: &[&str] =
 /// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {
     let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
-    // A match, whether exact or by stem, is the last entry that does not sort after the word.
+    // An exact match, or a match by stem, is always the last entry that does not sort after the word.
     let found = WORDS[..at].last().filter(|(entry, _)| match entry.strip_suffix('*') {
         Some(stem) => word.starts_with(stem),
         None => *entry == word,

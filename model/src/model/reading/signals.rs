@@ -1,12 +1,12 @@
-//! What one part of a status says, and which of several parts decides.
+//! The meaning of one part of a status, and the choice between several parts.
 
 use super::{Reason, Verdict};
 
-/// What one part of a status says.
+/// The meaning of one part of a status.
 #[derive(Clone, Debug)]
 pub(super) struct Signal {
     pub(super) verdict: Verdict,
-    /// The rule that read it.
+    /// The rule that decided the verdict.
     pub(super) reason: Reason,
     /// The part itself, as people write it: `Ready=False (InvalidSpec)`.
     pub(super) text: String,

@@ -1,8 +1,8 @@
 //! The meaning of compounds.
 //!
-//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`, `in_progress`,
-//! `Cluster in healthy state`. [`Words`] splits them, looks each word up in the table of `senses.rs`, and gives the
-//! compound the meaning of its head, which in English is usually the last word before a preposition.
+//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`, `in_progress`, `Cluster in
+//! healthy state`. [`Words`] splits them, looks each word up in the table of `senses.rs`, and gives the compound the
+//! meaning of its head. In English, that is usually the last word before a preposition.
 
 use super::senses::Sense::{Bad, Done, Good, InProgress, Lacking, Paused};
 use super::senses::{self, Sense};
@@ -32,7 +32,7 @@ const PREPOSITIONS: &[&str] = &[
 
 /// The words of a text in lower case, without an allocation.
 ///
-/// Only the first 128 bytes and 24 words count: longer texts are prose, which begins with what matters.
+/// Only the first 128 bytes and 24 words are read. Longer texts are prose, whose beginning usually decides.
 pub(super) struct Words {
     bytes: [u8; SIZE],
     spans: [(u8, u8); COUNT],
@@ -127,7 +127,8 @@ impl Words {
             )
     }
 
-    /// Returns the meaning of a range of words: a bad word decides wherever it is, otherwise the last word decides.
+    /// Returns the meaning of a range of words. A bad word decides wherever it is; otherwise the last word with a
+    /// meaning decides.
     fn sense_of(&self, begin: usize, end: usize) -> Option<Sense> {
         // `FinalizingPartiallyFailed` (Velero) is still finalizing.
         if end > begin + 2 && self.get(end - 2) == "partially" && self.get(end - 1).starts_with("fail") {
@@ -152,7 +153,7 @@ impl Words {
         result
     }
 
-    /// Returns the meaning of one word, as far as its neighbours change it.
+    /// Returns the meaning of one word, taking its neighbours into account.
     fn sense_at(&self, i: usize) -> Option<Sense> {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         let before = if i > 0 { self.get(i - 1) } else { "" };
@@ -164,7 +165,7 @@ impl Words {
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
             (_, _) if before == "being" => Some(InProgress),
-            // `New` has a meaning only by itself.
+            // `New` has a meaning only when it stands alone.
             ("new", _) if self.count > 1 => None,
             (word, _) => senses::of(word),
         }
