@@ -82,7 +82,7 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
 
     stop.cancelled().await;
     info!("stopping");
-    // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape finishes.
+    // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape ends.
     log_panic(sources.await);
     log_panic(pump.await.map(drop));
     if let Some(dir) = &state_dir {
@@ -112,8 +112,8 @@ pub(crate) enum Ended {
 }
 
 /// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
-/// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there is
-/// none or it could not be written, and the reason why the pump stopped.
+/// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
+/// is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
     mut observations: Observations,
     model: SharedModel,
@@ -125,7 +125,9 @@ pub(crate) async fn pump(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
-        let wait = due.map_or(MAX_TICK_INTERVAL, |span| u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL));
+        let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
+            u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
+        });
         let timer = tokio::time::sleep(Duration::from_millis(wait));
         tokio::select! {
             biased;

@@ -7,8 +7,8 @@
 //!              └─ audit ◀── probes of the model ───────────┘
 //! ```
 //!
-//! A [`Supervisor`] owns the tasks, [`Cluster`] is the connection, and [`SourceOptions`] select what to watch. All
-//! observations leave through the [`Feed`], which is also the only reader of the clock.
+//! A `Supervisor` owns the tasks, a `Cluster` is the connection, and `SourceOptions` select what to watch. All
+//! observations leave through the `Feed`, which also gives each of them its timestamp.
 
 pub(crate) mod clock;
 pub(crate) mod cluster;

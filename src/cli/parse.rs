@@ -21,8 +21,8 @@ pub(super) struct Parsed {
 }
 
 /// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down.
-/// For `run`, this function therefore leaves out invalid arguments and variables one by one. For every command, it leaves
-/// out invalid parts of the file; the caller decides whether to continue without them.
+/// For `run`, this function therefore leaves out invalid arguments and variables one by one. For every command, it
+/// leaves out invalid parts of the file; the caller decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();

@@ -1,4 +1,4 @@
-//! State that all HTTP handlers share: the view of the model, the export options, and the metrics about loopwatch itself.
+//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! The JSON for scripts. Version 1 is permanent: fields are only ever added.
 //!
-//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that a
-//! Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
+//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that
+//! a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
 
 use std::collections::BTreeMap;
 

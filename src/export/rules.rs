@@ -1,5 +1,5 @@
-//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages, and
-//! one alert for all tickets.
+//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages,
+//! and one alert for all tickets.
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo};
 

@@ -42,8 +42,8 @@ pub(crate) fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     sum
 }
 
-/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are no
-/// objects. States without objects are absent, except converged.
+/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are
+/// no objects. States without objects are absent, except converged.
 #[must_use]
 pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     let states = states(snapshot);
@@ -175,7 +175,7 @@ pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, Strin
     entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
 }
 
-/// Whether a character controls the display instead of being visible, such as a terminal escape or a text-direction mark.
+/// Whether a character controls the display instead of being visible, such as an escape or a text-direction mark.
 #[must_use]
 pub(crate) fn steers(character: char) -> bool {
     character.is_control()

@@ -23,8 +23,8 @@ const MAX_LIMIT: usize = 1000;
 /// Maximum number of objects visited under one lock of the model.
 const BATCH: usize = 1024;
 
-/// Maximum number of objects visited for one response, so that a filter without matches does not visit a million objects.
-/// A response that reaches it has fewer objects than `limit`, and a continue token.
+/// Maximum number of objects visited for one response, so that a filter without matches does not visit a million
+/// objects. A response that reaches it has fewer objects than `limit`, and a continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {

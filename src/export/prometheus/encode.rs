@@ -134,8 +134,8 @@ impl<'a> Samples<'a> {
 
 /// Writes the lines that introduce a metric.
 ///
-/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text 0.0.4, it is the name of the
-/// samples. Prometheus rejects the whole scrape if the format does not have the type.
+/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text 0.0.4, it is the name of
+/// the samples. Prometheus rejects the whole scrape if the format does not have the type.
 fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
         (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
@@ -180,8 +180,8 @@ fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     }
 }
 
-/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every bucket would become a new
-/// series when a scraper switches formats.
+/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every bucket would become a
+/// new series when a scraper switches formats.
 fn bound_into(out: &mut String, bound: f64) {
     if bound == f64::INFINITY {
         out.push_str("+Inf");

@@ -1,4 +1,4 @@
-//! The whole exposition, in chunks: the memory that it needs depends on the size of a chunk, not on the number of objects.
+//! The whole exposition, in chunks: its memory depends on the size of a chunk, not on the number of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

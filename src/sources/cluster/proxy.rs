@@ -4,8 +4,8 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 
-/// Removes the proxy if `NO_PROXY` names the API server. This concerns only a proxy from the environment: a proxy in the
-/// kubeconfig is meant for this cluster.
+/// Removes the proxy if `NO_PROXY` names the API server. This concerns only a proxy from the environment: a proxy in
+/// the kubeconfig is meant for this cluster.
 pub(super) fn apply_no_proxy(config: &mut Config) {
     let from_env = ["HTTPS_PROXY", "https_proxy"]
         .iter()
@@ -21,7 +21,7 @@ pub(super) fn apply_no_proxy(config: &mut Config) {
 fn is_exempt(server: &Uri, exceptions: &str) -> bool {
     // The matcher applies `*` only to names, and knows `.example.com` but not `*.example.com`. Go accepts both.
     let entries: Vec<&str> = exceptions.split(',').map(|entry| entry.trim().trim_start_matches("*.")).collect();
-    // Any proxy will do: only the exceptions decide.
+    // The address of the proxy is irrelevant: only the exceptions matter.
     let matcher = Matcher::builder().all("http://proxy").no(entries.join(",")).build();
     entries.contains(&"*") || (server.host().is_some() && matcher.intercept(server).is_none())
 }

@@ -92,7 +92,7 @@ pub(crate) fn control_loop_health(shown: &Exposition, samples: &mut Samples<'_>)
     }
 }
 
-/// Whether spec changes of this kind open obligations. Child kinds are watched only to explain the state of their owners.
+/// Whether spec changes of this kind open obligations. Child kinds are watched only to explain their owners.
 fn has_obligations(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
 }
