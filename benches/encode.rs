@@ -13,7 +13,7 @@ use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::snapshot::{ConditionState, Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-/// Rounds. The best one is closest to the speed of an idle machine.
+/// Rounds. The fastest one counts, because it is closest to the speed of an idle machine.
 const ROUNDS: u32 = 10;
 
 /// A hundred thousand objects without a store, so that the benchmark measures the encoder: names, conditions and

@@ -25,31 +25,31 @@ use crate::telemetry::SelfMetrics;
 mod memory;
 mod state;
 
-/// Capacity of the channel between sources and model: a burst of a list. If it is full, the sources wait, and so does
-/// the API server.
+/// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
+/// the sources wait, and so does the API server.
 const CHANNEL: usize = 1024;
 
 /// Observations that the pump applies under one lock, which takes well below a millisecond.
 const BATCH: usize = 128;
 
-/// Longest time between two ticks of the model, in milliseconds: ages at a scrape are accurate to a second.
-const AGE: u64 = 1000;
+/// Longest time between two ticks of the model, in milliseconds, so that ages at a scrape are accurate to a second.
+const MAX_TICK_INTERVAL: u64 = 1000;
 
 /// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up for each of them costs
-/// more than firing it. Nobody looks more than ten times a second.
-const TOGETHER: u64 = 100;
+/// more than firing it. No client needs more than ten updates a second.
+const MIN_TICK_INTERVAL: u64 = 100;
 
-/// Time for open requests to end after a stop signal: the rest of a scrape.
+/// Time for open requests to finish after a stop signal: enough for a scrape in progress.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Backoff of attempts to connect or to listen: the first wait, which doubles up to the last.
+/// Backoff between attempts to connect or to listen: the first wait and the longest. The wait doubles each time.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The model, shared between the one task that changes it and the exporters that read it.
 pub(crate) type SharedModel = Arc<Mutex<Model>>;
 
-/// Builds the runtime: one thread. Even listing 50,000 objects is less than one core of work, and waking a second worker
-/// for each object costs more than decoding the object.
+/// Builds the single-threaded runtime. Even listing 50,000 objects keeps less than one core busy, and waking a second
+/// worker for each object would cost more than decoding the object.
 ///
 /// # Errors
 /// If the system refuses to create threads.
@@ -57,7 +57,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
-/// Watches, judges and exports until a stop signal arrives. It returns for no other reason.
+/// Watches, judges and exports until a stop signal arrives, and returns for no other reason.
 pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
     let Flags { cluster, serve: serve_flags, state_dir, .. } = flags;
     let settings = memory::limited(settings);
@@ -94,9 +94,9 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
 
 /// A recording that the pump writes.
 pub(crate) struct Tap {
-    /// Writer of the file.
+    /// The writer of the file.
     pub writer: Writer,
-    /// Size at which the pump stops.
+    /// Size at which the pump stops, in bytes before compression.
     pub max_bytes: u64,
 }
 
@@ -112,7 +112,8 @@ pub(crate) enum Ended {
 }
 
 /// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
-/// probes to `ask`. `waiting` shows the length of the channel. Returns the recording, if there is one.
+/// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
+/// is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
     mut observations: Observations,
     model: SharedModel,
@@ -124,7 +125,9 @@ pub(crate) async fn pump(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
-        let wait = due.map_or(AGE, |span| u64::try_from(span.0).unwrap_or(0).clamp(TOGETHER, AGE));
+        let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
+            u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
+        });
         let timer = tokio::time::sleep(Duration::from_millis(wait));
         tokio::select! {
             biased;
@@ -146,7 +149,7 @@ pub(crate) async fn pump(
             }
             (model.probes(), model.finding_events())
         };
-        probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that finds no room
+        probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
         if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
             return (tap, Ended::Full);
@@ -231,7 +234,7 @@ pub(crate) fn stop_signal() -> CancellationToken {
     stop
 }
 
-/// Connects, however long it takes, and then watches until a stop signal arrives.
+/// Retries until it is connected, and then watches until a stop signal arrives.
 async fn watch_cluster(
     access: crate::sources::Access,
     options: SourceOptions,
@@ -241,7 +244,7 @@ async fn watch_cluster(
 ) {
     let Some(Some(handle)) = stop.run_until_cancelled(start_sources(&access, options, feed)).await else { return };
     while let Some(Some(probe)) = stop.run_until_cancelled(probes.recv()).await {
-        let _ = handle.ask(probe); // if the queue is full, the model asks again
+        let _ = handle.ask(probe); // if the queue is full, the model repeats the probe
     }
     handle.shutdown().await;
 }
@@ -266,7 +269,7 @@ async fn start_sources(access: &crate::sources::Access, options: SourceOptions, 
     }
 }
 
-/// The cause of a failed connection. Without a request to the API server, the configuration is at fault.
+/// Returns the cause of a failed connection. If no request reached the API server, the configuration is invalid.
 fn cause(error: &ConnectError) -> Cause {
     match error {
         ConnectError::Unreachable { failure, .. } | ConnectError::Operator { failure, .. } => failure.cause,

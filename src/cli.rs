@@ -110,7 +110,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     }
 }
 
-/// Starts logging. Returns the problem with the filter, if there is one, and then logs with the default filter.
+/// Starts logging. If the filter is invalid, logs with the default filter and returns the problem.
 fn start_logs(cli: &Cli) -> Option<String> {
     let reports = !matches!(cli.command, Command::Run(_) | Command::Record(_));
     let default = if reports { "error" } else { telemetry::DEFAULT_FILTER };
@@ -151,7 +151,7 @@ fn print_error(message: &str) {
 /// Prints results to standard output. No other function does.
 fn print(text: &str) {
     use std::io::Write;
-    // If the reader has closed the pipe (`| head`), that is not an error of loopwatch.
+    // A reader may close the pipe early (`| head`). That is not an error.
     let _ = write!(std::io::stdout().lock(), "{text}");
 }
 

@@ -112,7 +112,7 @@ pub(crate) struct Deadline {
     span: Span,
 }
 
-/// An empty command with the flags that are keys of the file.
+/// Returns a command that has only the flags that are also keys of the file.
 #[must_use]
 pub(crate) fn keys() -> Command {
     Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
@@ -152,7 +152,7 @@ pub(crate) fn with_file(command: Command, file: &File) -> Command {
 // === impl Flags ===
 
 impl Flags {
-    /// Changes `settings` as the flags say.
+    /// Applies these flags to `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         self.judge.apply(settings);
         self.serve.apply(settings);
@@ -184,7 +184,7 @@ impl ClusterFlags {
 // === impl JudgeFlags ===
 
 impl JudgeFlags {
-    /// Changes the deadlines of `settings` as the flags say.
+    /// Applies the deadlines of these flags to `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         for Deadline { kind, span } in &self.deadline {
             match kind {
@@ -198,7 +198,7 @@ impl JudgeFlags {
 // === impl ServeFlags ===
 
 impl ServeFlags {
-    /// Changes the limits of `settings` as the flags say.
+    /// Applies the limits of these flags to `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;

@@ -1,5 +1,5 @@
-//! Presents a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show what the model concluded;
-//! they decide nothing themselves.
+//! Presents a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show the conclusions of
+//! the model and draw none themselves.
 //!
 //! ```text
 //!               ┌─ prometheus ─▶ /metrics        exactly the series that `catalog` lists
@@ -14,7 +14,7 @@ pub(crate) mod metric; // the types that describe a metric
 pub mod catalog; // start here: the table of all metrics, each with the function that writes it
 pub mod view; // how exporters read the model
 pub mod prometheus; // the two text formats
-pub(crate) mod summary; // what page, report and API share
+pub(crate) mod summary; // shared by page, report and API
 pub(crate) mod json; // the stable JSON shapes
 pub(crate) mod page; // the web page
 pub(crate) mod report; // the output of `check` and `replay`

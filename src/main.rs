@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Long-lived processes that allocate much and little by turns keep their memory small with jemalloc.
+/// jemalloc returns memory to the system after a burst of allocations, which keeps a long-lived process small.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -27,7 +27,7 @@ pub const RECORDING_VERSION: u32 = 1;
 pub struct RecordingHeader {
     /// The version of the format. The reader refuses versions above [`RECORDING_VERSION`].
     pub loopwatch_recording: u32,
-    /// Program and version that wrote the recording.
+    /// The program that wrote the recording, with its version.
     #[serde(default)]
     pub recorded_by: String,
     /// The settings in force, so that a replay judges as the recorder did.

@@ -7,8 +7,8 @@
 //!              └─ audit ◀── probes of the model ───────────┘
 //! ```
 //!
-//! A [`Supervisor`] owns the tasks, [`Cluster`] is the connection, and [`SourceOptions`] select what to watch. All
-//! observations of a cluster leave through the [`Feed`], which gives each its timestamp. A dump has no tasks:
+//! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to watch. All
+//! observations of a cluster leave through the `Feed`, which gives each its timestamp. A dump has no tasks:
 //! `Dump::observations` returns all of its observations at once.
 
 pub(crate) mod clock;

@@ -22,8 +22,8 @@ pub const REVISION: &str = match option_env!("LOOPWATCH_REVISION") {
     None => "",
 };
 
-/// The default log filter. kube-client logs whole bodies that it cannot decode, at warning: that would cost memory and
-/// could reveal secrets.
+/// The default log filter. At warning level, kube-client logs every body that it cannot decode in full, which would
+/// cost memory and could reveal secrets.
 pub const DEFAULT_FILTER: &str = "info,kube_client::client=error";
 
 /// The format of log lines.
@@ -76,7 +76,7 @@ pub struct SelfMetrics {
     pub requests: Family<RequestLabels, Counter>,
     /// Durations of scrapes.
     pub render_seconds: Histogram,
-    /// Observations that wait for the model.
+    /// Observations in the channel to the model.
     pub channel_depth: Gauge,
 }
 

@@ -56,7 +56,7 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
 }
 
 #[test]
-fn a_bad_value_is_one_line_that_names_its_origin() {
+fn an_invalid_value_is_one_line_that_names_its_origin() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("config.yaml");
     std::fs::write(&config, "deadline: soon\nmax_watchs: 3\nlisten: nowhere\n").expect("written");
@@ -79,7 +79,7 @@ fn a_bad_value_is_one_line_that_names_its_origin() {
 }
 
 #[test]
-fn a_file_sets_what_flags_and_variables_leave_open() {
+fn flags_override_variables_and_variables_override_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (config, dump) = (folder.path().join("config.yaml"), folder.path().join("dump.yaml"));
     std::fs::write(&config, "deadline: [7m, example.io/Gadget=9m]\nlisten: 127.0.0.1:1\n").expect("written");

@@ -10,7 +10,7 @@ use loopwatch::export::catalog::CATALOG;
 use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity};
 use serde_json::Value;
 
-/// The recorded objective, which has no labels.
+/// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";
 
 fn root() -> PathBuf {
@@ -52,7 +52,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
     text.split(|c| !is_name(c)).filter(|word| word.contains("loopwatch_")).map(str::to_owned).collect()
 }
 
-/// Names that queries may use: samples of the metrics in the catalog, and recorded series.
+/// The names that queries may use: those of samples of metrics in the catalog, and of recorded series.
 fn known() -> BTreeSet<String> {
     let samples = CATALOG
         .iter()
@@ -87,7 +87,7 @@ fn covered() -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn every_finding_alerts_as_its_row_says() {
+fn every_finding_has_the_alert_that_its_row_names() {
     let covered = covered();
     for finding in FINDINGS {
         let rules: Vec<&str> = covered
@@ -134,7 +134,7 @@ fn no_finding_explains_itself() {
 }
 
 #[test]
-fn the_objective_stands_in_one_place() {
+fn the_objective_is_defined_in_one_place() {
     let files = ["alerts/slo.rules.yaml", "dashboards/loopwatch-overview.json", "docs/runbooks/ErrorBudgetBurn.md"];
     let all = files.map(read).concat();
     assert_eq!(all.matches("vector(0.99)").count(), 1, "the recording rule");
@@ -151,7 +151,7 @@ fn the_objective_stands_in_one_place() {
 }
 
 #[test]
-fn every_alert_has_what_people_need() {
+fn every_alert_has_a_severity_texts_and_a_runbook() {
     let alerts: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"].is_string()).collect();
     let covered = covered();
     for alert in &alerts {

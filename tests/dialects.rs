@@ -1,5 +1,5 @@
 //! How the status of operators is read, one status per line of `dialects.jsonl`: `is` gives the verdict, `for` the rule
-//! that decides, where it matters. The statuses are made up from what the operators document and write.
+//! that decides, where it matters. The statuses are invented, but follow the documentation and the output of the operators.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ struct Case<'a> {
 }
 
 #[test]
-fn statuses_are_read_as_their_operators_mean_them() {
+fn statuses_are_read_as_their_operators_intend() {
     let (mut read_cases, mut wrong) = (0, String::new());
     for (line, text) in include_str!("dialects.jsonl").lines().enumerate() {
         let case: Case<'_> = serde_json::from_str(text).unwrap_or_else(|error| panic!("line {}: {error}", line + 1));

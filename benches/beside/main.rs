@@ -1,7 +1,7 @@
 //! Compares loopwatch with kube-state-metrics. Each runs alone, against the same API server with the same 50,000 custom
-//! resources of 4.3 KB. `cargo bench --bench beside` prints the figures of `docs/benchmarks.md`. With `-- --hold`, it only
-//! starts the cluster for use with a profiler: it prints the path of a kubeconfig, changes objects for a minute on each
-//! Enter, and exits on Ctrl-D.
+//! resources of 4.3 KB. `cargo bench --bench beside` prints the figures of `docs/benchmarks.md`. With `-- --hold`, it
+//! only starts the cluster, for use with a profiler: it prints the path of a kubeconfig, changes objects for a minute
+//! whenever you press Enter, and exits on Ctrl-D.
 //!
 //! Results are ratios of two processes measured in the same way in the same run, because absolute times depend on the
 //! machine. The kube-state-metrics configuration next to this file produces the same nine series per object as

@@ -9,9 +9,9 @@ use loopwatch_testbed::wait::{eventually, pause};
 
 /// The unit of CPU time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
-/// A process that used at most two ticks of CPU time in this period has synced …
+/// A process has synced once it uses at most two ticks of CPU time in this period …
 const QUIET: Duration = Duration::from_secs(3);
-/// … provided that it used more CPU time than this since its start.
+/// … and has used more CPU time than this since its start.
 const MIN_SYNC_CPU: Duration = Duration::from_millis(300);
 /// Number of scrapes; the fastest one counts.
 const SCRAPES: usize = 7;
@@ -34,7 +34,7 @@ pub(crate) struct Figures {
     pub(crate) start_peak: u64,
     /// Duration of the fastest scrape.
     pub(crate) scrape: Duration,
-    /// Size of a scrape in bytes.
+    /// Size of a scrape, in bytes.
     pub(crate) scrape_bytes: usize,
     /// Series in a scrape.
     pub(crate) series: usize,
@@ -60,8 +60,8 @@ impl MeasuredProcess {
 
     fn cpu(&self) -> Duration {
         let stat = self.proc("stat");
-        // The program name may contain spaces, so count from its closing parenthesis. User and system time are fields 14
-        // and 15, see proc(5).
+        // The program name may contain spaces, so count from its closing parenthesis. User and system time are fields
+        // 14 and 15, see proc(5).
         let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
         let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
         TICK * ticks
@@ -80,8 +80,8 @@ impl MeasuredProcess {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Duration and size of one scrape, with the request headers of Prometheus but uncompressed. Discards the body, so that the
-    /// time of the server dominates.
+    /// Returns the duration and size of one scrape, with the request headers of Prometheus but uncompressed. Discards
+    /// the body, so that the time of the server dominates.
     fn scrape(&self) -> (Duration, usize) {
         let fail = |error: std::io::Error| -> ! { panic!("scrape: {error}") };
         let began = Instant::now();
@@ -139,7 +139,7 @@ impl Figures {
     pub(crate) fn changed(&mut self, process: &MeasuredProcess, change: impl Fn(Duration) -> u32, span: Duration) {
         let (before, began) = (process.cpu(), Instant::now());
         let made = change(span);
-        pause(Duration::from_secs(2)); // the last changes arrive
+        pause(Duration::from_secs(2)); // until the last changes have arrived
         let spent = (process.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
         self.change_cpu = Duration::from_secs_f64(spent.max(0.0) / f64::from(made.max(1)));
     }

@@ -28,7 +28,7 @@ const BATCH: usize = 100;
 
 /// Creates the objects and an account that can read them. Returns the kubeconfig of the account.
 ///
-/// Writes the objects to etcd in the API server's own storage format, which takes seconds instead of minutes.
+/// Writes the objects directly to etcd, in the API server's storage format, which takes seconds instead of minutes.
 pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
     let kube = &plane.kube;
     for space in 0..NAMESPACES {
@@ -53,8 +53,8 @@ pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
     plane.kubeconfig_of("shop-operator.kubeconfig", &plane.url, "default", ACCOUNT)
 }
 
-/// Changes objects for `span` at [`RATE`]: first the spec of an object, then its status, as an operator does. Returns the
-/// number of changes.
+/// Changes objects for `span` at [`RATE`]: first the spec of an object, then its status, as an operator does. Returns
+/// the number of changes.
 pub(crate) fn change(plane: &ControlPlane, span: Duration) -> u32 {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -100,7 +100,7 @@ fn name(number: usize) -> String {
     format!("shop-{number:05}")
 }
 
-/// An object as they are: 4.3 KB as JSON, three managers, two conditions, a phase, a finalizer.
+/// A typical object: 4.3 KB as JSON, three managers, two conditions, a phase, a finalizer.
 fn shop(number: usize) -> Value {
     let healthy = number >= UNHEALTHY;
     let condition = |r#type: &str, status: bool| {

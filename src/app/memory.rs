@@ -3,10 +3,11 @@
 use loopwatch_model::settings::{Limits, Settings};
 use tracing::info;
 
-/// Memory of the program without objects.
+/// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
 
-/// Memory of one object and its history while many objects change: three times that of an idle one (measured).
+/// Memory of one object and its history while many objects change, in bytes: three times that of an idle object
+/// (measured).
 const OBJECT_BYTES: u64 = 900;
 
 /// Share of the memory limit that loopwatch uses, in percent.
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manifests_limit_has_room_for_fifty_thousand_objects() {
+    fn the_memory_limit_of_the_manifests_allows_fifty_thousand_objects() {
         assert!(objects(96 * 1024 * 1024) > 50_000);
         assert_eq!(objects(1), 1_000, "a tiny limit still shows something");
     }

@@ -12,8 +12,8 @@ use crate::sources::clock::{Clock, SystemClock};
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
 
-/// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the file
-/// stays as it is.
+/// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the
+/// file stays as it is.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
     if !path.exists() {

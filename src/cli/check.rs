@@ -79,12 +79,12 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
         match Recording::open(path) {
             Ok(recording) => return judge_recording(path, recording, args, settings),
             Err(error @ RecordingError::TooNew { .. }) => return Err(error.into()),
-            Err(_) => {} // a dump, or a file that the dump's reader refuses
+            Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
     }
     let dump = Dump::read(path, &app::hash_key())?;
     let now = SystemClock::new().wall();
-    // People check a dump long after they took it: by the dump's own clock, no deadline has passed since.
+    // People often check a dump long after they took it. That time must not count towards deadlines.
     let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
     let mut model = Model::new(settings);
@@ -131,7 +131,7 @@ fn judge_recording(
 async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
     let access = args.cluster.access();
     let cluster = app::connect(&access).await?;
-    // The permissions of an operator's account say what it owns; an administrator wants to see everything.
+    // The permissions of an operator's account show which kinds it owns. An administrator wants to see all of them.
     let select = if access.operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
     let options = SourceOptions {
         select,

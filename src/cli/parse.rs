@@ -1,4 +1,4 @@
-//! From arguments, environment variables and the configuration file to a command and its settings.
+//! Turns arguments, environment variables and the configuration file into a command and its settings.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use loopwatch_model::settings::Settings;
 use super::{Cli, LogFlags};
 use crate::config::{self, File};
 
-/// The command, and how to run it.
+/// The command with its settings, and the problems of the configuration.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) cli: Cli,
@@ -20,9 +20,9 @@ pub(super) struct Parsed {
     pub(super) problems: Vec<String>,
 }
 
-/// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down:
-/// for `run`, this function leaves out invalid arguments and variables one by one. It leaves out invalid parts of the
-/// file for all commands; the caller decides.
+/// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down.
+/// For `run`, this function therefore leaves out invalid arguments and variables one by one. For every command, it
+/// leaves out invalid parts of the file; the caller decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();
@@ -54,7 +54,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     }
 }
 
-/// The problem and the nearest valid name, in one line.
+/// Formats an error as one line: the problem and the nearest valid name.
 pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.to_string();
     let lines = text
@@ -64,7 +64,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let joined = lines.collect::<Vec<_>>().join("; ");
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
     match named(error).filter(|named| position(arguments, named).is_none()) {
-        // The user gave no such argument, so that the value comes from the environment.
+        // The user gave no such argument, so the value comes from the environment.
         Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
             format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))
         }
@@ -72,12 +72,12 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     }
 }
 
-/// The command line, with the environment variables of all flags but the `ignored` ones.
+/// The command line, with the environment variables of all flags except the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
     config::with_variables(Cli::command(), &LogFlags::augment_args(config::keys()), ignored)
 }
 
-/// Whether the command is `run`, and may leave out what is invalid.
+/// Whether the command is `run` without `--strict`, which leaves out invalid arguments.
 fn runs(arguments: &[OsString]) -> bool {
     let command = Cli::command();
     let is_command = |argument: &&OsString| command.find_subcommand(argument).is_some();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_flag_is_one_line_with_the_nearest_name() {
+    fn a_usage_error_is_one_line_that_names_the_problem() {
         for (line, expected) in [
             ("loopwatch check --snapsot x", "--snapshot"),
             ("loopwatch chek", "check"),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn run_starts_with_any_flags() {
+    fn run_starts_without_its_invalid_flags() {
         let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
         let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
         assert!(matches!(cli.command, Command::Run(_)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+    fn flags_override_the_file_and_the_file_overrides_defaults() {
         let text = "max_watches: 7\nlisten: 127.0.0.1:1\nexpose-ui: true\nwatch: a.io/A, a.io/B\nnamespace: [x, z]\nstate_dir: /state\n\
                     object_series: all\nmax_object_series: 9\ncontext: file\n";
         let (_folder, config) = config(text);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_of_file_and_flags_add_up() {
+    fn deadlines_of_file_and_flags_are_merged() {
         let (_folder, config) = config("deadline: [5m, a.io/A=1m, a.io/B=2m]\nsettings: {deadline: 3m}\n");
         let line = format!("loopwatch run {config} --deadline a.io/B=3m");
         let Parsed { cli, mut settings, .. } = parse(&arguments(&line)).expect("valid");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_name_flags_that_a_command_does_not_take() {
+    fn a_file_may_set_flags_that_the_command_does_not_take() {
         let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
         let line = format!("loopwatch check {config} --snapshot dump.yaml");
         let Parsed { problems, .. } = parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");

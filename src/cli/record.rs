@@ -75,7 +75,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     }
 }
 
-/// One file of a recording that spans several.
+/// One file of a recording, which may span several files.
 struct Segment<'a> {
     output: &'a Path,
     max_bytes: u64,
@@ -117,7 +117,7 @@ async fn record_segment(
     handle.shutdown().await;
     let (tap, ended) = match ended {
         Some(ended) => ended,
-        None => pump.await, // the pump writes the rest of the channel first
+        None => pump.await, // the pump first writes the observations left in the channel
     }?;
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
@@ -134,7 +134,7 @@ async fn record_segment(
 }
 
 fn rotate(output: &Path) -> anyhow::Result<()> {
-    // `incident.jsonl.gz` becomes `incident.1.jsonl.gz`: the extension still says that it is gzip.
+    // `incident.jsonl.gz` becomes `incident.1.jsonl.gz`, because the extension marks the file as gzip.
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let kept = match name.split_once('.') {
         Some((stem, extensions)) => format!("{stem}.1.{extensions}"),

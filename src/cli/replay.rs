@@ -81,8 +81,8 @@ pub(super) fn replay(args: ReplayArgs, mut settings: Settings) -> anyhow::Result
     Ok(if found { FINDINGS } else { SUCCESS })
 }
 
-/// The recorder's settings, or `settings` if the user named a configuration file or a deadline: "would this have
-/// alerted with another deadline?".
+/// Returns the recorder's settings, or `settings` if the user named a configuration file or a deadline, for example to
+/// find out whether another deadline would have raised an alert.
 pub(super) fn choose_settings(recording: &Recording, judge: &JudgeFlags, settings: Settings) -> Settings {
     let chosen = judge.config.is_some() || !judge.deadline.is_empty();
     if chosen { settings } else { recording.header().settings.clone() }
@@ -111,7 +111,7 @@ pub(super) fn report_unreadable(unreadable: &UnreadableLines) {
     }
 }
 
-/// Serves the model as it is until interrupted.
+/// Serves the model unchanged until interrupted.
 pub(super) fn serve_end(model: Model, flags: &ServeFlags) -> anyhow::Result<u8> {
     app::runtime()?.block_on(async {
         let exporter = app::exporter(Arc::new(Mutex::new(model)), flags);
@@ -131,7 +131,7 @@ async fn serve_playing(recording: Recording, model: Model, flags: &ServeFlags, s
 }
 
 /// Applies the recording `speed` times as fast as it happened. Time advances in steps of a tenth of a second, so that
-/// the ages on the page also grow between lines.
+/// the ages on the page also grow between observations.
 async fn play_slowly(recording: Recording, model: app::SharedModel, speed: f64) {
     const STEP: Duration = Duration::from_millis(100);
     let step = Span((100.0 * speed) as i64).max(Span(1));

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DEFAULT_PORT;
 use crate::export::{Exporter, http};
 
-/// Events that the timeline shows. A recording of weeks has more than anybody reads.
+/// Maximum number of events that the timeline shows. A recording of several weeks has too many to read.
 const MAX_LINES: usize = 200;
 
 /// The finding events of a recording, in order.

@@ -15,7 +15,7 @@ use super::{Flags, keys};
 /// Size of the largest file that loopwatch reads.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Similarity (Jaro-Winkler) from which on loopwatch suggests a known name for an unknown one.
+/// Lowest Jaro-Winkler similarity at which loopwatch suggests a known name for an unknown one.
 const SIMILAR: f64 = 0.8;
 
 /// The key of the thresholds. It is not a flag.
@@ -80,7 +80,7 @@ impl File {
         };
         let values = texts(arg, value).map_err(|problem| format!("{key}: {problem}"))?;
         flags(command, arguments(command, name, &values)).map_err(|error| {
-            // The parser of the value says it best; clap adds the name of the flag and its usage.
+            // Prefers the message of the value's own parser: clap adds the name of the flag and its usage.
             let reason = error.source().map_or_else(|| first_line(&error), ToString::to_string);
             format!("{key}: {}", reason.trim_start_matches("error: "))
         })?;
@@ -132,14 +132,14 @@ fn entries(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The texts that a value gives to the flag `arg`: none, one or several.
+/// Converts a value to the texts that the flag `arg` takes: none, one or several.
 fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
     let whole_number = ValueParser::from(clap::value_parser!(usize)).type_id();
     let number = arg.get_value_parser().type_id() == whole_number;
     let one = |value| match value {
         Value::String(text) => Ok(text),
         Value::Number(value) if number => Ok(value.to_string()),
-        // YAML has read `0123` as a number and `y` as a truth value already, so that the text is lost.
+        // The YAML parser has already turned `0123` into a number and `y` into a boolean, so the text is lost.
         Value::Number(_) | Value::Bool(_) => Err("expected text; put the value in quotes".to_owned()),
         _ => Err("expected a text or a list of texts".to_owned()),
     };
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_names_the_mistake_and_the_remedy() {
+    fn a_problem_names_the_mistake_and_the_correction() {
         for (text, expected) in [
             ("deadlin: 5m", "did you mean \"deadline\"?"),
             ("settings: {settel: 5s}", "settings: unknown key \"settel\"; did you mean \"settle\"?"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_valid_part_of_a_file_holds() {
+    fn the_valid_part_of_a_file_applies() {
         let text = "listen: nowhere\nmax_watches: 7\nsettings: {settle: soon, learn_after: 3, limits: {objects: 5, phases: -1}}\n";
         let (file, problems) = File::parse(text);
         assert_eq!(problems.len(), 3, "{problems:?}");

@@ -1,4 +1,4 @@
-//! Documentation that is generated from the table of findings: `docs/findings.md` and the beginnings of runbooks.
+//! Documentation that is generated from the table of findings: `docs/findings.md` and drafts of runbooks.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ pub(super) fn findings() -> String {
     page
 }
 
-/// The line on the findings that explain this one; empty if there are none.
+/// The line that lists the findings that explain this one; empty if there are none.
 fn explained(info: &FindingInfo) -> String {
     let explainers = info.explained_by.iter().map(|explainer| match explainer {
         Explainer::Subject(code) => code.name().to_owned(),
@@ -55,7 +55,7 @@ fn explained(info: &FindingInfo) -> String {
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }
 }
 
-/// The beginning of a runbook; people complete it.
+/// The draft of a runbook, for people to complete.
 #[must_use]
 pub(super) fn runbook(info: &FindingInfo) -> String {
     let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
@@ -100,7 +100,7 @@ mod tests {
     use crate::export::golden;
 
     #[test]
-    fn the_documentation_is_what_the_table_says() {
+    fn the_documentation_matches_the_table() {
         golden::check("docs/findings.md", &findings());
     }
 

@@ -1,4 +1,4 @@
-//! State that all HTTP handlers share: the view of the model, the export options, and the metrics about loopwatch itself.
+//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -10,11 +10,11 @@ use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::view::View;
 use crate::telemetry::SelfMetrics;
 
-/// Scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each other. More would use
-/// more memory and CPU at the same time.
+/// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each
+/// other. A higher limit would raise the peak use of memory and CPU.
 pub(super) const CONCURRENT_RENDERS: usize = 2;
 
-/// Amount and visibility of exported data.
+/// Options for the amount and the visibility of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportOptions {
     /// Selects the objects that have their own series.

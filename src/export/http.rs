@@ -1,7 +1,7 @@
 //! The HTTP server: one port for scrapers, probes and people.
 //!
-//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of tenants' objects, so the
-//! server limits them to clients on its own host, which includes `kubectl port-forward`, unless `--expose-ui` is set.
+//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of tenants' objects, so
+//! without `--expose-ui` the server limits them to clients on its own host, which includes `kubectl port-forward`.
 
 mod accept; // connections, limited in number and duration
 mod api; // the page and the JSON API
@@ -63,8 +63,8 @@ async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would make the operator's own
-/// Pod unready.
+/// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would make the operator's
+/// own Pod unready.
 async fn readyz(State(exporter): State<Arc<Exporter>>) -> Response {
     let pending = pending(&exporter.view.snapshot());
     if pending.is_empty() {

@@ -1,7 +1,7 @@
 //! The JSON for scripts. Version 1 is permanent: fields are only ever added.
 //!
-//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that a
-//! Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
+//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that
+//! a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub(crate) struct ItemView<'a> {
     signal: &'a str,
 }
 
-/// Kinds, sources, and what is not visible and why.
+/// Kinds, sources, and blind spots with their reasons.
 #[derive(Debug, Serialize)]
 pub(crate) struct StatusView<'a> {
     at: Timestamp,
@@ -161,7 +161,7 @@ pub(crate) fn findings(snapshot: &Snapshot) -> FindingsResponse<'_> {
     FindingsResponse { version: VERSION, findings: finding_views(snapshot) }
 }
 
-/// `/api/v1/objects`: `rows`, and the start of the next page.
+/// `/api/v1/objects`: `rows`, and `next`, the start of the next page.
 #[must_use]
 pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsResponse<'_> {
     ObjectsResponse { version: VERSION, objects: rows, r#continue: next }
@@ -173,7 +173,7 @@ pub(crate) fn status(snapshot: &Snapshot) -> StatusResponse<'_> {
     StatusResponse { version: VERSION, status: StatusView::of(snapshot) }
 }
 
-/// `check -o json`; `rows` are all objects, with `--all`.
+/// `check -o json`; `rows` holds all objects if the user gave `--all`.
 #[must_use]
 pub(crate) fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> CheckResponse<'a> {
     let key = |kind: &KindSummary| format!("{}/{}", kind.group, kind.kind);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn without_all_there_are_no_items() {
+    fn items_are_absent_unless_all_objects_are_requested() {
         let sample = sample();
         let text = serde_json::to_value(check(&sample.snapshot, None)).expect("plain data");
         assert!(text.get("items").is_none());

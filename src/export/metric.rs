@@ -1,6 +1,6 @@
-//! The description of a metric: everything that is known of it before its first sample.
+//! The static description of a metric.
 
-/// A metric as the documentation and the heading of its samples describe it.
+/// A metric, as described in the documentation and in the heading of its samples.
 #[derive(Debug)]
 pub struct Metric {
     /// The name in a scrape; counters end in `_total`, info metrics in `_info`.
@@ -20,7 +20,7 @@ pub struct Metric {
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
-    /// Only ever grows.
+    /// Never decreases while the process runs.
     Counter,
     /// Goes up and down.
     Gauge,
@@ -30,7 +30,7 @@ pub enum MetricType {
     Info,
 }
 
-/// The promise to users about name and labels.
+/// The stability of a metric's name and labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
     /// They change only after a notice of two minor versions.

@@ -47,7 +47,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     })
 }
 
-/// Replaces each `{{name}}` with its value, in one pass: placeholders inside of values stay as they are.
+/// Replaces each `{{name}}` with its value, in one pass: placeholders inside values stay as they are.
 fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
     let mut page = String::with_capacity(template.len() + 32 * 1024);
     let mut rest = template;
@@ -120,8 +120,8 @@ fn capitalised(word: &str) -> String {
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
-/// Text escaped for markup and for quoted attributes. Control and text direction characters are replaced, so that one
-/// name cannot pose as another.
+/// Text escaped for markup and for quoted attributes. Replaces control characters and text-direction marks, so
+/// that no name can look like another.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

@@ -25,20 +25,20 @@ pub(crate) enum OutputFormat {
 /// The layout of a text report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Markdown instead of text for a terminal.
+    /// Whether to write Markdown instead of text for a terminal.
     pub markdown: bool,
-    /// Use colours.
+    /// Whether to use colours.
     pub colours: bool,
-    /// Columns of the terminal.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// The command has a flag `--all`, which the report may recommend.
+    /// Whether the command has a flag `--all` that the report may recommend.
     pub offers_all: bool,
 }
 
-/// Columns without a terminal: a line length that is easy to read.
+/// Width in columns without a terminal: a line length that is easy to read.
 const USUAL_WIDTH: usize = 110;
 
-/// Findings that the report shows per code. It shows the number of the others.
+/// Maximum number of findings that the report lists per code. It gives the number of the others.
 const SHOWN: usize = 8;
 
 /// The style for standard output: colours only on a terminal, and not if `NO_COLOR` is set.
@@ -56,13 +56,13 @@ pub(crate) fn style(format: OutputFormat) -> Style {
     }
 }
 
-/// The report as text. `rows` are all objects, for `--all`.
+/// The report as text. `rows` holds all objects if the user gave `--all`.
 #[must_use]
 pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
     if style.markdown { markdown::write(snapshot, rows, style) } else { terminal::write(snapshot, rows, style) }
 }
 
-/// The report as JSON, on one line. `rows` are all objects, for `--all`.
+/// The report as JSON, on one line. `rows` holds all objects if the user gave `--all`.
 #[must_use]
 pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     let shape = json::check(snapshot, rows);
@@ -71,7 +71,7 @@ pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     text
 }
 
-/// The findings and the objects by their numbers.
+/// The number of findings by severity, and of objects by state.
 fn headline(snapshot: &Snapshot) -> String {
     let findings = summary::Findings::of(snapshot);
     let counts: Vec<_> = [(Severity::Critical, "critical"), (Severity::Warning, "warning"), (Severity::Info, "note")]
@@ -100,8 +100,8 @@ fn shown_kinds(snapshot: &Snapshot, all: bool) -> Vec<&KindSummary> {
     snapshot.kinds.iter().filter(|kind| all || !is_empty(kind)).collect()
 }
 
-/// The number of kinds that the table leaves out because they have no objects. A kind that loopwatch cannot see does not
-/// count: it is not visible, and listed as such.
+/// The number of kinds that the table leaves out because they have no objects. Kinds that loopwatch cannot see
+/// do not count: the report lists them as not visible.
 fn omitted_kinds(snapshot: &Snapshot, all: bool, style: Style) -> Option<String> {
     let seen = |kind: &&KindSummary| kind.watches.iter().any(|watch| watch.synced);
     let count = snapshot.kinds.iter().filter(|kind| !all && is_empty(kind)).filter(seen).count();
@@ -133,7 +133,7 @@ fn evidence(finding: &Finding) -> String {
     parts.join(", ")
 }
 
-/// States of at least one object: the columns of the table.
+/// The states that at least one object is in: the columns of the table.
 fn states_in_use(snapshot: &Snapshot) -> Vec<ObjectState> {
     let used = |state: &ObjectState| snapshot.kinds.iter().any(|kind| kind.states()[*state as usize] > 0);
     ObjectState::ALL.iter().copied().filter(used).collect()

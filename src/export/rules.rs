@@ -1,5 +1,5 @@
-//! `alerts/findings.rules.yaml`, which is generated from the table of findings: an alert of its own for each page, and one
-//! alert for all tickets.
+//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages,
+//! and one alert for all tickets.
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo};
 
@@ -55,7 +55,7 @@ const RULE: &str = r#"      - alert: <alert>
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
 
-/// Series that show more about a finding when its alert fires, by a key of the finding's evidence.
+/// Templates that add details from other series to an alert, each for findings whose evidence has this key.
 const DETAILS: &[(&str, &str)] = &[
     (
         "finalizers",
@@ -120,7 +120,7 @@ pub(super) fn findings() -> String {
             None => alerts.push((name, vec![info])),
         }
     }
-    alerts.sort_by_key(|(name, _)| name == TICKET); // the long one last
+    alerts.sort_by_key(|(name, _)| name == TICKET); // the longest alert comes last
     let rules: Vec<_> = alerts.iter().map(|(name, findings)| rule(name, findings)).collect();
     format!("{HEAD}{}", rules.join("\n"))
 }
@@ -146,8 +146,8 @@ fn rule(name: &str, findings: &[&FindingInfo]) -> String {
     parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))
 }
 
-/// A text of each finding: the text itself if it is the same for all, else a chain of conditions on the label `finding`.
-/// An empty text has no branch.
+/// Merges the texts of several findings: the text itself if all are equal, else a chain of conditions on the label
+/// `finding`. Empty texts get no branch.
 fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) -> String {
     let mut branches: Vec<(String, Vec<String>)> = Vec::new();
     for info in findings {
@@ -175,7 +175,7 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
     chain
 }
 
-/// The rest of the sentence that begins with the kind: where it is, and how many objects are affected.
+/// The rest of a sentence that begins with the kind: its namespace, and the number of affected objects.
 fn subject(info: &FindingInfo) -> String {
     let rest = match (info.area, info.command.contains("{name}")) {
         ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
@@ -190,7 +190,7 @@ fn details(info: &FindingInfo) -> String {
     shown.map(|(_, template)| *template).collect::<Vec<_>>().join("\n")
 }
 
-/// The next command, with the labels of the alert and the object that has the finding longest.
+/// The next command, with the labels of the alert and the object that has had the finding longest.
 fn command(info: &FindingInfo) -> String {
     info.command
         .replace("{resource}", "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}")

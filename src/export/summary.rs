@@ -10,16 +10,16 @@ use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, Sour
 use loopwatch_model::time::Span;
 use serde::Serialize;
 
-/// Something that loopwatch cannot see, so that the absence of findings about it means nothing.
+/// A part of the cluster that loopwatch cannot see. The absence of findings about it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BlindSpot {
-    /// The part of the cluster.
+    /// The description of the part.
     pub what: String,
     /// The reason.
     pub why: String,
 }
 
-/// A number with separators between thousands.
+/// A number with thousands separators.
 pub(crate) struct Number(pub u64);
 
 /// The worst health of any namespace; `unknown` if loopwatch sees nothing, because that is not healthy.
@@ -42,8 +42,8 @@ pub(crate) fn states(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
     sum
 }
 
-/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are no
-/// objects. States without objects are absent, except converged.
+/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds; `None` if there are
+/// no objects. States without objects are absent, except converged.
 #[must_use]
 pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     let states = states(snapshot);
@@ -61,8 +61,8 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     (total > 0).then_some(text)
 }
 
-/// How long a finding has held. `None` if it held before loopwatch first saw its subject and nothing tells since when:
-/// a definition without a creation time.
+/// How long a finding has been true. `None` if its start is unknown: it was already true when loopwatch first saw its
+/// subject, a definition without a creation time.
 #[must_use]
 pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
@@ -120,7 +120,7 @@ impl<'a> Findings<'a> {
         findings
     }
 
-    /// The findings that `root` explains, directly or not.
+    /// The findings that `root` explains, directly or indirectly.
     #[must_use]
     pub(crate) fn explained_by(&self, root: &Finding) -> &[&'a Finding] {
         self.explained.get(&root.id).map_or(&[], Vec::as_slice)
@@ -153,7 +153,7 @@ impl<'a> Findings<'a> {
 }
 
 /// Follows explanations to their end. A finding that is no longer open explains nothing. If explanations form a cycle,
-/// each finding is a root, so that all of them show.
+/// each of its findings is a root, so that none is hidden.
 fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Option<&'a Finding> {
     const DEEPEST: usize = 8;
     let next = |finding: &Finding| finding.explained_by.and_then(|id| by_id.get(&id).copied());
@@ -175,7 +175,7 @@ pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, Strin
     entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
 }
 
-/// Whether a character controls the display instead of being visible: terminal escapes, text direction.
+/// Whether a character controls the display instead of being visible, such as an escape or a text-direction mark.
 #[must_use]
 pub(crate) fn steers(character: char) -> bool {
     character.is_control()
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_namespace_gives_the_word() {
+    fn the_overall_health_is_that_of_the_worst_namespace() {
         assert_eq!(overall(&sample().snapshot), "failing");
         assert_eq!(overall(&empty().snapshot), "unknown");
         let mut blind = healthy().snapshot;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_estimated_as_prometheus_does() {
+    fn quantiles_are_estimated_as_in_prometheus() {
         let mut histogram = Histogram::default();
         assert_eq!(quantile(&histogram, 0.5), None);
         for _ in 0..10 {
@@ -361,10 +361,10 @@ mod tests {
     }
 
     #[test]
-    fn explanations_are_followed_to_their_end_and_circles_hide_nothing() {
+    fn explanations_are_followed_to_their_end_and_cycles_hide_no_finding() {
         let mut snapshot = sample().snapshot;
         let ids: Vec<_> = snapshot.findings.iter().map(|finding| finding.id).collect();
-        // The fourth is explained by the first already; let the fifth be explained by the fourth.
+        // The first finding already explains the fourth. Now the fourth also explains the fifth.
         snapshot.findings[4].explained_by = Some(ids[3]);
         let findings = Findings::of(&snapshot);
         assert_eq!(findings.explained_by(&snapshot.findings[0]).len(), 2);

@@ -13,7 +13,7 @@ pub trait View: Send + Sync {
     /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
 
-    /// As `visit`, but returns the visited objects that match `filter`, in full.
+    /// Like `visit`, but returns the visited objects that match `filter`, in full.
     fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
 }
 
@@ -49,7 +49,7 @@ impl View for Mutex<Model> {
         let next =
             model.visit(cursor, limit, &mut |o| any |= filter.matches(o.group, o.kind, o.namespace, o.name, o.state));
         if !any {
-            return (Vec::new(), next); // the common case for narrow filters; avoids copying rows
+            return (Vec::new(), next); // the common case for narrow filters, which avoids copying rows
         }
         let (mut rows, next) = model.rows(cursor, limit);
         rows.retain(|row| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state));
@@ -57,7 +57,7 @@ impl View for Mutex<Model> {
     }
 }
 
-/// Locks the model. Ignores poisoning, so that a panic elsewhere does not stop the exporters too.
+/// Locks the model. Ignores poisoning, so that a panic in another task does not stop the exporters too.
 pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
     model.lock().unwrap_or_else(PoisonError::into_inner)
 }

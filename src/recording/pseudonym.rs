@@ -1,6 +1,6 @@
-//! Replaces names of namespaces and objects by pseudonyms, and removes free text.
+//! Replaces the names of namespaces and objects with pseudonyms, and removes free text.
 //!
-//! Kinds, finalizers, managers and reasons stay, because they belong to the operator and the model judges by them. Within a
+//! Kinds, finalizers, managers and reasons stay, because they belong to the operator and the model needs them. Within a
 //! recording, equal names get equal pseudonyms, so that references still match.
 
 use std::hash::Hasher;
@@ -23,7 +23,7 @@ impl Pseudonyms {
         Self { key }
     }
 
-    /// The observation with pseudonyms.
+    /// Returns the observation with pseudonyms.
     pub(super) fn of(&self, observation: Observation) -> Observation {
         match observation {
             Observation::KindsDiscovered(kinds) => {

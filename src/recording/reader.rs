@@ -8,10 +8,10 @@ use flate2::read::MultiGzDecoder;
 
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
-/// Limit of a line. The view of an object is far smaller.
+/// Longest line, in bytes. The view of an object is far smaller.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Limit of unreadable lines to keep with number and reason; the rest only counts.
+/// Number of unreadable lines to keep with their reasons. Further ones are only counted.
 const MAX_KEPT_REASONS: usize = 5;
 
 /// A recording that is being read: an iterator over its observations.
@@ -49,7 +49,7 @@ pub enum RecordingError {
     NotARecording {
         /// The file.
         path: String,
-        /// The problem of the first line.
+        /// The problem with the first line.
         reason: String,
     },
     /// A newer program wrote it.
@@ -77,10 +77,10 @@ impl Recording {
         Self::read(BufReader::new(file), name)
     }
 
-    /// Reads a recording from anywhere; `name` is for messages.
+    /// Reads a recording from any reader; `name` is for messages.
     ///
     /// # Errors
-    /// As [`Recording::open`].
+    /// Like [`Recording::open`].
     pub fn read(mut input: impl BufRead + Send + 'static, name: String) -> Result<Self, RecordingError> {
         let io = |error| RecordingError::Io { path: name.clone(), error };
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
@@ -172,7 +172,7 @@ mod tests {
     const HEADER: &str = "{\"loopwatch_recording\":1,\"recorded_by\":\"test\"}\n";
 
     #[test]
-    fn an_unreadable_line_is_named_skipped_and_counted() {
+    fn an_unreadable_line_is_skipped_counted_and_reported() {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\nnonsense\n\n{\"at\":\"2026-01-01T00:00:01Z\",\"saw\":\"tick\"}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!(recording.by_ref().count(), 2);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_recordings_say_what_to_do() {
+    fn the_error_for_other_files_says_what_to_do() {
         for text in ["", "kind: Pod\n", "{}\n"] {
             let error = read(text).err().expect("an error").to_string();
             assert!(error.contains("not a loopwatch recording") && error.contains("loopwatch record"), "{error}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_does_not_fill_the_memory() {
+    fn a_line_over_the_limit_is_skipped() {
         let long = "x".repeat(MAX_LINE + 10);
         let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n"))
             .expect("a recording");

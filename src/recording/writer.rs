@@ -29,8 +29,8 @@ enum RecordingFile {
 // === impl Writer ===
 
 impl Writer {
-    /// Creates `path`, which must not exist, and writes the header. With `anonymize`, replaces names of namespaces and
-    /// objects by pseudonyms under this key, and leaves out messages.
+    /// Creates `path`, which must not exist, and writes the header. With `anonymize`, replaces the names of
+    /// namespaces and objects with pseudonyms under this key, and leaves out messages.
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -67,7 +67,7 @@ impl Writer {
         self.line(&RecordedObservation { at, saw })
     }
 
-    /// Writes the end of the recording: deadlines that pass during a quiet end must pass in the replay, too.
+    /// Writes a final tick at `at`, so that deadlines that passed after the last observation also pass in the replay.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_left_out_except_the_end() -> io::Result<()> {
+    fn only_the_final_tick_is_written() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("quiet.jsonl");
         let mut writer = Writer::create(&path, &Settings::default(), None)?;

@@ -1,4 +1,4 @@
-//! Answers the probes of the model by small reads, one at a time.
+//! Answers the probes of the model with small reads, one at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -46,7 +46,7 @@ async fn answer(cluster: &Cluster, targets: &Targets, probe: &Probe) -> Answer {
     let Probe::Count(watch) = probe;
     let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
     let Some(target) = target else {
-        // The watch has ended meanwhile.
+        // The watch has ended in the meantime.
         return Answer::Failed(Cause::NotFound);
     };
     match count(cluster, &target).await {

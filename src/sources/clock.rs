@@ -4,11 +4,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loopwatch_model::time::Timestamp;
 
-/// A wall clock and a steady clock. Their difference shows when somebody set the wall clock.
+/// A wall clock and a steady clock. Comparing them reveals that somebody has set the wall clock.
 pub(crate) trait Clock: Send + Sync {
     /// The wall clock time.
     fn wall(&self) -> Timestamp;
-    /// Time since a fixed instant, by a clock that nobody can set.
+    /// Time since a fixed instant, by a monotonic clock.
     fn steady(&self) -> Duration;
 }
 
@@ -24,13 +24,14 @@ pub(crate) struct StepDetector {
     last: Option<(Timestamp, Duration)>,
 }
 
-/// Smallest step to report. A slewed clock drifts by less between two readings, and no verdict depends on half a second.
+/// Smallest step to report, in milliseconds. A slewed clock drifts by less between two readings, and no verdict depends
+/// on half a second.
 const STEP_AT_LEAST_MS: i64 = 500;
 
 // === impl SystemClock ===
 
 impl SystemClock {
-    /// Starts reading the clock.
+    /// Creates a clock whose steady time starts now.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self { started: Instant::now() }
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_clock_shows_a_step_and_a_running_one_does_not() {
+    fn only_setting_the_wall_clock_counts_as_a_step() {
         let mut steps = StepDetector::default();
         assert_eq!(steps.read(&Fake(1_000, 0)), (Timestamp(1_000), None));
         assert_eq!(steps.read(&Fake(61_100, 60_000)), (Timestamp(61_100), None), "100 ms of slew in a minute");

@@ -17,18 +17,18 @@ use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk_at_hand, encode, next_chunk};
 
-/// How to reach a cluster. Without any field set: like a Pod or like `kubectl`.
+/// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     /// A kubeconfig file. Default: `KUBECONFIG`, `~/.kube/config`, or the Pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig.
     pub context: Option<String>,
-    /// The operator whose service account to impersonate, which needs the permission to do so.
+    /// The operator whose service account to impersonate. The account in use needs the permission to do so.
     pub operator: Option<OperatorName>,
 }
 
-/// An operator by its Deployment (or StatefulSet).
+/// An operator, named by its Deployment or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorName {
     /// Its namespace.
@@ -79,7 +79,7 @@ pub(crate) enum ConnectError {
         /// The problem.
         reason: String,
     },
-    /// The API server does not respond, or refuses.
+    /// The API server does not respond, or refuses the request.
     #[error("cannot read from {url}: {failure}{}", advice(failure.cause))]
     Unreachable {
         /// The API server.
@@ -216,7 +216,7 @@ impl Cluster {
         match self.get_json::<Workload>(&path("deployments"), JSON).await {
             Ok(deployment) => Ok(deployment.spec.template),
             Err(failure) if failure.status == Some(404) => {
-                // The Deployment's 404 is the better message when neither exists.
+                // If neither exists, the 404 for the Deployment is the clearer message.
                 let set: Result<Workload, Failure> = self.get_json(&path("statefulsets"), JSON).await;
                 set.map(|set| set.spec.template).map_err(|_| failure)
             }
@@ -276,7 +276,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
     };
     let wrong = |error: KubeconfigError| {
         let reason = match error {
-            // The error's own text repeats the name of the file.
+            // The text of the outer error would repeat the name of the file.
             KubeconfigError::ReadConfig(error, _) => first_line(&error),
             error => first_line(&error),
         };

@@ -37,7 +37,7 @@ use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
 use self::walk::Walk;
 
-/// Limit for each of conditions, facts, managers, finalizers and owners of one object.
+/// Maximum number each of conditions, facts, managers, finalizers and owners of one object.
 const MAX_ITEMS: usize = 64;
 /// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
 const MAX_NAME: usize = 256;
@@ -87,7 +87,7 @@ enum TopLevelField {
 /// Decodes one object of a known kind.
 ///
 /// # Errors
-/// When the text is not JSON, or has no `metadata.name`.
+/// If the text is not JSON, or has no `metadata.name`.
 pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
     let view = from_json(json, ObjectSeed { key, type_meta: None })?;
     if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
@@ -96,7 +96,7 @@ pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
 /// Decodes one object of any kind, which may have no name.
 ///
 /// # Errors
-/// When the text is not JSON.
+/// If the text is not JSON.
 pub fn object_with_type(json: &[u8], key: &HashKey) -> Result<(TypeMeta, ObjectView), DecodeError> {
     let mut type_meta = TypeMeta::default();
     let view = from_json(json, ObjectSeed::with_type(key, &mut type_meta))?;

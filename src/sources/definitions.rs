@@ -1,4 +1,4 @@
-//! Custom resource definitions: served and stored versions, and the kind of status.
+//! Custom resource definitions: their served and stored versions, and how they declare a status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -151,7 +151,7 @@ fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool
     (&view.served, &view.storage, view.status, established)
 }
 
-// The JSON form, as far as loopwatch reads it. Skips schemas, which can be a megabyte each.
+// The parts of the JSON form that loopwatch reads. The decoder skips schemas, which can be a megabyte each.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

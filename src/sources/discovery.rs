@@ -1,7 +1,7 @@
 //! Discovers what to watch, without configuration, from the served kinds and the account's permissions.
 //!
-//! The sidecar shares the operator's service account. The permission to write `widgets/status` makes Widget a primary kind;
-//! the permission to create a ConfigMap makes it a child kind.
+//! The sidecar shares the operator's service account. The permission to write `widgets/status` makes Widget a primary
+//! kind; the permission to create a ConfigMap makes it a child kind.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ pub(crate) struct Discovery {
     cluster: Cluster,
     options: SourceOptions,
     definitions: Definitions,
-    /// The last accepted result. Keeps a scope in view after the account loses the permission to see it.
+    /// The last accepted result. Because of it, a scope stays known after the account loses the permission to see it.
     last: Vec<WatchedKind>,
-    /// The kinds served then.
+    /// The kinds that the API server served at the last poll.
     api_resources: ApiResources,
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct Discovery {
 pub(crate) struct Discovered {
     /// Kinds and scopes, primary ones first.
     pub(crate) kinds: Vec<WatchedKind>,
-    /// One view per scope: of the cluster, and of each namespace in question.
+    /// One view of the cluster, and one of each reviewed or watched namespace.
     pub(crate) permissions: Vec<PermissionsView>,
     /// A problem that the user has to solve.
     pub(crate) problem: Option<String>,
 }
 
-/// Candidates to list in a message: enough to recognise one's own.
+/// Maximum number of candidate kinds in a message: enough for users to recognise their own.
 const CANDIDATES: usize = 8;
 
 // === impl Discovery ===
@@ -57,7 +57,7 @@ impl Discovery {
     /// The source that failures of discovery belong to.
     pub(crate) const SOURCE: SourceId = SourceId::Discovery;
 
-    /// Whether the account certainly may list and watch an optional resource.
+    /// Whether the account is known to have the permissions to list and watch an optional resource.
     pub(crate) async fn may_watch(&self, group: &str, resource: &str, namespace: &str) -> Result<bool, Failure> {
         for verb in ["list", "watch"] {
             let permission =
@@ -109,7 +109,7 @@ impl Discovery {
         (selected, problem)
     }
 
-    /// Kinds of the last result that incomplete rules do not mention now. Their permissions need a review each.
+    /// Kinds of the last result that incomplete rules no longer mention. The permissions of each need their own review.
     fn unmentioned(&self, api_resources: &ApiResources, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
@@ -127,7 +127,7 @@ impl Discovery {
     }
 }
 
-/// One view per namespace in question, and one of the cluster.
+/// Builds one view of the cluster, and one of each reviewed or watched namespace.
 fn permissions(kinds: &[WatchedKind], selected: &SelectedKinds, reviews: &NamespaceRules) -> Vec<PermissionsView> {
     let mut views = BTreeMap::new();
     let cluster = PermissionsView { excess: selected.excess.clone(), ..PermissionsView::default() };
@@ -166,7 +166,7 @@ fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> Watched
     WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing }
 }
 
-/// The problem that the user has to solve: nothing is watched, or not all named kinds.
+/// The problem that the user has to solve: the API server does not serve all named kinds, or there is nothing to watch.
 fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
     if !selected.not_served.is_empty() {
         let named = selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::decode::{self, HashKey, ObjectSeed};
 
-/// Depth of nested folders that loopwatch reads: enough for support bundles, and an end to cyclic links.
+/// Depth of nested folders that loopwatch reads: enough for support bundles, and a stop for cyclic links.
 const MAX_DEPTH: usize = 16;
 
 /// The objects of a dump by kind, and the problems.
@@ -81,13 +81,13 @@ impl Dump {
         Ok(dump)
     }
 
-    /// The newest instant that any object tells of: the dump was taken then or later.
+    /// The newest time in any object. The dump was taken then or later.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<Timestamp> {
         self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
     }
 
-    /// The dump as observations, in the order of a watch.
+    /// Returns the dump as observations, in the order in which watches would send them.
     #[must_use]
     pub(crate) fn observations(self) -> Vec<Observation> {
         let kinds: Vec<WatchedKind> = self
@@ -187,7 +187,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Takes one object. Items of typed lists leave out what the list says: `api_version` and `kind`.
+    /// Adds one object. Items of typed lists omit `apiVersion` and `kind`, so the caller passes those of the list.
     fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<(TypeMeta, ObjectView), String>) {
         let (own, object) = match decoded {
             Ok(decoded) => decoded,

@@ -44,7 +44,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 // === impl Failure ===
 
 impl Failure {
-    /// A failure without a response of the API server.
+    /// A failure without a response from the API server.
     #[must_use]
     pub(crate) fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self { cause, detail: detail.into(), status: None, retry_after: None }
@@ -96,7 +96,7 @@ impl Failure {
         Self { cause, detail, status: Some(code), retry_after }
     }
 
-    /// From text that is not the JSON that was expected.
+    /// From text that is not the expected JSON.
     pub(crate) fn undecodable(error: &serde_json::Error) -> Self {
         // Gives only the position: the text of the error may quote the object.
         let (line, column) = (error.line(), error.column());

@@ -78,12 +78,12 @@ impl Script {
         })
     }
 
-    /// Waits for a request without a reply.
+    /// Waits until a request arrives for which there is no reply left.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// All requests, as `METHOD path?query`, without the parts that are always there.
+    /// All requests, as `METHOD path?query`, without the parts that never differ.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.lock_asked().iter().map(|(_, request)| request.clone()).collect()
     }
@@ -125,7 +125,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A cluster whose API server is a function.
+/// A cluster whose requests go to a function instead of an API server.
 pub(crate) fn cluster<F, A>(serve: F) -> Cluster
 where
     F: FnMut(Request<Body>) -> A + Send + 'static,
@@ -188,7 +188,7 @@ fn describe(request: &Request<Body>) -> String {
     words.join(" ")
 }
 
-/// An observation in a few words.
+/// Describes an observation in a few words.
 pub(crate) fn say(observation: &Observation) -> String {
     match observation {
         Observation::KindsDiscovered(kinds) => {

@@ -46,8 +46,8 @@ impl Feed {
     /// # Errors
     /// [`Closed`] if the receiver is gone.
     pub(crate) async fn send(&self, observation: Observation) -> Result<(), Closed> {
-        // Reserves first and reads the clock afterwards, so that timestamps in the channel never go back, even if several
-        // senders waited for a full channel.
+        // Reserves a place before it reads the clock, so that timestamps in the channel are in order even if several
+        // senders have waited for a full channel.
         let place = self.sender.reserve().await.map_err(|_| Closed)?;
         let (now, step) = self.now();
         let Some(by_ms) = step else {

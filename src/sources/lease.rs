@@ -1,7 +1,7 @@
 //! Leader election leases: the leader of the operator, and the last renewal.
 //!
-//! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed time must not fail the
-//! watch.
+//! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed time must not fail
+//! the watch.
 
 use loopwatch_model::observation::{LeaseView, Observation, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
@@ -70,7 +70,7 @@ fn observe(object: &[u8], gone: bool, out: &mut Vec<Observation>) -> Result<Stri
     out.push(Observation::LeaseSeen(LeaseView {
         namespace: metadata.namespace,
         name: metadata.name,
-        // Nobody holds a deleted lease.
+        // A deleted lease has no holder.
         holder: spec.holder_identity.filter(|_| !gone).unwrap_or_default(),
         renewed: spec.renew_time.and_then(|time| Timestamp::parse(&time)),
         duration: spec.lease_duration_seconds.map(Span::secs),

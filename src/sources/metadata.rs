@@ -1,4 +1,4 @@
-//! The metadata of lists and objects, for documents of which loopwatch reads little more.
+//! The metadata of lists and objects, for documents from which loopwatch reads little else.
 
 use serde::{Deserialize, Deserializer};
 

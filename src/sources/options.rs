@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::decode::HashKey;
 
-/// Watch connections that may be open at once, unless the user says otherwise.
+/// Default limit on open watch connections.
 pub(crate) const DEFAULT_MAX_WATCHES: usize = 64;
 
 /// Options of the sources. The defaults are those of a sidecar without any flag.
@@ -13,11 +13,11 @@ pub(crate) const DEFAULT_MAX_WATCHES: usize = 64;
 pub(crate) struct SourceOptions {
     /// The primary kinds. If empty, `select` decides.
     pub watch: Vec<KindSelector>,
-    /// The namespaces to watch. If empty, all that the permissions allow.
+    /// The namespaces to watch. If empty, all namespaces that the permissions allow.
     pub namespaces: Vec<String>,
     /// How to select kinds if `watch` is empty.
     pub select: Selection,
-    /// Limit of concurrent watches.
+    /// Limit on concurrent watches.
     pub max_watches: usize,
     /// The key of the fingerprints.
     pub hash_key: HashKey,

@@ -1,4 +1,4 @@
-//! Owns the tasks that talk to the API server: starts one per discovered watch, restarts tasks that panic, and stops all.
+//! Owns the tasks that talk to the API server: starts one per watch, restarts those that panic, and stops all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,8 @@ struct Running {
     permissions: Vec<PermissionsView>,
     /// The last reported problem of discovery.
     problem: Option<String>,
-    /// Since when polls find fewer kinds than are watched. A starting API server may not know all permissions and kinds.
+    /// Since when polls have found fewer kinds than are watched. A starting API server may not know all permissions and
+    /// kinds yet.
     lost_since: Option<Instant>,
     backoff: Backoff,
 }
@@ -79,13 +80,13 @@ const POLL_OFTEN: Duration = Duration::from_secs(60);
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the cheap check for new and removed kinds.
 const CHECK_EVERY: Duration = Duration::from_secs(15);
-/// Time for which a lost kind must stay lost before its watch ends.
+/// Time for which polls must miss a kind before its watch ends.
 const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
-/// Time until the poll after a change, because the API server serves a new definition a little later.
+/// Time from a change to the next poll, because the API server serves a new definition with some delay.
 const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 /// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
-/// Limit of waiting probes. The model repeats dropped ones.
+/// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
 
 // === impl Supervisor ===
@@ -137,7 +138,7 @@ impl Handle {
     /// Stops all sources and waits for their end.
     pub(crate) async fn shutdown(self) {
         self.stop.cancel();
-        // The task catches panics of the others. If it panicked itself, it has ended as well.
+        // This task catches the panics of all others. An error here means that it has itself panicked, and thus ended.
         let _ = self.task.await;
     }
 }
@@ -226,7 +227,7 @@ impl Running {
         Ok(self.backoff.jitter(if often { POLL_OFTEN } else { POLL_EVERY }))
     }
 
-    /// The time until a loss of kinds counts; `None` if there is none, or if it has lasted long enough.
+    /// The time until a loss of kinds counts; `None` if no kind is lost, or if the loss has lasted long enough.
     fn wait_before_loss(&mut self, found: &Discovered) -> Option<Duration> {
         let is_seen = |kind: &WatchedKind| kind.missing.is_empty();
         let lost = |was: &WatchedKind| !found.kinds.iter().any(|now| is_seen(now) && now.watch == was.watch);
@@ -248,7 +249,7 @@ impl Running {
         self.discovery.poll().await
     }
 
-    /// Watches definitions while the account may.
+    /// Watches definitions if the account may, and stops if it no longer may.
     async fn review_definitions(&mut self) -> Result<(), Failure> {
         let (group, resource) = Definitions::resource();
         let may = self.discovery.may_watch(group, resource, "").await?;
@@ -262,13 +263,13 @@ impl Running {
                     self.definitions.changed.notified().await;
                 }
             };
-            // Without definitions, discovery alone shows the kinds with a status.
+            // If definitions do not arrive in time, discovery alone shows which kinds have a status.
             let _ = tokio::time::timeout(DEFINITIONS_WITHIN, known).await;
         }
         Ok(())
     }
 
-    /// Watches the operator's leases while the account may.
+    /// Watches the operator's leases if the account may, and stops if it no longer may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
         let Some(namespace) = self.lease_namespace() else { return Ok(()) };
         let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
@@ -284,7 +285,7 @@ impl Running {
 // === impl Job ===
 
 impl Job {
-    /// The source that its failures belong to.
+    /// The source that fails if this job fails.
     pub(crate) fn source(&self) -> SourceId {
         match self {
             Self::Watch(watch) => SourceId::Watch(watch.clone()),

@@ -149,7 +149,7 @@ impl SyncReporter {
         self.set(ListStage::Failed);
     }
 
-    /// Whether this is the first call: true for the first success.
+    /// Returns true on the first call only, which is the first success.
     pub(crate) fn is_first(&self) -> bool {
         self.first.swap(false, Ordering::Relaxed)
     }

@@ -11,8 +11,8 @@
 //!  after any failure: Resting, then the state that follows
 //! ```
 //!
-//! A watch lists by streaming where the API server supports it, because that costs neither side memory; elsewhere it reads
-//! pages. After an unreadable event it lists again, because a complete list repairs any gap.
+//! A watch lists by streaming where the API server supports it, because that costs neither side memory; elsewhere it
+//! reads pages. After an unreadable event it lists again, because a complete list repairs any gap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -52,11 +52,11 @@ pub(crate) enum WatchState {
     Filling {
         stream: Box<WatchStream>,
         epoch: u64,
-        /// When to conclude that the API server does not support streamed lists.
+        /// The instant at which the watch concludes that the API server does not support streamed lists.
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
-    /// A list by pages is under way; without a permit while it rests.
+    /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
     Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch knows everything up to `version`, and has no open stream.
     Known {
@@ -68,21 +68,21 @@ pub(crate) enum WatchState {
     Following {
         stream: Box<WatchStream>,
         version: String,
-        /// From when silence shows that the stream works; `None` once it does.
+        /// The instant from which silence shows that the stream works; `None` once it is known to work.
         proven: Option<Instant>,
     },
     /// A step failed; `next` follows after the backoff.
     Resting { until: Instant, next: Box<WatchState> },
-    /// The first list is complete, or has failed, and the watch was to do nothing else.
+    /// A watch that only lists has completed its list, or has given up.
     Done,
 }
 
-/// The way to list.
+/// How to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// At the beginning of a watch stream.
     Streamed,
-    /// By pages; `expired` counts the continue tokens that expired before the end.
+    /// In pages; `expired` counts the continue tokens that expired before the end.
     Paged { expired: u32 },
     /// In one response: for kinds so large and busy that tokens expire before the last page.
     Whole,
@@ -120,7 +120,7 @@ pub(crate) trait Sink: Send + Sync {
 pub(crate) struct SharedWatchState {
     /// The epoch of the latest list.
     epochs: AtomicU64,
-    /// Limits concurrent lists, so that the start of loopwatch does not burden the API server.
+    /// Limits concurrent lists, so that the start of loopwatch does not overload the API server.
     lists: Arc<Semaphore>,
     /// Notified when the API server refuses a watch, because permissions or kinds may have changed.
     pub(crate) review_requested: Notify,
@@ -149,16 +149,16 @@ pub(crate) struct Watcher<S> {
     out: Vec<Observation>,
 }
 
-/// Limit of concurrent lists, over all watches.
+/// Limit on concurrent lists, over all watches.
 const LISTS_AT_ONCE: usize = 8;
 /// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
-/// Time after the requested duration when a stream counts as dead: its connection is half-open.
+/// Time after the requested duration at which a stream that is still open counts as dead: its connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
 /// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one about every minute
 /// (`bookmarkFrequency` in its cacher).
 const SILENT_FOR: Duration = Duration::from_secs(110);
-/// Failures in a row after which a watch for one list only gives up.
+/// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
 
 // === impl SharedWatchState ===
@@ -203,7 +203,7 @@ impl<S: Sink> Watcher<S> {
         }
     }
 
-    /// Watches until the feed is closed. Can be dropped at any await.
+    /// Watches until the feed is closed. The future can be dropped at any await.
     pub(crate) async fn run(mut self) {
         let mut state = WatchState::Unlisted(Listing::Streamed);
         while !matches!(state, WatchState::Done) {

@@ -5,11 +5,11 @@ use std::fs;
 /// Statistics from `/proc/self`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessReadings {
-    /// Processor time.
+    /// CPU time in user and system mode, in seconds.
     pub cpu_seconds: Option<f64>,
-    /// Resident memory.
+    /// Resident memory, in bytes.
     pub resident_bytes: Option<u64>,
-    /// Address space.
+    /// Address space, in bytes.
     pub virtual_bytes: Option<u64>,
     /// Open file descriptors.
     pub open_fds: Option<u64>,
@@ -19,7 +19,7 @@ pub struct ProcessReadings {
     pub start_seconds: Option<f64>,
 }
 
-/// Linux shows times in hundredths of a second on every architecture that runs Kubernetes.
+/// Linux reports times in hundredths of a second on every architecture that runs Kubernetes.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 // === impl ProcessReadings ===

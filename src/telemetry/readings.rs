@@ -35,14 +35,14 @@ pub struct RuntimeReadings {
     pub tasks: Option<u64>,
     /// Tasks that wait for a worker.
     pub queue: Option<u64>,
-    /// Time that workers were busy, summed over workers.
+    /// Time that workers were busy, in seconds, summed over workers.
     pub busy_seconds: Option<f64>,
 }
 
 // === impl Readings ===
 
 impl Readings {
-    /// Reads them.
+    /// Reads all metrics.
     #[must_use]
     pub fn now() -> Self {
         Self { process: ProcessReadings::now(), allocator: AllocatorReadings::now(), runtime: RuntimeReadings::now() }
@@ -56,7 +56,7 @@ impl AllocatorReadings {
     fn now() -> Self {
         use tikv_jemalloc_ctl::{epoch, stats};
 
-        // Statistics stand still until the epoch advances.
+        // jemalloc updates its statistics only when the epoch advances.
         if epoch::advance().is_err() {
             return Self::default();
         }

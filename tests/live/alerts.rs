@@ -1,5 +1,5 @@
-//! From a fault to a page: a real operator, loopwatch, a real Prometheus with the bundled rules, a real Alertmanager, and
-//! a webhook that it calls.
+//! The path from a fault to a page: a real operator, loopwatch, a real Prometheus with the bundled rules, a real
+//! Alertmanager, and a webhook that it calls.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use loopwatch_testbed::wait::eventually;
 use loopwatch_testbed::webhook::Webhook;
 use loopwatch_testbed::{http, ports, repository};
 
-/// All of them.
+/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     let programs = &["prometheus", "prometheus-alertmanager"];
     vec![test_with("alerts::fire_and_clear", programs, fire_and_clear)]
 }
 
-/// The label by which Prometheus tells one cluster from another.
+/// The value of the label `cluster`, by which Prometheus distinguishes clusters.
 const CLUSTER: &str = "testbed";
 
 fn fire_and_clear() {
@@ -66,14 +66,14 @@ fn fire_and_clear() {
     let posted = wait_posted(&webhook, "firing", "Overdue");
     assert_eq!(posted["labels"], *labels, "what the webhook got is what Prometheus has");
 
-    // A second cause is a second alert; and what is deleted in good order is none.
+    // A second cause gives a second alert. The orderly deletion of an object gives none.
     case.operator.fault("FinalizerStuck?kind=PhaseOnly&namespace=alerted");
     for kind in ["PhaseOnly", "MapConditions"] {
         case.kube.delete(ZOO, kind, "alerted", TWIN);
     }
     wait_posted(&webhook, "firing", "FinalizerStuck");
     let (queries, empty) = prometheus.ask_panels();
-    // Nobody elects a leader here, and nothing is hidden from loopwatch.
+    // This test has no leader election, no failing source and no missing permission.
     let no_data = ["Leader election", "Source failures", "Missing permissions"];
     assert!(empty.iter().all(|title| no_data.contains(&title.as_str())), "panels without data: {empty:?}");
     eprintln!("alerts: {queries} queries of the dashboard answer, all but {} with data", empty.len());
@@ -88,7 +88,7 @@ fn fire_and_clear() {
     let cleared = cured.elapsed();
     wait_posted(&webhook, "resolved", "Overdue");
     wait_posted(&webhook, "resolved", "FinalizerStuck");
-    // One cause, one alert: nothing else was sent, neither explained findings nor alerts of other rules.
+    // Each cause gives one alert: Alertmanager sent neither explained findings nor alerts of other rules.
     let findings: Vec<_> = all_posted(&webhook).iter().map(|alert| alert["labels"]["finding"].clone()).collect();
     let two = ["Overdue", "FinalizerStuck"];
     assert!(findings.iter().all(|finding| two.iter().any(|known| finding == known)), "{findings:?}");
@@ -153,14 +153,14 @@ impl Prometheus {
         Self { port, _process: process }
     }
 
-    /// Alerts that fire now.
+    /// Returns the alerts that are firing.
     fn firing(&self) -> Result<Vec<Value>, String> {
         let answer = ask(self.port, "/api/v1/alerts")?;
         let alerts = answer["data"]["alerts"].as_array().cloned().ok_or_else(|| answer.to_string())?;
         Ok(alerts.into_iter().filter(|alert| alert["state"] == "firing").collect())
     }
 
-    /// Every rule was evaluated, and none had an error.
+    /// Expects that Prometheus has evaluated every rule, without any error.
     fn expect_rules_work(&self) {
         eventually(Duration::from_secs(60), "every rule is evaluated without an error", || {
             let answer = ask(self.port, "/api/v1/rules")?;
@@ -176,7 +176,7 @@ impl Prometheus {
         });
     }
 
-    /// Asks every query of the bundled dashboards: how many there are, and the panels of those without data.
+    /// Runs every query of the bundled dashboards. Returns the number of queries, and the panels of those without data.
     fn ask_panels(&self) -> (usize, Vec<String>) {
         let bundled = std::fs::read_dir(repository("dashboards")).expect("the bundled dashboards");
         let files = bundled.filter_map(Result::ok).map(|entry| entry.path());
@@ -201,7 +201,7 @@ impl Prometheus {
     }
 }
 
-/// Titles and queries, with the variables as they are when a dashboard is opened.
+/// Collects titles and queries, with the default values of the dashboard's variables.
 fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
     for panel in panels.as_array().into_iter().flatten() {
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -219,7 +219,7 @@ fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// The bundled rules, with seconds for what takes minutes; nothing else about them is changed.
+/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
 fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(directory).expect("our own folder");
     let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);

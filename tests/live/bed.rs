@@ -12,7 +12,7 @@ use loopwatch_testbed::{operator, sidecar};
 
 static BED: OnceLock<ControlPlane> = OnceLock::new();
 
-/// Tests hold it as readers; a test that disturbs the cluster holds it as the writer.
+/// A lock that every test holds as a reader, and a test that disturbs the cluster as the writer.
 static UNDISTURBED: RwLock<()> = RwLock::new(());
 
 /// The reason why there is no cluster.
@@ -50,7 +50,7 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
-/// Creates a test that needs programs. It is skipped if one is not installed, and fails in CI.
+/// Creates a test that needs programs. If one is not installed, the test is skipped, or fails in CI.
 pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
         if let Some(program) = programs.iter().find(|program| !installed(program)) {

@@ -15,7 +15,7 @@ use loopwatch_testbed::wait::{eventually, pause};
 /// The time that a test waits in addition to a threshold, enough for a busy machine with two cores.
 pub(crate) const SLACK: Duration = Duration::from_secs(12);
 
-/// The name of the healthy object of each kind.
+/// The name of the object of each kind that stays healthy.
 pub(crate) const TWIN: &str = "twin";
 
 /// The namespace, operator and loopwatch of one test.
@@ -112,8 +112,8 @@ impl Case {
         finding.evidence("actor").to_string().contains("widget-operator")
     }
 
-    /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on this object and no other.
-    /// Then switches the fault off and expects the finding to close. Returns the finding.
+    /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on this object and on
+    /// no other. Then switches the fault off and expects the finding to close. Returns the finding.
     pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> Finding {
         let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
         let separator = if expected.fault.contains('?') { '&' } else { '?' };

@@ -82,7 +82,7 @@ fn faults_and_health() {
         assert!(found.iter().any(|finding| is(finding, fault)), "{fault:?} is missing: {out}");
     }
     for finding in &found {
-        // Other findings are consequences of the faults, or true of a definition.
+        // Other findings are consequences of the faults, or correct for a definition.
         let known = kinds.iter().any(|fault| is(finding, *fault));
         let also = ["PhaseStuck", "StatusSubresourceMissing"].iter().any(|code| finding["code"] == *code);
         assert!(known || also, "{finding}");

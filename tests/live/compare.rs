@@ -11,8 +11,8 @@ use loopwatch_testbed::sidecar::Sidecar;
 /// One object, as both sides name it: kind, namespace, name, uid, generation.
 type Seen = (String, String, String, String, i64);
 
-/// Waits until loopwatch holds exactly the objects of these kinds in a namespace, with the same generations, and its metrics
-/// count the same number.
+/// Waits until loopwatch holds exactly the objects of these kinds in a namespace, with the same generations, and until
+/// its metrics count the same number.
 pub(crate) fn expect_equal(within: Duration, sidecar: &Sidecar, kube: &Kube, namespace: &str, kinds: &[&str]) {
     sidecar.expect(within, &format!("loopwatch knows what there is in {namespace}"), || {
         for kind in kinds {
@@ -45,8 +45,8 @@ pub(crate) struct Lag {
     all: f64,
 }
 
-/// Waits until the last audit of every watch found no difference, and returns the delivery lag so far. Without changes, the API
-/// server sends its version only once a minute, and only then an audit can compare.
+/// Waits until the last audit of every watch found no difference, and returns the delivery lag so far. An audit needs a
+/// current version to compare, and without changes the API server sends one only once a minute.
 pub(crate) fn expect_audited(sidecar: &Sidecar) -> Lag {
     sidecar.expect(Duration::from_secs(100), "all audits find no difference", || {
         let text = sidecar.metrics()?;

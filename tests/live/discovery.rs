@@ -18,19 +18,20 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("discovery::zero_configuration", zero_configuration),
         test("discovery::tenant", tenant),
-        test("discovery::rights_withdrawn_and_returned", rights_withdrawn_and_returned),
+        test("discovery::permissions_withdrawn_and_returned", permissions_withdrawn_and_returned),
         test("discovery::definitions_come_and_go", definitions_come_and_go),
         test("discovery::status_without_subresource", status_without_subresource),
-        test("discovery::account_that_may_do_everything", account_that_may_do_everything),
+        test("discovery::account_with_all_permissions", account_with_all_permissions),
         test("discovery::token_rotated", token_rotated),
     ]
 }
 
-/// Findings that are correct here: one definition of the zoo has no status subresource, and most accounts lack a permission.
+/// Findings that are correct here: one definition of the zoo has no status subresource, and most accounts lack a
+/// permission.
 const TRUE_ANYWAY: [&str; 2] = ["PermissionMissing", "StatusSubresourceMissing"];
 
-/// With the operator's account and no flags, loopwatch finds every kind that the operator owns and the child kinds that it
-/// creates, and nothing else.
+/// With the operator's account and no flags, loopwatch finds every kind that the operator owns and the child kinds that
+/// it creates, and nothing else.
 fn zero_configuration() {
     let plane = bed();
     plane.kube.namespace("zero");
@@ -60,8 +61,8 @@ fn zero_configuration() {
     }
 }
 
-/// With permissions in one namespace, loopwatch watches only that namespace. If flags name another one, it reports the missing
-/// permission.
+/// With permissions in one namespace, loopwatch watches only that namespace. If flags name another one, it reports the
+/// missing permission.
 fn tenant() {
     let plane = bed();
     for namespace in ["tenant-a", "tenant-b"] {
@@ -102,8 +103,9 @@ fn tenant() {
     assert!(blind.iter().any(|spot| spot["what"].as_str().is_some_and(|what| what.contains("tenant-b"))), "{status}");
 }
 
-/// Objects become unknown, not healthy, while the account lacks the permission to read them, and return with the permission.
-fn rights_withdrawn_and_returned() {
+/// Objects become unknown, not healthy, while the account lacks the permission to read them, and return with the
+/// permission.
+fn permissions_withdrawn_and_returned() {
     let plane = bed();
     let namespace = "withdrawn";
     plane.kube.namespace(namespace);
@@ -229,7 +231,7 @@ fn status_without_subresource() {
 }
 
 /// An account with all permissions does not show what the operator owns. loopwatch reports that and suggests kinds.
-fn account_that_may_do_everything() {
+fn account_with_all_permissions() {
     let plane = bed();
     let (kube, namespace) = (&plane.kube, "everything");
     kube.namespace(namespace);
@@ -254,7 +256,7 @@ fn account_that_may_do_everything() {
     assert!(others.iter().all(|(code, _)| code == "PermissionExcess"), "{others:?}");
 }
 
-/// A new token replaces the old one in its file, like the kubelet does it, and the API server refuses the old one.
+/// A new token replaces the old one in its file, as if by the kubelet, and the API server refuses the old one.
 fn token_rotated() {
     let plane = bed();
     let namespace = "rotated";

@@ -1,5 +1,5 @@
-//! Every fault of the zoo leads to its finding, with evidence, on the right object and no other. The finding closes after the
-//! cure.
+//! Every fault of the zoo leads to its finding, with evidence, on the right object and no other. The finding closes
+//! after the cure.
 
 use std::time::{Duration, Instant};
 
@@ -204,7 +204,8 @@ fn finalizer_stuck() {
     }
 }
 
-/// Every worker hangs while the process answers its probes: nobody acknowledges changes or finishes deletions.
+/// Every worker hangs while the process still answers its probes: the operator neither acknowledges changes nor
+/// finishes deletions.
 fn stopped() {
     let case = Case::new("stopped", &quick());
     let expected =
@@ -215,7 +216,7 @@ fn stopped() {
     operator_back(&case, &expected, detected);
 }
 
-/// The operator's process is gone, while every status still says Ready.
+/// The operator's process is killed, while every status still says Ready.
 fn killed() {
     let mut case = Case::new("killed", &quick());
     let expected = Expected {

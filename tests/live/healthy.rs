@@ -1,5 +1,5 @@
-//! The healthy twin of the faults: a correct operator, careless users and an unreliable connection to the API server. loopwatch
-//! must report nothing.
+//! The counterpart to the faults: a correct operator, careless users and an unreliable connection to the API server.
+//! loopwatch must report nothing.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -202,7 +202,7 @@ impl Users {
                 self.objects.swap_remove(index);
                 return;
             }
-            // Nobody changes finished objects, or objects that wait for a Secret.
+            // Users do not change finished objects, or objects that wait for a Secret.
             _ if kind == "JobLike" || mood == Mood::Waiting => return,
             (Mood::Invalid, _) => (json!({"image": "registry.k8s.io/pause:3.10"}), Mood::Fine),
             (Mood::Suspended, _) => (json!({"suspend": false}), Mood::Fine),

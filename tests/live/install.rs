@@ -1,5 +1,5 @@
-//! Installing from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods, and the account can read
-//! the operator's kinds.
+//! Installation from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods, and the account can
+//! read the operator's kinds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The finding on a definition of the zoo, which has no status subresource on purpose.
 const TRUE_ANYWAY: &str = "StatusSubresourceMissing";
 
-/// Thresholds that never pass: no operator works on the objects of these tests.
+/// Thresholds that no object exceeds, because no operator works on the objects of these tests.
 fn patient() -> Value {
     quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h"}))
 }
@@ -77,7 +77,7 @@ fn standalone() {
     watches_the_zoo(&loopwatch, &reporting);
 }
 
-/// The ways in which a user's kustomization says where the operator goes, and which components it lists.
+/// The components work in every form of kustomization: however it sets the namespace, and whatever it lists first.
 fn kustomizations() {
     let plain = ("", "namespace: my-ns\nresources: [operator.yaml]\n");
     let [sidecar, reader, monitoring] = ["sidecar", "reader-rights", "monitoring"];
@@ -114,7 +114,7 @@ fn kustomizations() {
     }
 }
 
-/// The least that an operator consists of; `namespace` is part of its metadata.
+/// A minimal operator. `namespace` is empty, or a part of its metadata such as `namespace: my-ns, `.
 fn operator_in(namespace: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{{namespace}name: my-account}}\n---\n\
@@ -159,7 +159,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("our own folder");
 }
 
-/// Every kind of the zoo is primary, loopwatch lacks no permission, and it finds nothing wrong with itself.
+/// Expects that the kinds are primary, and that loopwatch lacks no permission and reports no finding about itself.
 fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
     let status = loopwatch.status().unwrap_or_default();
     let kinds = status["kinds"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! loopwatch itself: `run` does not exit, reports errors of its configuration and its cluster, and does the rest of its work.
+//! loopwatch itself: `run` does not exit, reports errors of its configuration and its cluster, and does the rest of its
+//! work.
 
 use std::time::Duration;
 
@@ -21,9 +22,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("itself::no_server_at_first", no_server_at_first),
         test("itself::unusable_kubeconfig", unusable_kubeconfig),
         test("itself::usage_of_other_commands", usage_of_other_commands),
-        test("itself::stops_when_told", stops_when_told),
-        test("itself::restart_forgets_nothing", restart_forgets_nothing),
-        test("itself::bounds_hold", bounds_hold),
+        test("itself::stops_on_sigterm", stops_on_sigterm),
+        test("itself::restart_keeps_findings", restart_keeps_findings),
+        test("itself::limits_hold", limits_hold),
     ]
 }
 
@@ -106,7 +107,7 @@ fn no_server_at_first() {
     sidecar.process.assert_running();
 }
 
-/// Without a usable kubeconfig, the process lives and reports the error.
+/// Without a usable kubeconfig, the process keeps running and reports the error.
 fn unusable_kubeconfig() {
     let plane = bed();
     let mut sidecar = Sidecar::bare(plane, "unusable", &["--kubeconfig=/does/not/exist"]);
@@ -133,8 +134,8 @@ fn usage_of_other_commands() {
     }
 }
 
-/// On SIGTERM it exits in time with code 0.
-fn stops_when_told() {
+/// On SIGTERM, loopwatch exits in time with code 0.
+fn stops_on_sigterm() {
     let plane = bed();
     let name = "stops";
     let mut sidecar = Sidecar::bare(plane, name, &[&account(name), "--namespace=stops"]);
@@ -143,8 +144,8 @@ fn stops_when_told() {
     assert_eq!(status.code(), Some(0), "{}", sidecar.process.program.log_tail(10));
 }
 
-/// After a restart, findings keep their start times, and counters do not count the past again.
-fn restart_forgets_nothing() {
+/// After a restart, findings keep their start times, and counters do not count earlier events again.
+fn restart_keeps_findings() {
     let mut case = Case::new("restart", &quick());
     case.make("Widget", "target");
     case.operator.fault("Overdue?kind=Widget&namespace=restart&name=target");
@@ -174,8 +175,8 @@ fn restart_forgets_nothing() {
     case.sidecar.expect_cleared(SOON, "Overdue", "Widget", "target");
 }
 
-/// With more objects than the limit, loopwatch counts and reports the dropped ones, and the process lives.
-fn bounds_hold() {
+/// With more objects than the limit, loopwatch counts and reports the dropped ones, and keeps running.
+fn limits_hold() {
     let plane = bed();
     let name = "bounds";
     plane.kube.namespace(name);

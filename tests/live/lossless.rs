@@ -1,4 +1,5 @@
-//! loopwatch loses nothing while hundreds of objects are created, changed and deleted over a connection that breaks repeatedly.
+//! loopwatch loses nothing while hundreds of objects are created, changed and deleted over a connection that breaks
+//! repeatedly.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
 
 const NAME: &str = "churn";
 const KINDS: [&str; 2] = ["Widget", "Statusless"];
-/// Objects of each kind.
+/// Number of objects of each kind.
 const OBJECTS: usize = 400;
 const CUT_EVERY: Duration = Duration::from_millis(800);
 /// The churn goes on until the connection has been cut this often, however fast the machine is.

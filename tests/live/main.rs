@@ -1,7 +1,8 @@
 //! loopwatch against a real API server and real operators: `cargo test --test live [FILTER]`.
 //!
-//! All tests share one process and one cluster. They run in parallel, each with its own namespace, operator and loopwatch.
-//! Tests that disturb the API server run last, one at a time. At the end, a table shows the result of each fault.
+//! All tests share one process and one cluster. They run in parallel, each with its own namespace, operator and
+//! loopwatch. Tests that disturb the API server run last, one at a time. At the end, a table shows the result of each
+//! fault.
 
 #![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
 

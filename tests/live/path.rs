@@ -1,5 +1,5 @@
-//! Faults of the connection to the API server, and of the API server itself. loopwatch reports them, recovers, and loses
-//! nothing.
+//! Faults of the connection to the API server, and of the API server itself. loopwatch reports them, recovers, and
+//! misses no change.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
 
 const WIDGETS: &str = "watch/widgets.zoo.loopwatch.dev";
 
-/// A namespace with objects without an operator, and a loopwatch with its own connection.
+/// A namespace with objects but without an operator, and a loopwatch with its own connection.
 struct Line {
     namespace: &'static str,
     sidecar: Sidecar,
@@ -203,7 +203,8 @@ fn paused() {
     say("API server paused for 15 s", None, line.expect_recovered(Duration::from_secs(60)));
 }
 
-/// The last version that loopwatch has seen is compacted (410): it lists again and drops objects deleted in the meantime.
+/// The last version that loopwatch has seen is compacted (410): it lists again and drops objects deleted in the
+/// meantime.
 fn compacted() {
     let plane = bed();
     let wire = Wire::to(plane.port);

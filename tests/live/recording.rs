@@ -48,7 +48,7 @@ fn replay_finds_the_same() {
     let replayed = of(answer["findings"].as_array().cloned().unwrap_or_default());
     assert_eq!(replayed, live, "the findings of the replay and of the live run");
 
-    // A second replay gives the same metrics: they do not depend on the time or place of the replay.
+    // A second replay gives the same metrics: they do not depend on when or where it runs.
     let metrics = || program("replay", plane).arg("replay").arg(&file).args(["-o", "metrics"]).run().stdout;
     let (once, again) = (metrics(), metrics());
     let about_the_cluster = |bytes: &[u8]| -> Vec<String> {

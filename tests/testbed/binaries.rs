@@ -1,5 +1,5 @@
-//! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds, else with `go build`,
-//! which takes minutes once.
+//! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds, else with
+//! `go build`, which takes minutes once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,13 +27,13 @@ struct Built {
     module: &'static str,
     package: &'static str,
     ldflags: &'static str,
-    /// The time of a cold build on two cores, for people.
+    /// The time that a cold build takes on two cores, as text.
     takes: &'static str,
 }
 
 const STAMPED: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.2";
 
-/// The parts from the repository of Kubernetes, which share packages. The largest comes first.
+/// The programs from the Kubernetes repository, which share packages. The largest comes first.
 const KUBERNETES_PARTS: [Built; 3] = [
     Built {
         name: "kube-apiserver",
@@ -75,7 +75,7 @@ const OTHER_PARTS: [Built; 3] = [
     },
 ];
 
-/// The subject of comparison for benchmarks; tests do not need it.
+/// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
     module: "kube-state-metrics",
@@ -132,7 +132,7 @@ pub fn find() -> Result<Binaries, Missing> {
 /// Finds or builds kube-state-metrics.
 ///
 /// # Errors
-/// As [`find`].
+/// Like [`find`].
 pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
     KUBE_STATE_METRICS.find(&cache()?)
 }
@@ -167,8 +167,8 @@ impl Built {
     }
 }
 
-/// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to a
-/// new build.
+/// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to
+/// a new build.
 fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     let sources = repository("tests/zoo/widget-operator");
     let folder = cache.join("zoo");

@@ -80,7 +80,7 @@ impl ControlPlane {
             path,
         };
         plane.wait_ready(Duration::from_secs(60));
-        // The API server creates the roles that they need while it starts.
+        // While it starts, the API server creates the roles that these programs need.
         lock(&plane.others).extend(controllers.iter().map(Program::start));
         plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
         eventually(Duration::from_secs(60), "the node is ready", || {
@@ -155,7 +155,7 @@ impl ControlPlane {
         &self.path
     }
 
-    /// Kills everything, because no data needs to survive. etcd is last: without it, the API server would hang.
+    /// Kills all processes, because no data needs to survive. etcd is last: without it, the API server would hang.
     pub fn stop(&self) {
         for process in lock(&self.others).iter_mut() {
             process.kill();
@@ -218,7 +218,7 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
             .arg(format!("--secure-port={}", ports::free()))
             .arg(format!("--cert-dir={}", at(&format!("{user}-certs"))))
             .arg("--leader-elect=false")
-            // The defaults throttle a client of a large cluster, and would slow down busy tests.
+            // The default limits protect large clusters, and would slow down busy tests.
             .args(["--kube-api-qps=300", "--kube-api-burst=600"])
     };
     let controller_manager = component("kube-controller-manager", &binaries.controller_manager, "kcm")
@@ -234,7 +234,7 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
     [controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler"), kwok]
 }
 
-/// The X.509 encoding of a public P-256 key up to the point itself.
+/// The X.509 encoding of a public P-256 key, up to the point on the curve.
 const P256_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,

@@ -1,4 +1,5 @@
-//! A proxy in front of the API server that can refuse requests. It serves plain HTTP, so that it can write answers itself.
+//! A proxy in front of the API server that can refuse requests. It serves plain HTTP, so that it can write answers
+//! itself.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};

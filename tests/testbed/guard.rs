@@ -1,8 +1,8 @@
-//! Child processes that cannot outlive us.
+//! Child processes that cannot outlive their parent.
 //!
-//! This binary starts itself again as the guard of each child. The guard's standard input is a pipe from us. When we end for
-//! whatever reason, the pipe closes and the guard kills the child. A guard has its own process group, so that Ctrl-C at a
-//! terminal reaches us and not the guard.
+//! This program starts itself again as the guard of each child. The guard's standard input is a pipe from the parent.
+//! When the parent ends for any reason, the pipe closes and the guard kills the child. A guard has its own process
+//! group, so that Ctrl-C at a terminal reaches the parent and not the guard.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -68,10 +68,10 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
             return 127;
         }
     };
-    let _ = writeln!(std::io::stdout(), "{}", child.id()); // fails only if our parent is gone
+    let _ = writeln!(std::io::stdout(), "{}", child.id()); // fails only if the parent is gone
     let group = Pid::from_child(&child);
     std::thread::spawn(move || {
-        // Returns when our parent ends or closes the pipe.
+        // Returns when the parent ends or closes the pipe.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = kill_process_group(group, Signal::KILL);
     });

@@ -101,7 +101,8 @@ impl Kube {
         self.call("PATCH", &path, "application/apply-patch+yaml", Some(object))
     }
 
-    /// Applies every document of a YAML file in this repository. Namespaced objects without a namespace get `namespace`.
+    /// Applies every document of a YAML file in this repository. Namespaced objects without a namespace get
+    /// `namespace`.
     pub fn apply_file(&self, file: &str, namespace: &str) {
         let text = std::fs::read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         let documents: Vec<Value> =

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the kernel's range for outgoing connections, so that none of them takes a port between our check and the server's
-/// bind.
+/// A range below the kernel's range for outgoing connections, so that no connection takes a port between the check and
+/// the bind of the server.
 const RANGE: std::ops::Range<u16> = 18_000..32_000;
 
 /// The number of ports that this process has tried.

@@ -22,8 +22,8 @@ pub struct Sidecar {
 #[derive(Clone, Debug)]
 pub struct Finding(pub Value);
 
-/// Returns thresholds of seconds in place of minutes; all other settings keep their defaults. Learning is off, because on a
-/// test cluster every kind is fast.
+/// Returns settings with thresholds of seconds instead of minutes; all others keep their defaults. Learning is off,
+/// because every kind is fast on a test cluster.
 pub fn quick() -> Value {
     json!({
         "deadline": "4s",
@@ -201,15 +201,15 @@ impl Sidecar {
         began.elapsed()
     }
 
-    /// Waits for a condition, and panics with everything known if it does not come true.
-    pub fn expect<T>(&self, within: Duration, what: &str, look: impl FnMut() -> Result<T, String>) -> T {
-        match until(within, look) {
+    /// Calls `poll` until it succeeds. Panics with the state of loopwatch if that does not happen within `within`.
+    pub fn expect<T>(&self, within: Duration, what: &str, poll: impl FnMut() -> Result<T, String>) -> T {
+        match until(within, poll) {
             Ok((found, _)) => found,
             Err(seen) => panic!("not within {within:?}: {what}\nlast seen: {seen}\n{}", self.account()),
         }
     }
 
-    /// Describes everything known, for the message of a failure.
+    /// Describes the state of loopwatch, for the message of a failure.
     pub fn account(&self) -> String {
         let findings = self.findings().map_or_else(|error| error, |findings| summary(&findings));
         let unhealthy = self.objects("").map(|objects| {
@@ -241,7 +241,7 @@ pub fn install(plane: &ControlPlane, binary: &Path) {
     std::fs::copy(binary, installed(plane)).expect("the loopwatch binary and our own folder");
 }
 
-/// Returns `loopwatch`, which the caller gives its arguments.
+/// Returns the program `loopwatch`, to which the caller adds arguments.
 pub fn program(name: &str, plane: &ControlPlane) -> Program {
     let home = plane.directory().display().to_string();
     Program::new(name, installed(plane), plane.directory()).env("HOME", home).env("NO_COLOR", "1")

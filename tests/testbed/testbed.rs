@@ -8,7 +8,7 @@
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
 //!
-//! Everything starts through a [`guard`], so that nothing outlives the process that started it. A helper that fails
+//! Every program starts through a [`guard`], so that none outlives the process that started it. A helper that fails
 //! panics and shows the last state that it saw: its callers are tests, benchmarks and people at a terminal.
 
 #![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and builds report their progress")]

@@ -3,23 +3,23 @@
 use std::time::{Duration, Instant};
 
 /// The interval at which a condition is checked.
-const POLL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Calls `look` until it succeeds. Returns its result and the time that it took, or the last error.
-pub fn until<T>(within: Duration, mut look: impl FnMut() -> Result<T, String>) -> Result<(T, Duration), String> {
+/// Calls `poll` until it succeeds. Returns its result and the time that it took, or the last error.
+pub fn until<T>(within: Duration, mut poll: impl FnMut() -> Result<T, String>) -> Result<(T, Duration), String> {
     let began = Instant::now();
     loop {
-        match look() {
+        match poll() {
             Ok(found) => return Ok((found, began.elapsed())),
             Err(seen) if began.elapsed() >= within => return Err(seen),
-            Err(_) => pause(POLL),
+            Err(_) => pause(INTERVAL),
         }
     }
 }
 
 /// Like [`until`], but panics with the last error.
-pub fn eventually<T>(within: Duration, what: &str, look: impl FnMut() -> Result<T, String>) -> T {
-    match until(within, look) {
+pub fn eventually<T>(within: Duration, what: &str, poll: impl FnMut() -> Result<T, String>) -> T {
+    match until(within, poll) {
         Ok((found, _)) => found,
         Err(seen) => panic!("not within {within:?}: {what}; last seen: {seen}"),
     }

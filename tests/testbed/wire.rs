@@ -15,8 +15,8 @@ use super::kube::RUNTIME;
 enum Mode {
     /// Everything passes.
     Whole,
-    /// Existing connections (up to this number) stay open but transfer nothing, as behind a firewall that lost its state.
-    /// New ones work.
+    /// Existing connections (up to this number) stay open but transfer nothing, as behind a firewall that has lost its
+    /// state. New ones work.
     Frozen(u64),
     /// All connections stay open but transfer nothing, as if the other side were paused.
     Silent,
@@ -54,7 +54,7 @@ impl Wire {
                 let (modes, mut cuts) = (modes.clone(), cuts.clone());
                 cuts.mark_unchanged();
                 RUNTIME.spawn(async move {
-                    let _ = carry(near, target, number, modes, cuts).await; // the reason of its end does not matter
+                    let _ = carry(near, target, number, modes, cuts).await; // the reason why it ended does not matter
                 });
             }
         });

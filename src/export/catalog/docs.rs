@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_have_one_order_and_avoid_those_of_scrape_targets() {
+    fn labels_have_one_order_and_do_not_clash_with_target_labels() {
         const IDENTITY: [&str; 4] = ["group", "kind", "target_namespace", "name"];
         const TARGET: [&str; 8] = ["instance", "job", "service", "type_", "env", "cluster", "pod", "namespace"];
         for metric in CATALOG.iter().map(|row| &row.metric) {

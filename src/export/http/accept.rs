@@ -1,5 +1,5 @@
-//! Connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of connections
-//! nor the time that a request may take to arrive.
+//! Connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of
+//! connections nor the time that a request may take to arrive.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -41,7 +41,7 @@ pub(crate) async fn serve(listener: TcpListener, exporter: Arc<Exporter>, shutdo
     serve_with(listener, exporter, ServerLimits::default(), shutdown).await;
 }
 
-/// As [`serve`], with other limits.
+/// Like [`serve`], with other limits.
 pub(super) async fn serve_with(
     listener: TcpListener,
     exporter: Arc<Exporter>,
@@ -77,7 +77,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (OwnedSemapho
         match listener.accept().await {
             Ok((stream, peer)) => return (slot, stream, peer),
             Err(error) => {
-                // Most likely out of file descriptors, which is temporary. Do not spin until then.
+                // Most likely the process is out of file descriptors, which is temporary. Pauses to avoid a busy loop.
                 warn!(%error, "failed to accept a connection");
                 sleep(Duration::from_millis(100)).await;
             }

@@ -15,16 +15,16 @@ use crate::export::exporter::Exporter;
 use crate::export::view::Filter;
 use crate::export::{json, page};
 
-/// Objects in a response if the request sets no `limit`.
+/// Maximum number of objects in a response if the request sets no `limit`.
 const DEFAULT_LIMIT: usize = 100;
 /// Largest `limit` that a request can set.
 const MAX_LIMIT: usize = 1000;
 
-/// Objects visited while the model is locked once.
+/// Maximum number of objects visited under one lock of the model.
 const BATCH: usize = 1024;
 
-/// Objects visited for one response, so that a filter without matches does not visit a million objects. Such a response
-/// holds fewer objects than `limit`, and a continue token.
+/// Maximum number of objects visited for one response, so that a filter without matches does not visit a million
+/// objects. A response that reaches it has fewer objects than `limit`, and a continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
@@ -65,7 +65,7 @@ pub(super) async fn objects(
     Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
 }
 
-/// Collects up to `limit` matching rows from a cursor on; the returned cursor is `None` after the last object.
+/// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None` after the last object.
 async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
     let (mut rows, mut next, mut visited) = (Vec::new(), Some(from), 0);
     while let Some(cursor) = next

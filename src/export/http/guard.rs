@@ -1,8 +1,8 @@
 //! Access control.
 //!
-//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission to
-//! port-forward to it. Any web page can make a browser on that host send requests here (DNS rebinding), so the `Host`
-//! header must name a loopback address too.
+//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission
+//! to port-forward to it. Any web page can make a browser on that host send requests here (DNS rebinding), so the
+//! `Host` header must name a loopback address too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

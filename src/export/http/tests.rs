@@ -237,7 +237,8 @@ async fn clients_that_stop_reading_do_not_block_scrapes() {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
         stalled.push(stream);
     }
-    tokio::time::sleep(Duration::from_millis(1000)).await; // the server has closed both connections and released their permits
+    // The server needs a moment to close both connections and release their permits.
+    tokio::time::sleep(Duration::from_millis(1000)).await;
     let answer = exchange(address, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").await;
     assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..100]));
     assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{}", answer.len());

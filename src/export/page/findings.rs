@@ -8,7 +8,8 @@ use loopwatch_model::snapshot::Snapshot;
 use super::{Age, Escaped, Number};
 use crate::export::summary::{self, Findings, Group};
 
-/// Findings shown per code. The page links to the API for the rest, because laying out thousands would slow the browser.
+/// Maximum number of findings shown per code. The page links to the API for the rest, because thousands of them would
+/// slow the browser down.
 const SHOWN: usize = 100;
 
 pub(super) fn write(page: &mut String, snapshot: &Snapshot) {

@@ -8,7 +8,7 @@ use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 use super::{Age, Escaped, Number};
 use crate::export::summary;
 
-/// Objects shown (and blind spots). The page links to the API for more objects.
+/// Maximum number of objects shown, and of blind spots. The page links to the API for more objects.
 const SHOWN: usize = 100;
 
 pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
@@ -21,7 +21,7 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
     page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2>");
     kind_cards(page, snapshot, &used);
     if !unused.is_empty() {
-        // Folded, because an operator with many kinds would otherwise fill screens with cards that show no objects.
+        // Collapsed: an operator with many kinds would otherwise fill the screen with cards that show no objects.
         let _ = write!(
             page,
             "<details data-key=\"unused-kinds\"{}><summary>{} kind{} without objects</summary>",

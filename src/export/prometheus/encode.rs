@@ -20,7 +20,7 @@ pub enum TextFormat {
 pub(crate) struct Samples<'a> {
     out: &'a mut String,
     metric: &'static Metric,
-    /// The text before each label value. It is most of the output, so it is built once.
+    /// The text before each label value, built once because it makes up most of the output.
     openers: Vec<String>,
     format: TextFormat,
     headed: &'a mut bool,
@@ -55,7 +55,7 @@ impl TextFormat {
 // === impl Samples ===
 
 impl<'a> Samples<'a> {
-    /// The output of `metric`; `headed` says whether its heading has been written, and is kept across several calls.
+    /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps it between calls.
     pub(super) fn new(out: &'a mut String, metric: &'static Metric, format: TextFormat, headed: &'a mut bool) -> Self {
         let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
         Self { out, metric, openers: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
@@ -134,8 +134,8 @@ impl<'a> Samples<'a> {
 
 /// Writes the lines that introduce a metric.
 ///
-/// In OpenMetrics a counter's name has no `_total` and an info metric's no `_info`. In text 0.0.4 the name is that of the
-/// samples, and Prometheus rejects a whole scrape with a type that the format does not have.
+/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text 0.0.4, it is the name of
+/// the samples. Prometheus rejects the whole scrape if the format does not have the type.
 fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
         (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
@@ -152,7 +152,7 @@ fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
 
 /// Writes a label value: escapes backslash, quote and line feed, and copies the rest.
 fn escape_into(out: &mut String, value: &str) {
-    // Hardly any value holds one of them. A loop over all bytes without an early exit is vectorised.
+    // Hardly any value contains one of these characters. Without an early exit, the compiler vectorises the loop.
     let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
     if !escape {
         out.push_str(value);
@@ -180,8 +180,8 @@ fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     }
 }
 
-/// Writes a bucket's bound the same way in both formats (`1.0`, never `1`): otherwise every bucket would be a new series
-/// for a scraper that changes formats.
+/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every bucket would become a
+/// new series when a scraper switches formats.
 fn bound_into(out: &mut String, bound: f64) {
     if bound == f64::INFINITY {
         out.push_str("+Inf");

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_headers_of_real_scrapers_get_what_they_prefer() {
+    fn real_scrapers_get_the_format_that_they_prefer() {
         for (accept, expected) in [
             (None, TextFormat::Text004),
             (Some(""), TextFormat::Text004),
@@ -81,7 +81,7 @@ mod tests {
                 ),
                 TextFormat::OpenMetrics,
             ),
-            // Prometheus with native histograms: we have no protobuf
+            // Prometheus with native histograms, which prefers protobuf
             (
                 Some(
                     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_only_when_asked_for() {
+    fn gzip_is_used_only_on_request() {
         for (header, expected) in [
             (None, false),
             (Some("gzip"), true),

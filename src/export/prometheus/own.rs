@@ -15,7 +15,8 @@ impl Samples<'_> {
     pub(crate) fn own<M: registry::Metric + Clone>(&mut self, counted: &M) {
         let text = openmetrics(self.metric().family_name(), counted);
         let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        // The library keeps labels in a hash map. Buckets have an order of their own, and their metrics no labels.
+        // The library keeps label sets in a hash map, so their order is random. Histograms have no labels, and their
+        // buckets must keep their order.
         if self.metric().kind != MetricType::Histogram {
             lines.sort_unstable();
         }
@@ -28,17 +29,17 @@ impl Samples<'_> {
     }
 }
 
-/// The metric as OpenMetrics text. Clones of it share their counts.
+/// Returns the metric as OpenMetrics text. The clone shares the counts of the original.
 fn openmetrics<M: registry::Metric + Clone>(name: &str, counted: &M) -> String {
     let mut registry = Registry::default();
     registry.register(name, "", counted.clone());
     let mut text = String::new();
-    // Writing to a string fails only if the metric does; the text before the failure is still valid.
+    // Writing to a string does not fail. If the metric fails to encode itself, the text before it is still valid.
     let _ = encode_registry(&mut text, &registry);
     text
 }
 
-/// Cuts an exemplar, which follows ` # ` outside of quotes.
+/// Cuts off an exemplar, which follows ` # ` outside quotes.
 fn without_exemplar(line: &str) -> &str {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in line.bytes().enumerate() {
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exemplars_are_for_openmetrics_only() {
+    fn exemplars_can_be_cut_off() {
         let line = "x_bucket{le=\"1.0\",p=\"a # b\\\" # c\"} 3 # {trace_id=\"7\"} 0.5";
         assert_eq!(without_exemplar(line), "x_bucket{le=\"1.0\",p=\"a # b\\\" # c\"} 3");
         assert_eq!(without_exemplar("x 1"), "x 1");

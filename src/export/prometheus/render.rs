@@ -1,4 +1,4 @@
-//! The whole exposition, in chunks: memory follows the size of a chunk, not the number of objects.
+//! The whole exposition, in chunks: its memory depends on the size of a chunk, not on the number of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,7 @@ impl Render {
     ) -> Self {
         let snapshot = view.snapshot();
         let over = |count: usize| count.saturating_sub(limit) as u64;
-        // Findings have two such families, unconverged objects one.
+        // Findings have two families with such series, unhealthy objects have one.
         let here = 2 * over(snapshot.findings.len()) + over(snapshot.unhealthy.len()) + snapshot.unhealthy_dropped;
         let before = series_dropped.fetch_add(here, Ordering::Relaxed);
         let series_dropped = before.saturating_add(here);

@@ -30,7 +30,7 @@ pub(crate) enum WriteSamples {
 pub(crate) struct Exposition {
     /// The snapshot.
     pub(crate) snapshot: Snapshot,
-    /// Limit of series of single objects per family.
+    /// Limit on per-object series in a family.
     pub(crate) object_series: usize,
     /// Series dropped so far because of that limit, including those of this exposition.
     pub(crate) series_dropped: u64,

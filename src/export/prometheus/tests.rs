@@ -26,7 +26,7 @@ fn metrics() -> impl Iterator<Item = &'static Metric> {
     CATALOG.iter().map(|row| &row.metric)
 }
 
-/// The part that does not depend on the machine.
+/// The part of an exposition that does not depend on the machine.
 fn stable(text: &str) -> String {
     let end = text.find("# HELP loopwatch_build").expect("the build is always there");
     text[..end].to_owned()
@@ -116,7 +116,7 @@ fn chunks_add_up_to_the_whole() {
 }
 
 #[test]
-fn a_hundred_thousand_unhealthy_objects_give_a_limited_exposition() {
+fn the_limit_holds_for_a_hundred_thousand_unhealthy_objects() {
     let mut view = sample();
     let row = view.snapshot.unhealthy[0].clone();
     view.snapshot.unhealthy =
@@ -148,9 +148,9 @@ fn families_are_in_the_order_of_the_catalog() {
     assert!(counters > 5);
 }
 
-/// Samples that `prometheus-client` writes follow the type of the metric in the code, not that in the catalog.
+/// Samples that `prometheus-client` writes follow the type of the metric in the code, not the type in the catalog.
 #[test]
-fn samples_have_the_names_that_their_rows_say() {
+fn samples_have_the_names_of_their_catalog_rows() {
     let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     let mut row = None;
     for line in text.lines().filter(|line| !line.starts_with("# HELP")) {

@@ -1,5 +1,5 @@
-//! Columns, wrapped lines and colours. Names and messages come from tenants, so that this file replaces all characters
-//! that control a terminal.
+//! Columns, wrapped lines and colours. Names and messages come from tenants, so this file replaces all characters that
+//! control a terminal.
 
 use crate::export::summary;
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_wrap_at_words_and_long_words_stand_alone() {
+    fn lines_wrap_at_words_and_long_words_get_their_own_line() {
         assert_eq!(wrap("one two three four five", "  ", 22), "  one two three four\n  five\n");
         let long = "x".repeat(50);
         assert_eq!(wrap(&format!("a {long} b"), "", 20), format!("a\n{long}\nb\n"));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_not_steered() {
+    fn terminal_control_characters_are_replaced() {
         assert_eq!(plain("a\x1b[2Jb\nc\u{202e}d\u{9b}e"), "a\u{fffd}[2Jb c\u{fffd}d\u{fffd}e");
     }
 }

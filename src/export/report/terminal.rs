@@ -77,7 +77,7 @@ fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Fi
     }
     out.push_str(&wrap(info.advice, "  ", style.width));
     if let Some(first) = group.findings.first() {
-        // The command is never wrapped: people copy it.
+        // The command is never wrapped, because people copy it.
         let _ = writeln!(out, "  $ {}", plain(&first.command()));
     }
 }
@@ -115,7 +115,7 @@ fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState], 
         out.push_str(&table.text(style.colours));
         return;
     }
-    // There are too many states for columns.
+    // The table is too wide for the terminal, so each kind becomes a list item.
     for kind in kinds {
         let counts = kind.states();
         let used = states.iter().filter(|state| counts[**state as usize] > 0);

@@ -6,7 +6,7 @@ const PLAIN: Style = Style { markdown: false, colours: false, width: 100, offers
 const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100, offers_all: true };
 
 #[test]
-fn the_report_reads_as_before() {
+fn the_reports_match_their_golden_files() {
     let sample = sample();
     golden::check("tests/golden/report.txt", &text(&sample.snapshot, None, PLAIN));
     golden::check("tests/golden/report.md", &text(&sample.snapshot, Some(&sample.rows), MARKDOWN));
@@ -16,7 +16,7 @@ fn the_report_reads_as_before() {
 }
 
 #[test]
-fn prose_keeps_to_the_width_and_what_is_copied_stays_whole() {
+fn prose_is_wrapped_and_commands_stay_on_one_line() {
     let sample = sample();
     for width in [60, 100, 160] {
         let report = text(&sample.snapshot, None, Style { width, ..PLAIN });
@@ -31,7 +31,7 @@ fn prose_keeps_to_the_width_and_what_is_copied_stays_whole() {
 }
 
 #[test]
-fn colours_come_only_when_asked_for() {
+fn colours_are_used_only_on_request() {
     let sample = sample();
     assert!(!text(&sample.snapshot, None, PLAIN).contains('\x1b'));
     let coloured = text(&sample.snapshot, None, Style { colours: true, ..PLAIN });
@@ -39,7 +39,7 @@ fn colours_come_only_when_asked_for() {
 }
 
 #[test]
-fn hostile_names_steer_neither_terminal_nor_markdown() {
+fn hostile_names_are_escaped_for_terminals_and_markdown() {
     const EVIL: &str = "\x1b]0;x\x07|</td><script>@everyone[a](http://evil)`";
     let mut view = sample();
     for row in &mut view.snapshot.unhealthy {
@@ -51,12 +51,12 @@ fn hostile_names_steer_neither_terminal_nor_markdown() {
 }
 
 #[test]
-fn a_model_that_saw_nothing_does_not_claim_health() {
+fn an_empty_model_is_reported_as_unknown() {
     assert_eq!(text(&empty().snapshot, None, PLAIN), "UNKNOWN  no findings\n");
 }
 
 #[test]
-fn kinds_without_objects_are_one_line_unless_all_are_asked_for() {
+fn kinds_without_objects_are_only_counted_unless_all_are_requested() {
     let mut sample = healthy();
     let mut kind = sample.snapshot.kinds[0].clone();
     kind.kind = "Unused".to_owned();
@@ -81,7 +81,7 @@ fn kinds_without_objects_are_one_line_unless_all_are_asked_for() {
 }
 
 #[test]
-fn a_finding_of_unknown_age_has_none() {
+fn a_finding_of_unknown_age_shows_no_age() {
     let mut sample = sample();
     let finding = &mut sample.snapshot.findings[0];
     finding.subject = loopwatch_model::finding::Subject::Definition { name: "widgets.example.io".to_owned() };

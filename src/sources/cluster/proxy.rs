@@ -33,7 +33,7 @@ fn choose(server: &Uri, of_kubeconfig: Option<&str>, of_environment: Option<&str
 fn is_exempt(server: &Uri, exceptions: &str) -> bool {
     // The matcher applies `*` only to names, and knows `.example.com` but not `*.example.com`. Go accepts both.
     let entries: Vec<&str> = exceptions.split(',').map(|entry| entry.trim().trim_start_matches("*.")).collect();
-    // Any proxy will do: only the exceptions decide.
+    // The address of the proxy is irrelevant: only the exceptions matter.
     let matcher = Matcher::builder().all("http://proxy").no(entries.join(",")).build();
     entries.contains(&"*") || (server.host().is_some() && matcher.intercept(server).is_none())
 }

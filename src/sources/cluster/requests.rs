@@ -24,9 +24,9 @@ pub(crate) const LIST_METADATA: &str = "application/json;as=PartialObjectMetadat
 
 /// Time to wait for the response to begin. The API server itself gives up after 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Limit of a response. Aggregated discovery of a cluster with thousands of kinds is 5 MB.
+/// Largest response, in bytes. Aggregated discovery of a cluster with thousands of kinds takes 5 MB.
 const LARGEST_DOCUMENT: usize = 32 << 20;
-/// Limit of the body of an error.
+/// Largest body of an error, in bytes.
 const LARGEST_ERROR: usize = 64 << 10;
 
 // === impl Cluster ===
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Creates a review, which changes nothing: the only kind of POST in this program.
+    /// Creates a review, which changes nothing in the cluster. loopwatch sends no other POST.
     pub(crate) async fn review<R: Serialize + DeserializeOwned>(&self, path: &str, review: &R) -> Result<R, Failure> {
         let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
         let mut answer = self.send(Method::POST, path, JSON, Body::from(body), None).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A Deployment or StatefulSet, as far as it is read.
+/// The fields of a Deployment or StatefulSet that loopwatch reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Workload {
@@ -51,9 +51,9 @@ struct EnvVariable {
     value: String,
 }
 
-/// Variables with the namespaces to watch. Most frameworks use the first.
+/// Environment variables that list the namespaces to watch. Most frameworks use the first.
 const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES"];
-/// The same, as an annotation of the Operator Lifecycle Manager.
+/// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
 // === impl PodTemplate ===

@@ -15,7 +15,7 @@ use super::switches::SwitchSource;
 use super::walk::{MAX_PATH, Walk};
 use super::words::{self, SpecKey};
 
-/// Depth of the status, and position in a list, from which the walk keeps no facts.
+/// Depth in the status, and position in a list, at and beyond which the walk keeps no facts.
 const FACT_DEPTH: u8 = 6;
 const FACT_POSITIONS: usize = 16;
 

@@ -12,7 +12,7 @@ use super::walk::Walk;
 use super::words::{self, cut};
 use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
-/// Limit of the conditions below the top level, so that they leave room for those at the top.
+/// Maximum number of conditions below the top level, so that they leave room for those at the top.
 const MAX_NESTED: usize = 48;
 
 /// The value under a key that ends in `conditions`. The walk's path ends with that key.
@@ -48,7 +48,7 @@ enum ConditionField {
 // === impl ConditionsValue ===
 
 impl ConditionsValue<'_, '_> {
-    /// The place of the conditions for [`Condition::at`]: empty for `.status.conditions`.
+    /// The value of [`Condition::at`] for these conditions: empty for `.status.conditions`.
     fn place(&self) -> String {
         let path = self.walk.path.as_str();
         let key = path.get(self.parent + 1..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Single fields of metadata: each reads one value of the expected type and notes any other type as a lint.
+//! Single fields of metadata: each reads one value of the expected type, and adds a lint for any other type.
 
 use loopwatch_model::time::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
@@ -8,7 +8,7 @@ use super::lint::{Lint, Lints};
 use super::shape::{BoolField, FieldValue, IntegerField, TextField, Visit};
 use super::words::cut;
 
-/// Shortens a name to the limit and notes that.
+/// Cuts a name to its limit, and adds a lint if it was longer.
 pub(super) fn name_text(text: &str, lints: &mut Lints) -> String {
     let kept = cut(text, MAX_NAME);
     if kept.len() < text.len() {
@@ -17,7 +17,7 @@ pub(super) fn name_text(text: &str, lints: &mut Lints) -> String {
     kept.to_owned()
 }
 
-/// Reads a name; adds the lint if it is not a text.
+/// Reads a name, empty if absent; adds the lint if the value is not text.
 pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<String, A::Error> {
     Ok(match entries.next_value_seed(TextField::new(|text: &str| name_text(text, lints)))? {
         FieldValue::Is(text) => text,
@@ -29,7 +29,7 @@ pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, l
     })
 }
 
-/// Reads an integer; adds the lint if it is none.
+/// Reads an integer; adds the lint if the value is of another type.
 pub(super) fn whole<'de, A: MapAccess<'de>>(
     entries: &mut A,
     lints: &mut Lints,
@@ -45,7 +45,7 @@ pub(super) fn whole<'de, A: MapAccess<'de>>(
     })
 }
 
-/// Reads a time; adds the lint if it is none.
+/// Reads a time; adds the lint if the value is not a valid time.
 pub(super) fn time<'de, A: MapAccess<'de>>(
     entries: &mut A,
     lints: &mut Lints,
@@ -61,7 +61,7 @@ pub(super) fn time<'de, A: MapAccess<'de>>(
     })
 }
 
-/// Reads a boolean, false if absent; adds the lint if it is none.
+/// Reads a boolean, false if absent; adds the lint if the value is of another type.
 pub(super) fn flag<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<bool, A::Error> {
     Ok(match entries.next_value_seed(Visit(BoolField))? {
         FieldValue::Is(value) => value,

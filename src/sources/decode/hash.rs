@@ -1,8 +1,8 @@
 //! Fingerprints of trees that the decoder never builds.
 //!
 //! SipHash-1-3 hashes every text under the secret key, so nobody without the key can confirm a guessed value. A keyed
-//! multiply-fold combines the results: in order for a list, and as a sum over the entries for a map, so that the order of
-//! keys does not matter.
+//! multiply-fold combines the results: in order for a list, and as a sum over the entries for a map, so that the order
+//! of keys does not matter.
 
 use siphasher::sip::SipHasher13;
 

@@ -1,4 +1,4 @@
-//! Values of which the decoder needs only the fingerprint, and perhaps the scalar itself.
+//! Values from which the decoder needs only the fingerprint, and in some cases the scalar itself.
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 

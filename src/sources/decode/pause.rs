@@ -1,6 +1,6 @@
 //! Recognises the switches that pause an object: fields of the spec, annotations, labels.
 //!
-//! Kubernetes has no convention for them, but operators use few words.
+//! Kubernetes has no convention for these switches, but operators name them with only a few words.
 
 use super::words::{self, split_words};
 
@@ -21,13 +21,14 @@ const PAUSES: [&str; 12] = [
 ];
 
 /// Desired states of a paused object.
-const RESTS: [&str; 8] = ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
+const PAUSED_STATES: [&str; 8] =
+    ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
 
 /// Words for the work of an operator.
 const WORK: [&str; 6] = ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
 
-/// Prefixes of annotations that pause a deployment tool. The operator of the object continues.
-const OF_OTHERS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
+/// Prefixes of annotations that pause a deployment tool, but not the operator of the object.
+const DEPLOYMENT_TOOLS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
 
 /// The value of a possible switch.
 #[derive(Clone, Copy, Debug)]
@@ -95,14 +96,14 @@ fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool
     match words {
         ["stop", "policy"] => !matches!(last, "" | "none"),
         [.., "status"] if parent.is_none() && last == "pending" => true,
-        [.., "state" | "status" | "mode"] | ["run", "strategy"] => wish.len() == 1 && RESTS.contains(&last),
+        [.., "state" | "status" | "mode"] | ["run", "strategy"] => wish.len() == 1 && PAUSED_STATES.contains(&last),
         _ => false,
     }
 }
 
 /// Whether an annotation or a label pauses the object.
 pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
-    if OF_OTHERS.iter().any(|other| name.starts_with(other)) {
+    if DEPLOYMENT_TOOLS.iter().any(|prefix| name.starts_with(prefix)) {
         return false;
     }
     let words = split_words(name.rsplit_once('/').map_or(name, |(_, name)| name));
@@ -115,9 +116,9 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
             matches!(value.as_str(), "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused")
         }
         [.., "reconcile", "policy"] => value == "skip",
-        // `paused-replicas: "0"` pauses whatever its value is.
+        // `paused-replicas` pauses with any value, even "0".
         ["paused", .., "replicas"] => true,
-        // The value may be a free text, such as a reason.
+        // The value may be free text, such as a reason.
         [.., "paused" | "detached" | "unmanaged"] => !off,
         [.., "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend" | "suspended"]
         | [.., "hibernation" | "hibernate" | "stopped" | "shutdown"]
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_the_spec_pause() {
+    fn spec_fields_pause_an_object() {
         for (parent, key, value) in [
             (None, "suspend", SwitchValue::Flag(true)),
             (None, "paused", SwitchValue::Text("true")),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_and_labels_pause() {
+    fn annotations_and_labels_pause_an_object() {
         for (name, value) in [
             ("crossplane.io/paused", "true"),
             ("strimzi.io/pause-reconciliation", "true"),

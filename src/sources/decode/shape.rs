@@ -1,14 +1,15 @@
 //! Visitors that accept a value of any shape.
 //!
-//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An [`AnyShape`] accepts every
-//! value instead: all values except the lists and maps that it reads end in [`AnyShape::scalar`].
+//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An [`AnyShape`] accepts
+//! every value: it reads the lists and maps that it has methods for, and passes all other values to
+//! [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A value without visible parts.
+/// A scalar, or a value whose content the visitor ignores.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scalar<'a> {
     Null,
@@ -25,7 +26,7 @@ pub(super) trait AnyShape<'de>: Sized {
     /// The result.
     type Out;
 
-    /// Visits a scalar, and any list or map for which there is no method of its own.
+    /// Visits a scalar, and any list or map for which the implementation has no method of its own.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out;
 
     /// Visits a list.
@@ -41,19 +42,19 @@ pub(super) trait AnyShape<'de>: Sized {
     }
 }
 
-/// Lets serde drive a [`AnyShape`].
+/// Lets serde drive an [`AnyShape`].
 pub(super) struct Visit<S>(pub(super) S);
 
 /// Passes the text of a map key to a function.
 pub(super) struct MapKey<F>(pub(super) F);
 
-/// Makes a [`AnyShape`] of a function over texts.
+/// Turns a function of a text into an [`AnyShape`].
 pub(super) struct TextField<F, T>(F, PhantomData<T>);
 
-/// Expects an integer, also as text.
+/// Expects an integer, which may be written as text.
 pub(super) struct IntegerField;
 
-/// Expects a boolean, also as text.
+/// Expects a boolean, which may be written as text.
 pub(super) struct BoolField;
 
 /// The value of a field with an expected type.
@@ -152,7 +153,7 @@ impl<T: Default, F: FnOnce(&str) -> T> AnyShape<'_> for MapKey<F> {
     fn scalar(self, scalar: Scalar<'_>) -> T {
         match scalar {
             Scalar::Text(value) => (self.0)(value),
-            // YAML has keys of other types, where JSON has only texts.
+            // In YAML, keys may have other types. In JSON, all keys are strings.
             Scalar::Flag(value) => (self.0)(if value { "true" } else { "false" }),
             Scalar::Whole(value) => (self.0)(&value.to_string()),
             Scalar::Null | Scalar::Float(_) | Scalar::Tree => T::default(),

@@ -1,4 +1,4 @@
-//! The pause switches of an object, of which it keeps the most specific one.
+//! Collects the pause switches of an object, and keeps the most specific one.
 
 use loopwatch_model::observation::Pause;
 
@@ -13,7 +13,7 @@ pub(super) enum SwitchSource {
     Label,
 }
 
-/// The most specific switch so far, whatever the order in which the walk finds them.
+/// The most specific switch so far. The order in which the walk finds switches does not matter.
 #[derive(Default)]
 pub(super) struct Switches(Option<(SwitchSource, String)>);
 

@@ -25,7 +25,7 @@ fn conditions(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_view_keeps_only_judged_fields() {
+fn the_view_keeps_only_fields_that_the_model_needs() {
     let view = view(&json!({
         "apiVersion": "example.org/v1", "kind": "Shop",
         "metadata": {
@@ -80,7 +80,7 @@ fn the_view_keeps_only_judged_fields() {
 }
 
 #[test]
-fn wrong_types_are_absent_and_a_lint() {
+fn values_of_wrong_types_count_as_absent_and_add_lints() {
     for (object, lints) in [
         (json!({"metadata": {"name": "n", "uid": 5}}), "uid"),
         (json!({"metadata": {"name": "n", "namespace": ["a"]}}), "name"),
@@ -120,7 +120,7 @@ fn wrong_types_are_absent_and_a_lint() {
 }
 
 #[test]
-fn the_observed_generation_has_many_forms() {
+fn the_observed_generation_is_read_in_all_its_forms() {
     for (status, generation) in [
         (json!({"observedGeneration": 3}), Some(3)),
         (json!({"observedGeneration": "3"}), Some(3)),
@@ -138,7 +138,7 @@ fn the_observed_generation_has_many_forms() {
 }
 
 #[test]
-fn conditions_are_found_wherever_they_stand() {
+fn conditions_are_found_at_every_level_and_in_every_form() {
     let ready = json!([{"type": "Ready", "status": "True"}]);
     for (status, found) in [
         (json!({"conditions": ready}), vec!["/Ready=true"]),
@@ -222,7 +222,7 @@ fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
 }
 
 #[test]
-fn hashes_follow_content_and_key_but_not_the_order_of_keys() {
+fn hashes_depend_on_content_and_secret_but_not_on_the_order_of_keys() {
     let read = |text: &str, key: u8| object(text.as_bytes(), &HashKey([key; 16])).expect("an object").hashes;
     let one = r#"{"metadata":{"name":"n"},"spec":{"a":1,"b":[1,2]},"status":{"x":1,"y":2}}"#;
     let other = r#"{"status":{"y":2,"x":1},"spec":{"b":[1,2],"a":1},"metadata":{"name":"other","generation":9}}"#;
@@ -235,12 +235,12 @@ fn hashes_follow_content_and_key_but_not_the_order_of_keys() {
             ^ view(&json!({"metadata": {"name": "n"}, "data": {"k": value}})).hashes.spec
     };
     assert_ne!(map("a"), map("b"));
-    // Stable across versions of this program: recordings and checkpoints hold them.
+    // The value must not change between versions of this program: recordings and checkpoints contain it.
     assert_eq!(format!("{:016x}", read(one, 1).spec), "1261ff2a8f860364");
 }
 
 #[test]
-fn everything_is_bounded() {
+fn every_list_of_a_view_has_a_limit() {
     let many =
         |count: usize| (0..count).map(|i| json!({"type": format!("T{i}"), "status": "True"})).collect::<Vec<_>>();
     let facts: serde_json::Map<_, _> = (0..500).map(|i| (format!("a{i}Phase"), json!("x".repeat(5000)))).collect();
@@ -260,7 +260,7 @@ fn everything_is_bounded() {
 }
 
 #[test]
-fn hostile_texts_are_errors_or_views_but_never_a_crash() {
+fn hostile_texts_do_not_crash_the_decoder() {
     let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
     for n in [10, 100, 10_000, 200_000] {
         for inner in [deep("[", "]", n), deep("{\"a\":", "}", n), deep("{\"conditions\":[", "]}", n)] {
@@ -297,25 +297,25 @@ proptest! {
         let (type_meta, first) = decoded();
         prop_assert_eq!((&type_meta, &first), (&decoded().0, &decoded().1));
         prop_assert!(first.lints.is_sorted());
-        // A watch decodes the same, but demands a name.
+        // `object` decodes the same, but requires a name.
         match object(text.as_bytes(), &KEY) {
             Ok(named) => prop_assert_eq!(&named, &first),
             Err(error) => prop_assert!(matches!(error, DecodeError::Nameless)),
         }
         prop_assert_eq!(object(text.as_bytes(), &KEY).is_ok(), !first.key.name.is_empty());
-        // A recorded view reads back as it was.
+        // A view survives a round trip through a recording.
         let written = serde_json::to_string(&first).expect("a view is JSON");
         prop_assert_eq!(serde_json::from_str::<ObjectView>(&written).expect("it was written so"), first);
     }
 
     #[test]
-    fn any_bytes_are_an_error_at_worst(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_crash_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = object(&bytes, &KEY);
         let _ = object_with_type(&bytes, &KEY);
     }
 }
 
-/// Any JSON, with the keys that the decoder knows more often than chance would have them.
+/// Any JSON, in which the keys that the decoder knows are frequent.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! The state that a walk through spec and status carries along.
+//! The state of a walk through spec and status.
 
 use loopwatch_model::observation::{Fact, FactValue, ObjectView};
 
@@ -9,10 +9,10 @@ use super::switches::Switches;
 use super::words;
 use super::{MAX_FACT, MAX_ITEMS};
 
-/// Limit of the facts below the status's own fields, so that they leave room for those fields.
+/// Maximum number of facts below the fields of the status, so that they leave room for those fields.
 const MAX_NESTED_FACTS: usize = 40;
 
-/// Longest path of a fact.
+/// Longest path of a fact, in bytes.
 pub(super) const MAX_PATH: usize = 192;
 
 /// The state of a walk.

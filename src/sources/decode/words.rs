@@ -2,7 +2,7 @@
 //!
 //! Keys are CamelCase, snake_case or kebab-case, but use the same words.
 
-/// A word in lower case, without an allocation. Cuts longer words, which are in no table.
+/// A word in lower case, without an allocation. Words that do not fit are cut, because no table contains them.
 struct LowercaseWord {
     bytes: [u8; 24],
     length: usize,
@@ -41,9 +41,9 @@ pub(super) fn is_milestone_time(key: &str) -> bool {
 /// The meaning of a key of the spec.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SpecKey {
-    /// A number under this key is a desired count.
+    /// Whether a number under this key is a desired count.
     pub(super) names_count: bool,
-    /// A text or a flag under this key is a desired state.
+    /// Whether a text or a flag under this key is a desired state.
     pub(super) names_wanted_state: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn is_timestamp(text: &str) -> bool {
         && b[..4].iter().all(u8::is_ascii_digit)
 }
 
-/// The longest beginning of `text` of at most `max` bytes that does not cut a character.
+/// The longest prefix of `text` with at most `max` bytes that ends at a character boundary.
 pub(super) fn cut(text: &str, max: usize) -> &str {
     if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
 }
@@ -213,7 +213,8 @@ impl LowercaseWord {
     }
 
     fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default() // a word cut inside a character is in no table
+        // No table contains a word that was cut inside a character.
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 }
 

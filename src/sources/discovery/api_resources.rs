@@ -1,4 +1,4 @@
-//! The kinds that the API server serves, from aggregated discovery, or group by group where it does not support that.
+//! The kinds that the API server serves, from aggregated discovery, or from requests per group on older servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,7 +181,7 @@ impl ApiResources {
         Ok(api_resources)
     }
 
-    /// Whether the served kinds have changed. Costs next to nothing with ETags; always false without them.
+    /// Whether the served kinds have changed. The check is cheap with ETags; without them, it always returns false.
     pub(crate) async fn is_outdated(&self, cluster: &Cluster) -> Result<bool, Failure> {
         match &self.tag {
             Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await.map(|unchanged| !unchanged),
@@ -226,7 +226,7 @@ impl ApiResources {
         }
     }
 
-    /// Adds one group and version from an API server without aggregated discovery. A failing group does not affect others.
+    /// Adds one group and version from an API server without aggregated discovery. A failing group affects no other.
     async fn add_version(&mut self, cluster: &Cluster, group: &str, version: &str) -> Result<(), Failure> {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let document: DiscoveryDocument = match cluster.get_json(&path, JSON).await {
@@ -284,7 +284,7 @@ impl ApiKind {
 }
 
 impl std::fmt::Display for ApiKind {
-    /// In the form of `--watch`: `example.io/Widget`, `Pod`.
+    /// Formats the kind as `--watch` takes it: `example.io/Widget`, `Pod`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let slash = if self.group.is_empty() { "" } else { "/" };
         write!(f, "{}{slash}{}", self.group, self.kind)

@@ -12,13 +12,13 @@ use crate::sources::failure::Failure;
 /// The rules in force in one namespace: those of the cluster and those of the namespace, merged by the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rules {
-    /// Without rules for single named objects, which grant nothing for a whole kind.
+    /// All rules except those for single named objects, which grant nothing for a whole kind.
     rules: Vec<ResourceRule>,
     /// Whether the account may have more permissions than these rules list.
     pub(crate) incomplete: bool,
 }
 
-/// Limit of excess permissions: enough to show the problem.
+/// Maximum number of excess permissions to report: enough to show the problem.
 const MOST_EXCESS: usize = 50;
 
 // === impl Rules ===
@@ -103,7 +103,7 @@ fn allows(rule: &ResourceRule, verb: &str, group: &str, resource: &str) -> bool 
         && (any(names(&rule.resources), resource) || allows_subresource(rule, resource))
 }
 
-/// `*/status` is the status of every resource.
+/// Whether a rule allows the subresource of every resource, as `*/status` does.
 fn allows_subresource(rule: &ResourceRule, resource: &str) -> bool {
     resource
         .split_once('/')

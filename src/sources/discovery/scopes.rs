@@ -31,7 +31,7 @@ struct NamespaceDocument {
     metadata: ObjectMetadata,
 }
 
-/// Limit of namespaces to review. Operators with role bindings in more of them need `--namespace`.
+/// Maximum number of namespaces to review. Operators with role bindings in more namespaces need `--namespace`.
 const MOST_NAMESPACES: usize = 100;
 
 // === impl NamespaceRules ===
@@ -58,7 +58,7 @@ impl Discovery {
         Ok(NamespaceRules { namespaces, rules })
     }
 
-    /// The namespaces to review first: the configured ones, else our own and those that the operator watches.
+    /// The namespaces to review first: the configured ones, or else our own and those that the operator watches.
     pub(super) fn namespaces(&self) -> Vec<String> {
         if !self.options.namespaces.is_empty() {
             return self.options.namespaces.clone();
@@ -89,7 +89,7 @@ impl Discovery {
         Ok(items.into_iter().map(|item| item.metadata.name).filter(|name| !known.contains(name)).collect())
     }
 
-    /// The scopes in which the account can see a kind, or could if no permission were missing.
+    /// The scopes in which the account can see a kind, or should be able to see it. The latter list the missing verbs.
     pub(super) async fn scopes(
         &self,
         candidate: &Candidate,

@@ -37,7 +37,7 @@ pub(crate) struct Candidate {
     pub(crate) status: StatusSchema,
 }
 
-/// Resources that are never children: objects about other objects, created by the thousand.
+/// Resources that are never child kinds: operators create many of them, to describe or coordinate other objects.
 const NEVER_CHILDREN: &[(&str, &str)] =
     &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
 
@@ -134,7 +134,7 @@ fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
     match (input.definition)(&kind.group, &kind.resource) {
         Some(definition) => definition.status,
         None if kind.has_status => StatusSchema::Subresource,
-        // Discovery is complete for built-in kinds. A custom resource may have a status in its body.
+        // Discovery shows whether a built-in kind has a status. A custom resource may have one without the subresource.
         None if kind.is_built_in() => StatusSchema::None,
         None => StatusSchema::Unknown,
     }

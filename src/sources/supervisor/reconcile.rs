@@ -20,8 +20,8 @@ use crate::sources::watch::{Sink, WatchTarget, Watcher};
 // === impl Running ===
 
 impl Running {
-    /// Starts and stops tasks according to the result, and reports changes. The model learns of each watch before its
-    /// observations.
+    /// Starts and stops tasks according to the result, and reports changes. The model learns of each watch before
+    /// the watch sends observations.
     pub(super) async fn apply(&mut self, found: Discovered) -> Result<(), Closed> {
         let Discovered { kinds, permissions, problem } = found;
         let is_first = self.kinds.is_none();
@@ -73,7 +73,7 @@ impl Running {
     /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
     fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
         let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
-        // Watches that only list take turns, so there is no limit.
+        // With `once`, watches only list, and lists take turns, so the limit does not apply.
         let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
         let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
         visible.sort_by_key(|kind| kind.role != Role::Primary);
@@ -95,7 +95,7 @@ impl Running {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
-    /// Starts a job, unless it is obsolete.
+    /// Starts a job, unless there is no longer anything to watch.
     pub(super) fn start(&mut self, job: &Job) {
         match job {
             Job::Watch(watch) => {
@@ -114,7 +114,7 @@ impl Running {
                     self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
                 }
             }
-            // The audit cannot restart, because the panic took its channel. The model then gets no answers.
+            // The audit cannot restart, because the panic dropped its channel. The model then gets no answers.
             Job::Audit => {}
         }
     }

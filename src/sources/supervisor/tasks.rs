@@ -21,7 +21,7 @@ pub(crate) struct Tasks {
 
 /// An event among the tasks.
 pub(crate) enum TaskEvent {
-    /// A task panicked with this message. It will be due again.
+    /// A task panicked with this message. Its job will be due again.
     Panicked(Job, String),
     /// A job is due for its restart.
     Due(Job),

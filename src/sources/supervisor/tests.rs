@@ -27,7 +27,7 @@ impl Run {
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
     }
 
-    /// The observations of the next seconds.
+    /// Waits for `seconds`, and returns the observations in the channel.
     async fn within(&mut self, seconds: u64) -> Vec<Observation> {
         sleep(Duration::from_secs(seconds)).await;
         let mut seen = Vec::new();
@@ -37,7 +37,7 @@ impl Run {
         seen
     }
 
-    /// The last reported kinds of the next seconds, if any.
+    /// Waits for `seconds`, and returns the kinds that were reported last, if any.
     async fn kinds_within(&mut self, seconds: u64) -> Option<String> {
         let seen = self.within(seconds).await;
         let kinds = |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));
@@ -45,7 +45,7 @@ impl Run {
     }
 }
 
-/// A cluster with an operator of widgets, which makes ConfigMaps and writes Events.
+/// A cluster with an operator that owns widgets, creates ConfigMaps and writes Events.
 fn widget_operator() -> World {
     World::new(&[WIDGET, GADGET, THING, CONFIG_MAP, EVENT, INGRESS])
         .allow("", &["list", "watch"], "example.io", &["widgets", "gadgets"])
@@ -100,7 +100,7 @@ async fn permissions_in_other_namespaces_are_found_if_the_account_may_list_names
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_kind_is_missing_where_the_account_may_write_it() {
+async fn a_kind_that_the_account_may_only_write_has_missing_verbs() {
     for (bound, expected) in
         [("", "kinds [widgets.example.io@v1 -list-watch]"), ("op", "kinds [widgets.example.io/op@v1 -list-watch]")]
     {
@@ -211,7 +211,7 @@ async fn readable_definitions_determine_how_a_kind_reports_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_is_reported_and_restarted_and_affects_no_other() {
+async fn a_source_that_panics_is_restarted_and_affects_no_other_source() {
     let world = widget_operator();
     world.change(|state| state.poisoned = Some("widgets".to_owned()));
     let mut run = Run::start(&world, |_| {});
@@ -224,7 +224,7 @@ async fn a_source_that_panics_is_reported_and_restarted_and_affects_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn revoked_permissions_are_missing_and_come_back() {
+async fn revoked_permissions_are_reported_as_missing_until_they_return() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -244,7 +244,7 @@ async fn a_short_loss_of_permissions_changes_nothing() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
-    // As after its start: the rules of the cluster have not been read yet.
+    // An API server that has just started may not have read the rules yet.
     let rules = world.change(|state| std::mem::take(&mut state.rules));
     world.cut();
     assert_eq!(run.kinds_within(3).await, None);
@@ -261,7 +261,7 @@ async fn incomplete_rules_remove_no_kind() {
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
     world.change(|state| {
         state.incomplete = true;
-        // The rules about what it may write are not listed any more; it may still read.
+        // The API server no longer lists the rules for writing. The account may still read.
         state.rules.insert(String::new(), vec![]);
     });
     let world = world.allow("", &["list", "watch"], "example.io", &["widgets", "gadgets"]).allow(
@@ -276,7 +276,7 @@ async fn incomplete_rules_remove_no_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_vanish_appear_and_change_their_version_while_we_run() {
+async fn deleted_new_and_changed_kinds_are_noticed() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -291,7 +291,7 @@ async fn kinds_vanish_appear_and_change_their_version_while_we_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_above_the_limit_are_reported_and_primary_kinds_come_first() {
+async fn kinds_over_the_limit_are_reported_and_primary_kinds_come_first() {
     let world = widget_operator();
     let mut run = Run::start(&world, |options| options.max_watches = 2);
     let seen = run.within(1).await;

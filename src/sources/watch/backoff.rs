@@ -7,22 +7,22 @@ use loopwatch_model::observation::Cause;
 
 use crate::sources::failure::Failure;
 
-/// A wait of 0.8 s that doubles up to 30 s, with a jitter of a quarter.
+/// A wait of 0.8 s that doubles up to 30 s, with a jitter of ±25 %.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     failures: u32,
     noise: u64,
 }
 
-/// The backoffs of one watch, one per class of failure, so that an outage does not lengthen the wait after a failure that
-/// follows it, such as an expired version.
+/// The backoffs of one watch, one per class of failure: an outage does not lengthen the wait after a later failure of
+/// another class, such as an expired version.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoffs {
-    /// For an API server that does not answer.
+    /// For an API server that does not respond.
     connection: Backoff,
     /// For an API server that refuses the watch.
     access: Backoff,
-    /// For an answer that the watch cannot use.
+    /// For a response that the watch cannot use.
     content: Backoff,
 }
 
@@ -34,33 +34,33 @@ const LONGEST: Duration = Duration::from_secs(30);
 impl Backoff {
     /// A backoff with its own jitter.
     pub(crate) fn new() -> Self {
-        // Not secret, but different for each watch and each process.
+        // The noise is no secret, but must differ between watches and between processes.
         Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
     }
 
-    /// Returns the next wait, which is at least the time that the API server asks for.
+    /// Returns the next wait. It is not shorter than `at_least`, the time that the API server asks for.
     pub(crate) fn wait(&mut self, at_least: Option<Duration>) -> Duration {
         let base = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.jitter(base).max(at_least.map_or(Duration::ZERO, |asked| self.above(asked)))
     }
 
-    /// Starts again with short waits.
+    /// Returns to short waits.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Returns a random time between three and five quarters of `base`.
+    /// Returns a random time between 75 % and 125 % of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
         base.mul_f64(0.75 + 0.5 * self.random())
     }
 
-    /// Returns a random time between `base` and five quarters of it.
+    /// Returns a random time between 100 % and 125 % of `base`.
     fn above(&mut self, base: Duration) -> Duration {
         base.mul_f64(1.0 + 0.25 * self.random())
     }
 
-    /// Returns a random number from 0 to 1 (xorshift64).
+    /// Returns a random number of at least 0 and less than 1 (xorshift64).
     fn random(&mut self) -> f64 {
         self.noise ^= self.noise << 13;
         self.noise ^= self.noise >> 7;
@@ -94,12 +94,12 @@ impl Backoffs {
         backoff.wait(failure.retry_after)
     }
 
-    /// Starts again with short waits.
+    /// Returns to short waits.
     pub(crate) fn reset(&mut self) {
         [&mut self.connection, &mut self.access, &mut self.content].into_iter().for_each(Backoff::reset);
     }
 
-    /// Returns a random time between three and five quarters of `base`.
+    /// Returns a random time between 75 % and 125 % of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
         self.connection.jitter(base)
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_half_a_minute_and_begin_again_after_success() {
+    fn waits_grow_to_thirty_seconds_and_are_short_again_after_a_reset() {
         let mut backoff = Backoff::new();
         let waits: Vec<f64> = (0..12).map(|_| backoff.wait(None).as_secs_f64()).collect();
         assert!((0.6..=1.0).contains(&waits[0]), "{waits:?}");

@@ -10,7 +10,7 @@ use crate::sources::failure::{ApiStatus, Failure};
 use crate::sources::metadata::ListMetadata;
 use loopwatch_model::observation::Cause;
 
-/// One line of a watch stream. Leaves decoding the object to the sink.
+/// One line of a watch stream. The sink decodes the object.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// `ADDED`.
@@ -35,7 +35,7 @@ pub(crate) enum Event<'a> {
 pub(crate) struct ListEnvelope {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Required: a document without `items` is no list and must not pass for an empty one.
+    /// Required: a document without `items` is not a list, and must not be taken for an empty one.
     #[serde(rename = "items")]
     _items: IgnoredAny,
 }
@@ -102,8 +102,8 @@ impl ListEnvelope {
     }
 }
 
-/// Splits a line into type and object. The API server writes them in this order and without spaces, which avoids parsing
-/// the object twice.
+/// Splits a line into type and object. The fast path relies on the format of the API server, which writes the type
+/// first and no spaces, so that the object is parsed only once.
 fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     let fast = || {
         let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_in_any_order_of_their_keys() {
+    fn lines_are_read_with_their_keys_in_any_order() {
         for line in
             [r#"{"type":"ADDED","object":{"a":{"type":"x"}}}"#, r#"{ "object" : {"a":{"type":"x"}}, "type":"ADDED" }"#]
         {

@@ -11,11 +11,11 @@ use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
-/// Silence after which a new stream counts as working: the API server refuses at once, even inside a stream.
+/// Silence after which a new stream counts as working: the API server sends refusals immediately, even in a stream.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// Time during which a stream gathers changes: a fifth of the half second in which the model must know them.
+/// Time during which a stream gathers changes: a fifth of the half second within which they must reach the model.
 const GATHER: Duration = Duration::from_millis(100);
-/// Age from which a stream counts as good, so that the backoff starts anew.
+/// Age at which a stream counts as good, so that its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// Refusals of a version after which the watch lists again. After a restored backup the API server waits for a version
 /// that it will never reach.
@@ -90,7 +90,7 @@ impl<S: Sink> Watcher<S> {
         if self.reset_backoffs_after(&stream) {
             return Ok(WatchState::Known { version, refused: 0 });
         }
-        // Backs off, because some proxies end every stream at once.
+        // Backs off, because some proxies end every stream immediately.
         let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
         self.go_on_after(&failure, version, 0).await
     }
@@ -98,8 +98,8 @@ impl<S: Sink> Watcher<S> {
     /// Chooses the state after a failure, given that the watch knows everything up to `version`.
     async fn go_on_after(&mut self, failure: &Failure, version: String, refused: u32) -> Result<WatchState, Closed> {
         let relist = match failure.cause {
-            // The version is too old, or an event is unreadable: only a list helps.
-            // After a 404, the kind may come back as another one.
+            // If the version is too old or an event is unreadable, only a new list helps.
+            // After a 404, a kind with the same name may have other objects.
             Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::NotFound => true,
             Cause::ServerError | Cause::Timeout | Cause::Invalid | Cause::Other => {
                 failure.status.is_some() && refused + 1 >= REFUSALS

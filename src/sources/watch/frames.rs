@@ -37,9 +37,9 @@ enum ListPosition {
 #[error("one document is larger than {0} bytes")]
 pub(crate) struct TooLarge(pub(crate) usize);
 
-/// Limit of the envelope, which holds little more than `metadata`.
+/// Largest envelope, in bytes. It holds little more than `metadata`.
 const ENVELOPE_LIMIT: usize = 64 << 10;
-/// Capacity above which an empty buffer is freed.
+/// Capacity in bytes above which an empty buffer is freed.
 const KEEP_CAPACITY: usize = 64 << 10;
 
 // === impl LineSplitter ===
@@ -218,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_items_has_none() {
+    fn a_list_without_items_yields_nothing() {
         for document in [r#"{"items":null,"metadata":{}}"#, r#"{"items":[]}"#, r#"{"metadata":{}}"#] {
             assert_eq!(items(document, 1), (vec![], document.to_owned()));
         }
     }
 
     #[test]
-    fn an_item_or_line_over_the_limit_is_refused_before_it_is_whole() {
+    fn an_item_or_line_over_the_limit_is_refused_before_it_is_complete() {
         let mut items = ItemSplitter::new(10);
         items.push(br#"{"items":[{"a":1},{"b":"0123456789"#);
         assert!(items.next().is_ok_and(|item| item.is_some()));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_or_not_there() {
+    fn only_complete_lines_are_returned() {
         let mut lines = LineSplitter::new(100);
         lines.push(b"{\"a\":1}\r\n\n{\"b\"");
         assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"a\":1}"[..]));

@@ -1,4 +1,4 @@
-//! The steps of a list: streamed or by pages.
+//! The steps of a list: streamed or in pages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::sources::feed::Closed;
 const LIST_IDLE: Duration = Duration::from_secs(10);
 /// Time during which a list gathers objects: a few dozen, which the connection can buffer.
 const GATHER: Duration = Duration::from_millis(5);
-/// Failures in a row, other than of the connection, after which a watch lists by pages.
+/// Failures in a row, other than of the connection, after which a watch lists in pages.
 const STREAM_FAILURES: u32 = 2;
 
 // === impl Watcher ===
@@ -49,7 +49,8 @@ impl<S: Sink> Watcher<S> {
     ) -> Result<WatchState, Closed> {
         let line = match stream.next(give_up, GATHER).await {
             Ok(StreamItem::Line(line)) => line,
-            // The list was ignored or is longer than a stream lasts. Pages work in both cases.
+            // The API server ignored the request to list, or the list takes longer than a stream may last. Pages work
+            // in both cases.
             Ok(StreamItem::Silence | StreamItem::End) => {
                 self.streams = false;
                 return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
@@ -143,11 +144,11 @@ impl<S: Sink> Watcher<S> {
 
     async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<WatchState, Closed> {
         if failure.cause == Cause::Gone && page.is_continued() {
-            // A new epoch replaces what was listed so far.
+            // A new epoch replaces the objects listed so far.
             return Ok(WatchState::Unlisted(page.after_expiry()));
         }
-        // Reads the same page again: otherwise a large list would never end on a poor connection. Returns the permit, so
-        // that kinds that fail to list do not delay others.
+        // Reads the same page again: otherwise a large list would never end on a poor connection. Gives the permit
+        // back, so that a kind whose list fails does not delay others.
         self.rest(failure, WatchState::Paging { page, epoch, permit: None }).await
     }
 
@@ -181,7 +182,7 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-/// Whether a page might succeed after this failure: not if the connection, the permissions or the kind are missing.
+/// Whether a paged list might succeed after this failure: it cannot without a connection, permissions or the kind.
 fn blames_the_stream(failure: &Failure) -> bool {
     match failure.cause {
         Cause::ServerError | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => true,

@@ -16,7 +16,7 @@ pub(crate) struct ObjectSink {
 
 impl ObjectSink {
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
-        // Leaves out the text of the error, which may quote the object.
+        // Omits the text of the error, which may quote the object.
         let decoded = decode::object(object, &self.hash_key);
         decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
     }

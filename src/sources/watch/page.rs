@@ -1,4 +1,4 @@
-//! Reads lists by pages.
+//! Reads lists in pages.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) struct PageBody {
 
 /// Objects per page. Larger pages save little time and cost both sides memory.
 const PAGE_SIZE: u32 = 100;
-/// Limit of one object, as for a line of a watch.
+/// Largest object in bytes, as for a line of a watch.
 const LARGEST_ITEM: usize = 8 << 20;
 /// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ impl Page {
         !self.token.is_empty()
     }
 
-    /// How to list again after the token of this page expired.
+    /// How to list again after the token of this page has expired.
     pub(crate) fn after_expiry(&self) -> Listing {
         match self.listing {
             Listing::Streamed | Listing::Paged { expired: 0 } => Listing::Paged { expired: 1 },

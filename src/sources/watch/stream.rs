@@ -37,10 +37,10 @@ pub(crate) enum StreamItem {
     End,
 }
 
-/// How often to poll for data that the connection has read already, before sleeping.
+/// Number of polls for data that the connection has already read, before sleeping.
 const POLLS_BEFORE_SLEEP: usize = 2;
 
-/// Limit of one line. By default etcd refuses requests over 1.5 MiB; no known API server allows more than 8 MiB.
+/// Longest line, in bytes. By default etcd refuses requests over 1.5 MiB; no known API server allows more than 8 MiB.
 const LARGEST_LINE: usize = 8 << 20;
 
 // === impl WatchStream ===
@@ -66,8 +66,8 @@ impl WatchStream {
         Ok(Self { body, lines: LineSplitter::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several lines
-    /// at once: waking up costs several times as much as reading a line.
+    /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several
+    /// lines at once: waking up costs several times as much as reading a line.
     pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
         loop {
             match self.lines.next() {

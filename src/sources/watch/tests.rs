@@ -122,7 +122,7 @@ fn after_list(run: &WatchRun) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_becomes_the_watch_itself() {
+async fn a_streamed_list_continues_as_the_watch() {
     let run = watch([listed([
         event("MODIFIED", "a", 11),
         event("ADDED", "b", 12),
@@ -155,14 +155,14 @@ async fn changes_during_a_streamed_list_belong_to_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_kind_shows_its_progress_by_bookmarks_alone() {
+async fn bookmarks_alone_show_the_progress_of_an_idle_kind() {
     let run = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(80)])]).await;
     assert_eq!(after_list(&run), ["progressed to 20", "progressed to 30"]);
     assert_eq!(run.script.asked()[1], "GET widgets watch from=30");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
+async fn a_server_that_refuses_streamed_lists_is_listed_in_pages() {
     for code in [400, 422] {
         let run = watch([
             refuse(code, "Invalid"),
@@ -190,7 +190,7 @@ async fn a_server_that_refuses_streamed_lists_is_listed_by_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_pages_after_ten_idle_seconds() {
+async fn a_server_that_ignores_streamed_lists_is_listed_in_pages_after_ten_seconds() {
     let run = watch([
         stream([
             event("ADDED", "a", 5),
@@ -221,13 +221,13 @@ async fn a_server_that_ignores_the_request_for_a_streamed_list_is_listed_by_page
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_longer_than_one_stream_is_read_by_pages() {
+async fn a_list_that_is_longer_than_one_stream_is_read_in_pages() {
     let run = watch([stream([event("ADDED", "a", 5)]), page(&[("a", 5)], 10, "")]).await;
     assert_eq!(run.said()[2..], ["began 2", "listed a@5", "ended 2 at 10", "works"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_fails_twice_is_tried_by_pages() {
+async fn a_streamed_list_that_fails_twice_is_retried_in_pages() {
     let run = watch([refuse(500, "InternalError"), refuse(500, "InternalError"), page(&[("a", 5)], 10, "")]).await;
     assert_eq!(
         run.said(),
@@ -387,7 +387,7 @@ async fn a_watch_recovers_when_revoked_permissions_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_honours_retry_after() {
+async fn the_wait_is_at_least_retry_after() {
     let patience = Reply::Response(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
     let run = watch([patience, listed([])]).await;
     assert_eq!(run.cause(), Some(Cause::Throttled));
@@ -396,7 +396,7 @@ async fn the_wait_honours_retry_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_has_its_cause() {
+async fn each_failure_is_mapped_to_its_cause() {
     for (reply, cause) in [
         (refuse(401, "Unauthorized"), Cause::Unauthorized),
         (refuse(404, "NotFound"), Cause::NotFound),
@@ -422,7 +422,7 @@ async fn waits_grow_while_the_server_is_unreachable_and_are_short_again_afterwar
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_end_at_once_are_not_opened_without_a_pause() {
+async fn streams_that_end_immediately_are_reopened_after_a_pause() {
     let run = watch(std::iter::once(listed([])).chain((0..4).map(|_| stream([])))).await;
     assert!(run.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)), "{:?}", run.script.waits());
     assert_eq!(run.cause(), Some(Cause::Connection));
@@ -430,7 +430,7 @@ async fn streams_that_end_at_once_are_not_opened_without_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn three_refusals_of_a_future_version_lead_to_a_new_list() {
-    // A restored backup: the server waits for a version that it will not reach, and says so with 504.
+    // After a restored backup, the server waits for a version that it will not reach, and then responds with 504.
     let refusals = (0..3).map(|_| refuse(504, "Timeout"));
     let run = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
     assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());

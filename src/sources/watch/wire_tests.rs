@@ -111,7 +111,7 @@ fn a_page_yields_its_items_one_by_one() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_an_error_at_worst(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_crash_the_parsers(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut out = Vec::new();
         let _ = Event::parse(&bytes);
         let _ = read_stream(&bytes, &mut out);

@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// autoscalerManager is the name under which scales are written, as somebody else's would be.
+// autoscalerManager is the field manager of scale changes. It differs from the operator's, as with a real autoscaler.
 const autoscalerManager = "zoo-autoscaler"
 
-// scales is what the autoscaler wants, one after the other.
+// scales are the replica counts that the autoscaler sets in turn.
 var scales = []int64{1, 2, 3, 2}
 
-// autoscaler changes the scale of every Autoscaled now and then, as a HorizontalPodAutoscaler does.
+// autoscaler periodically changes the scale of every Autoscaled object, as a HorizontalPodAutoscaler does.
 type autoscaler struct {
 	client.Client
 	every time.Duration
 }
 
-// NeedLeaderElection keeps standbys from scaling too.
+// NeedLeaderElection returns true, so that only the leader scales.
 func (a *autoscaler) NeedLeaderElection() bool { return true }
 
 // Start scales until the context ends.
@@ -55,7 +55,7 @@ func (a *autoscaler) scaleAll(ctx context.Context, replicas int64) {
 		}
 		err := a.scale(ctx, o, replicas)
 		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // The next turn will do.
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // The next tick retries.
 		case err != nil:
 			log.Error(err, "failed to scale", "object", client.ObjectKeyFromObject(o))
 		}

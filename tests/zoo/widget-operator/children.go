@@ -23,10 +23,10 @@ const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "widget-operator"
 
-	// configAnnotation on the pod template rolls the pods when what they were configured with changes.
+	// configAnnotation holds a digest of the configuration on the pod template, so that a change of it rolls the Pods.
 	configAnnotation = apiGroup + "/config"
 
-	// digestKey is all that the cache keeps of a Secret or ConfigMap of somebody else.
+	// digestKey is the only key that the cache keeps of Secrets and ConfigMaps that the operator does not own.
 	digestKey = "digest"
 )
 
@@ -54,7 +54,7 @@ func (c children) meta(suffix string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: c.name.Namespace, Name: c.name.Name + suffix}
 }
 
-// own marks a child as belonging to the object.
+// own sets the labels of a child, and makes the object its controller.
 func (r *reconciler) own(o *unstructured.Unstructured, child client.Object, labels map[string]string) error {
 	merged := child.GetLabels()
 	if merged == nil {
@@ -67,15 +67,16 @@ func (r *reconciler) own(o *unstructured.Unstructured, child client.Object, labe
 	return controllerutil.SetControllerReference(o, child, r.Scheme())
 }
 
-// plan is what the children are to be made from.
+// plan is the input from which the children are made.
 type plan struct {
 	spec
 
-	// references is a digest of what the spec refers to.
+	// references is a digest of the Secret and ConfigMap that the spec refers to.
 	references string
 }
 
-// applyChildren makes the children what the plan says. It returns the Deployment where the kind has one, and whether that had to change.
+// applyChildren creates the children or updates them to the plan. It returns the Deployment, if the kind has one, and
+// whether the Deployment changed.
 func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstructured, p plan) (*appsv1.Deployment, bool, error) {
 	c := childrenOf(r.kind, o)
 	configMap := &corev1.ConfigMap{ObjectMeta: c.meta("-config")}
@@ -108,7 +109,7 @@ func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstruct
 	return deployment, done != controllerutil.OperationResultNone, nil
 }
 
-// shape sets what this operator cares about and leaves alone what the API server has filled in.
+// shape sets the fields that this operator manages, and leaves the defaults of the API server unchanged.
 func shape(d *appsv1.Deployment, c children, p plan, configuration string) {
 	replicas := int32(p.Replicas)
 	d.Spec.Replicas = &replicas
@@ -133,14 +134,15 @@ func shape(d *appsv1.Deployment, c children, p plan, configuration string) {
 	}
 }
 
-// rolledOut says that all the pods that the Deployment should have are there and are of its newest template.
+// rolledOut reports whether all Pods of the Deployment are available and have its newest template.
 func rolledOut(d *appsv1.Deployment) bool {
 	want := *d.Spec.Replicas
 	return d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == want && d.Status.AvailableReplicas == want && d.Status.Replicas == want
 }
 
-// resolve reads what the spec refers to. It returns a digest of it, or the reason why it cannot.
+// resolve reads the Secret and ConfigMap that the spec refers to. It returns a digest of them, or the reason why it
+// cannot read one.
 func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, s spec) (found, missing string, err error) {
 	for _, wanted := range []struct {
 		to     *reference
@@ -173,7 +175,8 @@ func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, 
 	return found, "", nil
 }
 
-// digestForeign keeps the cache small and other people's secrets out of it.
+// digestForeign replaces the data of Secrets and ConfigMaps that the operator does not own with a digest. This keeps
+// the cache small and free of foreign secrets.
 func digestForeign(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {
@@ -197,7 +200,7 @@ func digestForeign(object any) (any, error) {
 	return object, nil
 }
 
-// digest is a short name for any JSON values.
+// digest returns a short hash of any JSON values.
 func digest(values ...any) string {
 	encoded, err := json.Marshal(values)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *faultServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// switched is the answer to every switch.
+// switched is the response to every request that switches faults.
 type switched struct {
 	Faults []fault `json:"faults"`
 
@@ -116,7 +116,7 @@ func (s *faultServer) requeue(ctx context.Context, r *reconciler, f fault) (int,
 	return r.requeue(ctx, f)
 }
 
-// first takes the first value of each parameter.
+// first returns the first value of each parameter.
 func first(query url.Values) map[string]string {
 	flat := map[string]string{}
 	for key := range query {

@@ -13,7 +13,7 @@ type faultKind struct {
 	Name   string `json:"name"`
 	Effect string `json:"effect"`
 
-	// Params names the parameters it takes and their defaults.
+	// Params holds the parameters of the fault and their defaults.
 	Params map[string]string `json:"params,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (f fault) check() error {
 func (f fault) period() time.Duration {
 	d, err := time.ParseDuration(f.Params["period"])
 	if err != nil {
-		panic(err) // check has parsed it before.
+		panic(err) // check has already parsed it.
 	}
 	return d
 }
@@ -145,7 +145,7 @@ func (r *registry) put(f fault) {
 	})
 }
 
-// remove switches off what matches, and returns it.
+// remove switches off the faults that match, and returns them.
 func (r *registry) remove(match func(fault) bool) []fault {
 	removed := []fault{}
 	r.change(func(active []fault) []fault {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAFaultIsCheckedBeforeItIsOn(t *testing.T) {
+func TestInvalidFaultsAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		query map[string]string
@@ -61,7 +61,7 @@ func TestTheNarrowestFaultWins(t *testing.T) {
 	}
 }
 
-func TestStoppedWorkersGoOnWhenTheFaultIsOff(t *testing.T) {
+func TestStoppedWorkersContinueWhenTheFaultIsOff(t *testing.T) {
 	r := newRegistry()
 	f, err := newFault("Stopped", nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestStoppedWorkersGoOnWhenTheFaultIsOff(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedVerdictIsAnUnchangedStatus(t *testing.T) {
+func TestAnUnchangedVerdictGivesAnUnchangedStatus(t *testing.T) {
 	verdicts := map[string]func(*verdict){
 		"succeeded": func(v *verdict) { v.succeeded() },
 		"working":   func(v *verdict) { v.working(phaseProvisioning, "Provisioning", "provisioning") },
@@ -107,7 +107,7 @@ func TestAnUnchangedVerdictIsAnUnchangedStatus(t *testing.T) {
 	}
 }
 
-func TestASpecIsReadOrAnswered(t *testing.T) {
+func TestAnInvalidSpecIsReported(t *testing.T) {
 	for _, c := range []struct {
 		spec  map[string]any
 		wrong string

@@ -11,7 +11,7 @@ const (
 	apiGroup   = "zoo.loopwatch.dev"
 	apiVersion = "v1"
 
-	// finalizer holds an object back until what it stands for outside the cluster has been cleaned up.
+	// finalizer delays the deletion of an object until its resources outside the cluster have been cleaned up.
 	finalizer = apiGroup + "/cleanup"
 )
 
@@ -19,16 +19,16 @@ const (
 type kind struct {
 	name string
 
-	// style writes down a verdict; nil where the kind has no status.
+	// style turns a verdict into a status; nil if the kind has no status.
 	style style
 
-	// plainStatus says that the status is an ordinary field, because the CRD has no status subresource.
+	// plainStatus is true if the status is an ordinary field, because the CRD has no status subresource.
 	plainStatus bool
 
-	// workload says that objects own a Deployment and a Secret, not only a ConfigMap.
+	// workload is true if objects own a Deployment and a Secret, and not only a ConfigMap.
 	workload bool
 
-	// finishes says that objects run once, to an end.
+	// finishes is true if objects run once and then finish.
 	finishes bool
 }
 
@@ -51,14 +51,14 @@ func (k kind) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: apiGroup, Version: apiVersion, Kind: k.name}
 }
 
-// object is an empty object of this kind.
+// object returns an empty object of this kind.
 func (k kind) object() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(k.gvk())
 	return u
 }
 
-// list is an empty list of objects of this kind.
+// list returns an empty list of objects of this kind.
 func (k kind) list() *unstructured.UnstructuredList {
 	u := &unstructured.UnstructuredList{}
 	u.SetGroupVersionKind(k.gvk().GroupVersion().WithKind(k.name + "List"))

@@ -74,7 +74,7 @@ func parse() config {
 	return c
 }
 
-// leaseNamespace is where the Lease lives.
+// leaseNamespace returns the namespace of the Lease.
 func (c config) leaseNamespace() string {
 	first, _, _ := strings.Cut(c.namespaces, ",")
 	for _, candidate := range []string{c.leaderElectionNamespace, os.Getenv("POD_NAMESPACE"), first} {
@@ -85,7 +85,7 @@ func (c config) leaseNamespace() string {
 	return "zoo-system"
 }
 
-// mayRead reports whether the operator works in a namespace.
+// mayRead reports whether the operator may read a namespace.
 func (c config) mayRead(namespace string) bool {
 	within := namespaces(c.namespaces)
 	_, named := within[namespace]

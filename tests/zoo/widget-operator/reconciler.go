@@ -28,10 +28,11 @@ import (
 )
 
 const (
-	// conflictPause lets the cache catch up after a write from a stale read.
+	// conflictPause gives the cache time to catch up after a write that was based on a stale read.
 	conflictPause = 100 * time.Millisecond
 
-	// retryFirst and retryLast limit the pause between attempts at an object that fails.
+	// retryFirst and retryLast are the shortest and the longest pause between attempts to reconcile an object that
+	// fails.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 30 * time.Second
 
@@ -61,7 +62,7 @@ func (r reference) key(home string) types.NamespacedName {
 	return types.NamespacedName{Namespace: home, Name: r.Name}
 }
 
-// readSpec reads the spec and describes its error, if any.
+// readSpec reads the spec. If it is invalid, wrong describes the error.
 func readSpec(o *unstructured.Unstructured) (s spec, wrong string) {
 	s.Replicas = 1
 	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -87,7 +88,7 @@ type reconciler struct {
 	progress *progress
 	events   events.EventRecorder
 
-	// queue takes the objects of a switched fault; nil until this replica leads.
+	// queue receives the objects of a switched fault; nil until this replica is the leader.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ready chan struct{}
 }
@@ -147,7 +148,7 @@ func (r *reconciler) referrers(index string) handler.EventHandler {
 	})
 }
 
-// Reconcile brings one object to its spec, or as far as its faults allow.
+// Reconcile brings one object to its spec, as far as its faults allow.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if !r.faults.waitWhile(ctx, r.faults.stopped) {
 		return ctrl.Result{}, nil
@@ -262,7 +263,7 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 		return v, ctrl.Result{}, err
 	}
 	if changed {
-		a.settled = false // The content of a reference changed, or somebody changed the Deployment.
+		a.settled = false // The content of a reference changed, or another client changed the Deployment.
 	}
 	available := true
 	if deployment != nil {
@@ -277,7 +278,7 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	return v, result, nil
 }
 
-// conclude decides whether the object is ready, or follows a fault.
+// conclude decides whether the object is ready, unless one of its faults decides that.
 func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdict, available bool) ctrl.Result {
 	if !a.settled {
 		if _, on := r.fault("Overdue", o); on {
@@ -329,7 +330,7 @@ func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdi
 	return ctrl.Result{}
 }
 
-// judgeRun takes an object that runs once from Pending through Running to Succeeded.
+// judgeRun moves an object that runs once from Pending through Running to Succeeded.
 func (r *reconciler) judgeRun(ctx context.Context, o *unstructured.Unstructured, s spec, was status, a *attempt, v verdict) (verdict, ctrl.Result, error) {
 	if _, _, err := r.applyChildren(ctx, o, plan{spec: s}); err != nil {
 		v.working(phasePending, "ApplyFailed", err.Error())
@@ -380,7 +381,7 @@ func (r *reconciler) report(ctx context.Context, o *unstructured.Unstructured, w
 	return nil
 }
 
-// spoil applies the faults that are in the status itself.
+// spoil applies the faults that corrupt the status itself.
 func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status) {
 	if _, on := r.fault("StatusLag", o); on {
 		leaveBehind(was, is)
@@ -390,7 +391,7 @@ func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status) {
 	}
 }
 
-// leaveBehind puts the generation of the former status into the new one.
+// leaveBehind copies the observed generation of the former status to the new one, so that it lags behind.
 func leaveBehind(was, is status) {
 	observed, found := was["observedGeneration"]
 	if !found {
@@ -410,8 +411,8 @@ func leaveBehind(was, is status) {
 	}
 }
 
-// malform adds conditions that break the conventions: a status that does not exist, no type, one type twice, a number as
-// the status, and a plain string.
+// malform adds conditions that break the conventions: an unknown status, no type, one type twice, a number as the
+// status, and a plain string.
 func malform(is status) {
 	conditions, listed := is["conditions"].([]any)
 	if !listed {
@@ -456,7 +457,7 @@ func (r *reconciler) requeue(ctx context.Context, f fault) (int, error) {
 	return matched, nil
 }
 
-// beat returns the number of periods since the epoch, and the rest of the current one.
+// beat returns the number of periods since the epoch, and the time left in the current one.
 func beat(period time.Duration) (turn int64, left time.Duration) {
 	now := time.Now().UnixNano()
 	return now / int64(period), time.Duration(int64(period) - now%int64(period))

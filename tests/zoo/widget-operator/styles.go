@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// status is the status of an object as JSON: this operator has written so many forms of it that no type fits.
+// status is the status of an object as JSON. The forms that this operator writes differ too much for one Go type.
 type status = map[string]any
 
-// style writes down a verdict. It keeps what has not changed, transition times above all, so that an unchanged verdict gives an
-// unchanged status and no write.
+// style turns a verdict into a status. It keeps unchanged parts, in particular transition times, so that an unchanged
+// verdict gives an unchanged status and no write.
 type style func(was status, v verdict, now string) status
 
 // widgetStyle follows the conventions: observedGeneration, phase, and conditions that carry observedGeneration too.
@@ -36,7 +36,7 @@ func phaseOnlyStyle(_ status, v verdict, _ string) status {
 	return status{"phase": v.phase}
 }
 
-// noObservedStyle never says which generation it speaks of.
+// noObservedStyle never reports an observed generation.
 func noObservedStyle(was status, v verdict, now string) status {
 	w := conditionWriter{was: was, now: now}
 	return status{"conditions": []any{w.listed("Ready", v.ready, v.reason, v.message)}}
@@ -63,7 +63,7 @@ func foreverProgressingStyle(was status, v verdict, now string) status {
 	}
 }
 
-// numericStringStyle quotes its numbers and does not quote its truths.
+// numericStringStyle writes numbers as strings, and the status of conditions as booleans.
 func numericStringStyle(was status, v verdict, now string) status {
 	w := conditionWriter{was: was, now: now}
 	isReady := v.ready == "True"
@@ -87,13 +87,14 @@ func mapConditionsStyle(was status, v verdict, now string) status {
 	}
 }
 
-// noSubresourceStyle cannot say which generation it speaks of: without a status subresource each of its own writes makes a new one.
+// noSubresourceStyle cannot report an observed generation: without a status subresource, each write of the status
+// increments the generation.
 func noSubresourceStyle(was status, v verdict, now string) status {
 	w := conditionWriter{was: was, now: now}
 	return status{"phase": v.phase, "conditions": []any{w.listed("Ready", v.ready, v.reason, v.message)}}
 }
 
-// jobLikeStyle has a phase that ends, and the times of its start and end.
+// jobLikeStyle has a phase that reaches an end, and the times of start and completion.
 func jobLikeStyle(was status, v verdict, now string) status {
 	s := status{"phase": v.phase}
 	keep := func(field string, due bool) {
@@ -111,7 +112,7 @@ func jobLikeStyle(was status, v verdict, now string) status {
 	return s
 }
 
-// autoscaledStyle has what the scale subresource reads beside one condition.
+// autoscaledStyle has the fields that the scale subresource reads, and one condition.
 func autoscaledStyle(was status, v verdict, now string) status {
 	w := conditionWriter{was: was, now: now, generation: v.generation}
 	return status{
@@ -122,12 +123,12 @@ func autoscaledStyle(was status, v verdict, now string) status {
 	}
 }
 
-// conditionWriter builds conditions whose transition time moves only with their status.
+// conditionWriter builds conditions whose transition time changes only when their status does.
 type conditionWriter struct {
 	was status
 	now string
 
-	// generation is repeated in each condition unless it is 0.
+	// generation is the observedGeneration of each condition; 0 omits it.
 	generation int64
 }
 
@@ -149,7 +150,7 @@ func (w conditionWriter) listed(name, value, reason, message string) map[string]
 	return c
 }
 
-// conditionOf reads one condition back, in whichever form it was written. What cannot be read is "".
+// conditionOf reads back one condition in any of the forms that styles write. Unreadable values are "".
 func conditionOf(s status, name string) (value, since string) {
 	switch conditions := s["conditions"].(type) {
 	case []any:
@@ -177,7 +178,7 @@ func readCondition(c map[string]any) (value, since string) {
 	return value, since
 }
 
-// saysReady reads back whether the object was last reported as ready, for the given generation where the style tells.
+// saysReady reports whether the status says ready, and for the given generation if the style reports generations.
 func saysReady(s status, generation int64) bool {
 	switch observed := s["observedGeneration"].(type) {
 	case int64:
@@ -188,7 +189,7 @@ func saysReady(s status, generation int64) bool {
 	return looksReady(s)
 }
 
-// looksReady reads back whether the object was last reported as ready, for whichever generation.
+// looksReady reports whether the status says ready, for any generation.
 func looksReady(s status) bool {
 	if s["phase"] == phaseReady || s["phase"] == phaseSucceeded {
 		return true
@@ -201,7 +202,7 @@ func looksReady(s status) bool {
 	return false
 }
 
-// saysRejected reads back whether the object was last reported as invalid.
+// saysRejected reports whether the status says that the spec is invalid.
 func saysRejected(s status) bool {
 	if s["phase"] == phaseFailed {
 		return true

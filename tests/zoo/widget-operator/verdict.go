@@ -21,7 +21,7 @@ const (
 	phaseSucceeded    = "Succeeded"
 )
 
-// verdict is what the operator has to say about one object, before a style gives it a form.
+// verdict is the result of a reconcile, before a style turns it into a status.
 type verdict struct {
 	generation int64
 	phase      string
@@ -29,10 +29,10 @@ type verdict struct {
 	// ready is "True", "False" or "Unknown".
 	ready, reason, message string
 
-	// progressing says that the operator is still at work on it.
+	// progressing is true while the operator still works on the object.
 	progressing bool
 
-	// stalled says that it will not get further without a new spec.
+	// stalled is true if the object makes no more progress without a new spec.
 	stalled bool
 
 	replicas, readyReplicas int64
@@ -58,7 +58,7 @@ func (v *verdict) rejected(message string) {
 
 const reasonInvalid = "InvalidSpec"
 
-// progress remembers how far the operator got with each object. It is lost on a restart, as in any operator.
+// progress records how far the operator got with each object. A restart loses it, as in any operator.
 type progress struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]*attempt
@@ -70,10 +70,10 @@ type attempt struct {
 	spec  string
 	since time.Time
 
-	// settled says that this spec was reached once.
+	// settled is true once the object has been ready with this spec.
 	settled bool
 
-	// rejected says that an earlier spec was invalid and none was reached since.
+	// rejected is true if an earlier spec was invalid and the object has not been ready since.
 	rejected bool
 }
 
@@ -81,7 +81,8 @@ func newProgress() *progress {
 	return &progress{known: map[types.NamespacedName]*attempt{}}
 }
 
-// on returns the attempt at the object's present spec; settled is asked only when the object is seen for the first time.
+// on returns the attempt at the object's current spec. It calls settled only when it sees the object for the first
+// time.
 func (p *progress) on(o *unstructured.Unstructured, spec string, settled func() bool) *attempt {
 	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	p.mu.Lock()

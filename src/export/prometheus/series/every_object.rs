@@ -1,4 +1,4 @@
-//! Series of every object, which `--object-series=all` adds: about nine of each.
+//! Series of every object, which `--object-series=all` adds: about nine per object.
 
 use loopwatch_model::snapshot::{ConditionState, ObjectRef};
 
@@ -29,7 +29,7 @@ pub(crate) fn observed_generation(object: &ObjectRef<'_>, samples: &mut Samples<
     samples.put_some(&identity(object), object.observed_generation);
 }
 
-/// An object that lists a condition twice is the operator's mistake; a duplicate series would be loopwatch's.
+/// Writes each condition type once, even if the object lists it twice: duplicate series would make the scrape invalid.
 pub(crate) fn conditions(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
     let ObjectRef { group, kind, namespace, name, conditions, .. } = *object;
     for (index, ConditionState { r#type: condition, status }) in conditions.iter().enumerate() {

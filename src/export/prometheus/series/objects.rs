@@ -6,8 +6,7 @@ use loopwatch_model::snapshot::{ConditionState, KindSummary, ObjectState, Outcom
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
 
-/// A state that never occurred in a namespace has no series; one that did keeps its series, so that its return to zero
-/// is visible.
+/// A state gets a series when it first occurs in a namespace, and keeps it, so that its return to zero is visible.
 pub(crate) fn objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     for (namespace, totals) in &kind.namespaces {
         for (index, state) in ObjectState::ALL.iter().enumerate() {

@@ -7,7 +7,7 @@ use loopwatch_model::snapshot::{KindSummary, WatchSummary};
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
 
-/// The one limit that the exporter keeps, rather than the model.
+/// The only limit that the exporter enforces. The model enforces all others.
 const OBJECT_SERIES: &str = "object_series";
 
 pub(crate) fn source_up(shown: &Exposition, samples: &mut Samples<'_>) {
