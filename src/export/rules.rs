@@ -1,5 +1,5 @@
-//! `alerts/findings.rules.yaml`, which is generated from the table of findings: an alert of its own for each page, and one
-//! alert for all tickets.
+//! `alerts/findings.rules.yaml`, generated from the table of findings: one alert for each finding that pages, and one alert
+//! for all tickets.
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo};
 
@@ -8,18 +8,18 @@ const TICKET: &str = "LoopwatchFinding";
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
-# One alert per finding, group, kind and target namespace, with the count and the three longest-standing objects.
+# One alert per finding, group, kind and target namespace. It gives the number of affected objects, and the three that have
+# been affected longest.
 #
-# - A finding that pages has an alert of its own name. The alert LoopwatchFinding covers all others; its label `finding`
-#   tells them apart.
-# - Only confirmed findings that no deeper finding explains count, so one cause is one alert.
-# - A finding has passed its own threshold (a deadline, a quarter of an hour for a finalizer) before it counts. `for` only
-#   has to outlast one or two scrapes.
-# - `keep_firing_for` bridges the restart of a sidecar and the list that follows, so that nobody is notified twice.
-#   It needs Prometheus 2.42 or later.
-# - Annotations name objects by a query at the time of the alert. Labels never do: a label would turn each object into an
-#   alert of its own.
-# - Critical: the operator does not do its work. Warning: some objects are affected, or loopwatch cannot see all of them.
+# - Each finding of severity critical has its own alert. LoopwatchFinding covers all findings of severity warning; its label
+#   `finding` distinguishes them. Findings of severity info have no alert.
+# - The alerts count only confirmed findings that no other finding explains, so that one cause raises one alert.
+# - A finding opens only after its own threshold, such as a deadline. `for` only needs to span one or two scrapes.
+# - `keep_firing_for` covers the restart of a sidecar and the first list after it, so that a restart causes no second
+#   notification. It needs Prometheus 2.42 or later.
+# - Annotations get the names of objects from a query when the alert fires. Labels contain no names, because each object
+#   would then have its own alert.
+# - Critical: the operator does not work. Warning: some objects are affected, or loopwatch cannot see all of them.
 groups:
   - name: loopwatch-findings
     rules:
@@ -55,7 +55,7 @@ const RULE: &str = r#"      - alert: <alert>
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
 
-/// Series that show more about a finding when its alert fires, by a key of the finding's evidence.
+/// Templates that add details from other series to the description of an alert, by a key of the finding's evidence.
 const DETAILS: &[(&str, &str)] = &[
     (
         "finalizers",
@@ -120,7 +120,7 @@ pub(super) fn findings() -> String {
             None => alerts.push((name, vec![info])),
         }
     }
-    alerts.sort_by_key(|(name, _)| name == TICKET); // the long one last
+    alerts.sort_by_key(|(name, _)| name == TICKET); // the longest rule comes last
     let rules: Vec<_> = alerts.iter().map(|(name, findings)| rule(name, findings)).collect();
     format!("{HEAD}{}", rules.join("\n"))
 }
@@ -175,7 +175,7 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
     chain
 }
 
-/// The rest of the sentence that begins with the kind: where it is, and how many objects are affected.
+/// The end of the sentence that begins with the kind: its place, and the number of affected objects.
 fn subject(info: &FindingInfo) -> String {
     let rest = match (info.area, info.command.contains("{name}")) {
         ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
