@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DEFAULT_PORT;
 use crate::export::{Exporter, http};
 
-/// Events that the timeline shows. A recording of weeks has more than anybody reads.
+/// Maximum number of events in the timeline. A recording of weeks has far more.
 const MAX_LINES: usize = 200;
 
 /// The finding events of a recording, in order.
@@ -74,7 +74,7 @@ pub(super) async fn serve(
         },
     };
     let address = listener.local_addr()?;
-    super::print(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
+    super::print(&format!("Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"));
     http::serve(listener, exporter, stop.cancelled_owned()).await;
     Ok(())
 }

@@ -216,11 +216,11 @@ findings! {
         command: "kubectl auth can-i --list",
     }
     PermissionExcess "self" Info None {
-        meaning: "The operator's account has permissions that hardly any operator needs.",
-        near_miss: "Broad permissions without wildcards.",
+        meaning: "The operator's account may write to all API groups, which hardly any operator needs.",
+        near_miss: "A wildcard in a rule that only reads, or that is limited to some API groups.",
         evidence: ["rights"],
         explained_by: [],
-        advice: "Replace the wildcards in the operator's role with the kinds and verbs that it uses. loopwatch cannot derive the operator's kinds from wildcards; select them with --watch.",
+        advice: "Replace the wildcards in the operator's role with the groups, kinds and verbs that it uses. loopwatch cannot derive the operator's kinds from wildcards; select them with --watch.",
         command: "kubectl auth can-i --list",
     }
     StateInconsistent "self" Warning Ticket {
