@@ -25,7 +25,7 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["check", "--snapsot", "x"], "--snapshot"),
         (vec!["chekc"], "check"),
         (vec!["check", "--output", "xml"], "table, json, markdown"),
-        (vec!["check", "--fail-on", "always"], "critical, warning, info"),
+        (vec!["check", "--fail-on", "always"], "critical, warning or info"),
         (vec!["replay"], "FILE"),
     ] {
         let refused = loopwatch(&arguments);

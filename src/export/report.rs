@@ -71,15 +71,16 @@ pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
     text
 }
 
-/// The findings and the objects by their numbers.
+/// The number of findings by severity, and of objects by state.
 fn headline(snapshot: &Snapshot) -> String {
     let findings = summary::Findings::of(snapshot);
-    let counts: Vec<_> = [(Severity::Critical, "critical"), (Severity::Warning, "warning"), (Severity::Info, "note")]
+    let words =
+        [(Severity::Critical, "critical finding"), (Severity::Warning, "warning"), (Severity::Info, "info finding")];
+    let counts: Vec<_> = words
         .into_iter()
         .filter_map(|(severity, word)| match findings.count(severity) {
             0 => None,
             1 => Some(format!("1 {word}")),
-            many if severity == Severity::Critical => Some(format!("{many} {word}")),
             many => Some(format!("{many} {word}s")),
         })
         .collect();
@@ -100,8 +101,8 @@ fn shown_kinds(snapshot: &Snapshot, all: bool) -> Vec<&KindSummary> {
     snapshot.kinds.iter().filter(|kind| all || !is_empty(kind)).collect()
 }
 
-/// The number of kinds that the table leaves out because they have no objects. A kind that loopwatch cannot see does not
-/// count: it is not visible, and listed as such.
+/// The number of kinds that the table omits because they have no objects. Kinds that loopwatch cannot see do not count: the
+/// report lists them as not visible.
 fn omitted_kinds(snapshot: &Snapshot, all: bool, style: Style) -> Option<String> {
     let seen = |kind: &&KindSummary| kind.watches.iter().any(|watch| watch.synced);
     let count = snapshot.kinds.iter().filter(|kind| !all && is_empty(kind)).filter(seen).count();

@@ -61,8 +61,8 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     (total > 0).then_some(text)
 }
 
-/// How long a finding has held. `None` if it held before loopwatch first saw its subject and nothing tells since when:
-/// a definition without a creation time.
+/// How long the problem of a finding has lasted. `None` if it began before loopwatch first saw the subject and its start is
+/// unknown, as for a definition without a creation time.
 #[must_use]
 pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
@@ -152,8 +152,8 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// Follows explanations to their end. A finding that is no longer open explains nothing. If explanations form a cycle,
-/// each finding is a root, so that all of them show.
+/// Returns the last finding of a chain of explanations. Findings that are no longer open explain nothing. If explanations
+/// form a cycle, each finding counts as a root, so that none is hidden.
 fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Option<&'a Finding> {
     const DEEPEST: usize = 8;
     let next = |finding: &Finding| finding.explained_by.and_then(|id| by_id.get(&id).copied());
@@ -246,7 +246,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     }
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
         let what = format!("{count} {}", limit.replace('_', " "));
-        spots.push(BlindSpot { what, why: "loopwatch reached its limit and dropped them".to_owned() });
+        spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });
     }
     spots
 }
@@ -275,7 +275,7 @@ fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
     let watched = watches(snapshot).find(|(_, watch)| source_name(&watch.watch) == source.source);
     match watched {
         Some((kind, watch)) => format!("{} in {}", kind.kind, scope(&watch.scope)),
-        None => format!("the observations of source {}", source.source),
+        None => format!("source {}", source.source),
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
             [
                 "Pod in all namespaces – the first list is not complete yet",
                 "events in namespace team-b – the account may not list them",
-                "2 phases – loopwatch reached its limit and dropped them",
+                "2 phases – dropped because a limit was reached",
             ]
         );
     }
