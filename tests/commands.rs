@@ -24,7 +24,7 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
     for (arguments, expected) in [
         (vec!["check", "--snapsot", "x"], "--snapshot"),
         (vec!["chekc"], "check"),
-        (vec!["check", "--output", "xml"], "table, json, markdown"),
+        (vec!["check", "--output", "xml"], "table, json or markdown"),
         (vec!["check", "--fail-on", "always"], "critical, warning or info"),
         (vec!["replay"], "FILE"),
     ] {
