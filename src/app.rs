@@ -285,7 +285,7 @@ async fn report_problems(feed: &Feed, problems: Vec<String>) {
         let _ = feed.recovered(SourceId::Config).await;
     } else {
         let problem = problems.join("; ");
-        warn!(problem, "the configuration is invalid; running without the invalid parts");
+        warn!(problem, "parts of the configuration are invalid; running without them");
         let _ = feed.invalid(SourceId::Config, problem).await;
     }
 }

@@ -43,18 +43,18 @@ Examples:
   loopwatch check                        Check the cluster of your kubeconfig once
   loopwatch check --snapshot dump.yaml   Check a dump (`kubectl get KIND -A -o yaml`)
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics
-  loopwatch record -o incident.jsonl.gz  Record a cluster
+  loopwatch record -o incident.jsonl.gz  Record what loopwatch observes in a cluster
   loopwatch replay incident.jsonl.gz     Show the findings of a recording over time";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Watch a cluster, judge its objects and export metrics, as a sidecar or standalone
+    /// Watch a cluster and export metrics, as a sidecar or standalone
     Run(run::RunArgs),
-    /// Report once what is wrong, with evidence and the next command to run
+    /// Print a report on a cluster, a dump or a recording: findings, evidence and the next command to run
     Check(check::CheckArgs),
-    /// Record the observations of a cluster for `replay`
+    /// Record what loopwatch observes in a cluster, for `replay`
     Record(record::RecordArgs),
-    /// Show which findings opened and closed in a recording, and the state at its end
+    /// Show when the findings in a recording opened and closed, and the state at its end
     Replay(replay::ReplayArgs),
     /// Replay the recorded incident that comes with loopwatch
     Demo(demo::DemoArgs),
@@ -62,7 +62,7 @@ enum Command {
     Rules,
     /// Print the Grafana dashboards as a JSON array
     Dashboards,
-    /// Print a completion script for your shell
+    /// Print a shell completion script
     Completions(completions::CompletionsArgs),
 }
 

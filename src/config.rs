@@ -1,9 +1,9 @@
 //! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and, except `--config`, a key of
 //! the configuration file.
 //!
-//! A flag wins over its variable, a variable over the file, and the file over the default. clap parses and checks all
-//! four: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the flags' defaults.
-//! A new flag is one field in one of these structs.
+//! A flag overrides its variable, a variable overrides the file, and the file overrides the default. clap parses and
+//! checks all of them: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the flags'
+//! defaults. To add a flag, add a field to one of these structs.
 
 mod file;
 
@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     /// How to serve the results.
     #[command(flatten)]
     pub serve: ServeFlags,
-    /// Directory of the checkpoint: learned deadlines and the age of findings survive a restart
+    /// Directory for the checkpoint, which keeps learned deadlines and the age of findings across restarts
     #[arg(long, value_name = "DIR", help_heading = "Judging")]
     pub state_dir: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct ClusterFlags {
     /// Act as the service account of this operator; requires the permission to impersonate it
     #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
     pub operator: Option<OperatorName>,
-    /// Maximum number of open watch connections; loopwatch reports the kinds beyond it as not visible
+    /// Maximum number of open watches; loopwatch reports kinds beyond it as not visible
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_WATCHES, value_parser = whole_number)]
     pub max_watches: usize,
 }
@@ -70,12 +70,12 @@ pub(crate) struct ClusterFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Judging")]
 pub(crate) struct JudgeFlags {
-    /// Configuration file in YAML; its keys are the names of the flags, and `settings:` holds all thresholds
+    /// Configuration file in YAML; its keys are the names of the flags, and `settings` for thresholds and limits
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Time an object may take to converge, for all kinds (10m) or for one (example.io/Widget=30m).
+    /// Time that an object may take to converge, for all kinds (10m) or for one kind (example.io/Widget=30m).
     #[arg(long, value_name = "[GROUP/KIND=]DURATION", value_delimiter = ',', help = format!(
-        "Time an object may take to converge, for all kinds (10m) or for one (example.io/Widget=30m) [default: {}]",
+        "Time that an object may take to converge, for all kinds (10m) or for one kind (example.io/Widget=30m) [default: {}]",
         Settings::default().deadline
     ))]
     pub deadline: Vec<Deadline>,
@@ -85,21 +85,21 @@ pub(crate) struct JudgeFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Serving")]
 pub(crate) struct ServeFlags {
-    /// Address of metrics, health, page and API; the default depends on the command.
+    /// Address to serve metrics, health checks, page and API on; the default depends on the command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
-        "Address of metrics, health, page and API [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
+        "Address to serve metrics, health checks, page and API on [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
          127.0.0.1:{DEFAULT_PORT}]"
     ))]
     pub listen: Option<SocketAddr>,
-    /// Serve the page and the API to other hosts too; both show the names of tenants' objects
+    /// Serve the page and the API to other hosts, too; both show the names of tenants' objects
     #[arg(long)]
     pub expose_ui: bool,
-    /// Objects that get their own series: only unhealthy ones, or all
+    /// Objects that get series of their own: only unhealthy objects, or all
     #[arg(long, value_name = "unhealthy|all", default_value = "unhealthy", value_parser = object_series)]
     pub object_series: ObjectSeries,
-    /// Maximum number of per-object series in a metric family; without it, the settings decide.
+    /// Maximum number of per-object series in each metric family; the default is in the settings.
     #[arg(long, value_name = "N", value_parser = whole_number, help = format!(
-        "Maximum number of per-object series in each metric family, worst objects first [default: {}]",
+        "Maximum number of per-object series in each metric family; the worst objects come first [default: {}]",
         Settings::default().limits.object_series
     ))]
     pub max_object_series: Option<usize>,

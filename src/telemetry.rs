@@ -40,7 +40,7 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is invalid.
-    #[error("{filter:?} is not a log filter ({error}); write for example info or loopwatch=debug")]
+    #[error("{filter:?} is not a valid log filter ({error}); use, for example, info or loopwatch=debug")]
     Filter {
         /// The filter.
         filter: String,

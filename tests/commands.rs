@@ -25,8 +25,8 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
     for (arguments, expected) in [
         (vec!["check", "--snapsot", "x"], "--snapshot"),
         (vec!["chekc"], "check"),
-        (vec!["check", "--output", "xml"], "table, json, markdown"),
-        (vec!["check", "--fail-on", "always"], "critical, warning, info"),
+        (vec!["check", "--output", "xml"], "table, json or markdown"),
+        (vec!["check", "--fail-on", "always"], "critical, warning or info"),
         (vec!["replay"], "FILE"),
     ] {
         let refused = loopwatch(&arguments);
@@ -39,7 +39,7 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
 #[test]
 fn unusable_input_exits_with_two_and_names_the_problem() {
     for (arguments, expected) in [
-        (vec!["check"], "no cluster to look at"),
+        (vec!["check"], "cannot find a cluster"),
         (vec!["check", "--kubeconfig", "/no/such/file"], "/no/such/file"),
         (vec!["check", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["replay", "/no/such/recording"], "/no/such/recording"),

@@ -102,7 +102,7 @@ impl Span {
     /// # Errors
     /// Returns a sentence that names the expected format if the text has any other form, for example a negative value.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let invalid = || format!("{text:?} is not a duration; write for example 30s, 10m or 1h30m");
+        let invalid = || format!("{text:?} is not a duration; use, for example, 30s, 10m or 1h30m");
         let (mut rest, mut total) = (text.trim(), 0_i64);
         if rest.is_empty() {
             return Err(invalid());

@@ -22,7 +22,7 @@ pub(super) fn limited(mut settings: Settings) -> Settings {
         info!(
             memory_limit_bytes = limit,
             objects = settings.limits.objects,
-            "the memory limit decides the limit on objects"
+            "derived the limit on objects from the memory limit"
         );
     }
     settings

@@ -26,22 +26,22 @@ use crate::sources::{Handle, LeaseSelection, Selection, SourceOptions, Superviso
 /// Flags of `check`.
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
-    /// Judge a dump instead of a cluster: a file or folder from `kubectl get -o json|yaml`, or the end of a recording
+    /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording, instead of a cluster
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
     snapshot: Option<PathBuf>,
-    /// Instant to judge [default: the newest time in the dump, or the end of the recording]
+    /// Time to report on [default: the newest time in the dump, or the end of the recording]
     #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = instant)]
     at: Option<Timestamp>,
-    /// List all objects with their states, and all kinds
+    /// List all kinds, and all objects with their states
     #[arg(long)]
     all: bool,
     /// Output format: table, json or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
     output: OutputFormat,
-    /// Exit with 1 if there is a finding of at least this severity: critical, warning or info
+    /// Exit with 1 if there is a finding of this severity or higher: critical, warning or info
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
     fail_on: Severity,
-    /// Report after this time even if loopwatch has not listed all kinds
+    /// Time after which to print the report even if some lists are incomplete
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
     timeout: Span,
     #[command(flatten)]
@@ -115,7 +115,7 @@ fn judge_recording(
         model.apply(line.at, line.saw);
         model.probes(); // the recording contains the answers
     }
-    let last = last.ok_or_else(|| anyhow::anyhow!("{file} is a recording without observations"))?;
+    let last = last.ok_or_else(|| anyhow::anyhow!("the recording {file} contains no observations"))?;
     if let Some(at) = args.at {
         anyhow::ensure!(later || at == last, "{file} ends at {last}, before --at {at}");
         model.apply(at, Observation::Tick);
@@ -123,7 +123,7 @@ fn judge_recording(
     replay::report_unreadable(recording.unreadable());
     let shown = args.at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
     super::print_error(&format!(
-        "{file} is a recording; this report shows {shown}, and `loopwatch replay {file}` shows its timeline"
+        "{file} is a recording; this report shows {shown}. To see its timeline, run `loopwatch replay {file}`"
     ));
     Ok(model)
 }
@@ -147,7 +147,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&handle)).await.is_err() {
         super::print_error(&format!(
-            "some lists were incomplete after {timeout}, so this report is incomplete too; see --timeout and --watch"
+            "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
     }
     handle.shutdown().await;
@@ -198,7 +198,7 @@ fn severity(text: &str) -> Result<Severity, String> {
         "critical" => Ok(Severity::Critical),
         "warning" => Ok(Severity::Warning),
         "info" => Ok(Severity::Info),
-        _ => Err(format!("expected one of critical, warning, info, not {text:?}")),
+        _ => Err(format!("expected critical, warning or info, not {text:?}")),
     }
 }
 
@@ -207,6 +207,6 @@ fn format(text: &str) -> Result<OutputFormat, String> {
         "table" => Ok(OutputFormat::Table),
         "json" => Ok(OutputFormat::Json),
         "markdown" => Ok(OutputFormat::Markdown),
-        _ => Err(format!("expected one of table, json, markdown, not {text:?}")),
+        _ => Err(format!("expected table, json or markdown, not {text:?}")),
     }
 }

@@ -8,7 +8,7 @@ use super::SUCCESS;
 /// Flags of `completions`.
 #[derive(Args, Debug)]
 pub(super) struct CompletionsArgs {
-    /// Shell, for example: source <(loopwatch completions bash)
+    /// Shell; to load the script in bash, for example, run: source <(loopwatch completions bash)
     shell: Shell,
 }
 

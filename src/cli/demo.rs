@@ -16,7 +16,7 @@ const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
 /// Flags of `demo`.
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
-    /// Print the report and exit, instead of serving page and metrics until interrupted
+    /// Print the report and exit, instead of serving the page and metrics until interrupted
     #[arg(long)]
     once: bool,
     #[command(flatten)]

@@ -26,13 +26,13 @@ pub(super) struct RecordArgs {
     /// File to create; gzip if its name ends in .gz
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Stop after this time [default: when interrupted]
+    /// Time after which to stop [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = Span::parse)]
     duration: Option<Span>,
-    /// Start a new file at this size, before compression; the previous file is kept as NAME.1.jsonl
+    /// Size, before compression, at which to start a new file; loopwatch keeps one previous file, such as NAME.1.jsonl
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_size: u64,
-    /// Replace the names of namespaces and objects with pseudonyms, and leave out messages
+    /// Replace the names of namespaces and objects with pseudonyms, and omit messages
     #[arg(long)]
     anonymize: bool,
     /// Record all custom resources that have a status, not only those that the operator owns

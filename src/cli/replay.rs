@@ -22,17 +22,17 @@ use crate::recording::{Recording, UnreadableLines};
 /// Flags of `replay`.
 #[derive(Args, Debug)]
 pub(super) struct ReplayArgs {
-    /// Recording, plain or gzip
+    /// Recording, plain or compressed with gzip
     file: PathBuf,
-    /// Output format; metrics prints the exposition of /metrics at the end of the recording
+    /// Output format; `metrics` prints the output of /metrics at the end of the recording
     #[arg(long, short, value_name = "FORMAT", default_value = "table")]
     output: Output,
     #[command(flatten)]
     judge: JudgeFlags,
-    /// Serve page, metrics and API of the end of the recording until interrupted
+    /// Serve the page, metrics and API for the end of the recording, until interrupted
     #[arg(long, help_heading = "Serving")]
     serve: bool,
-    /// With --serve: play the recording N times as fast as it happened, instead of at once
+    /// With --serve: replay the recording at N times its original speed, instead of going to its end
     #[arg(long, value_name = "N", requires = "serve", help_heading = "Serving")]
     speed: Option<f64>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::config::Flags;
 /// Flags of `run`.
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
-    /// Exit if a part of the configuration is invalid, instead of running without it; for tests of a configuration
+    /// Exit if a part of the configuration is invalid, instead of running without it
     #[arg(long)]
     pub(super) strict: bool,
     #[command(flatten)]

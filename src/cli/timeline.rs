@@ -74,7 +74,7 @@ pub(super) async fn serve(
         },
     };
     let address = listener.local_addr()?;
-    super::print(&format!("page     http://{address}/\nmetrics  http://{address}/metrics\nstop with Ctrl-C\n"));
+    super::print(&format!("Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"));
     http::serve(listener, exporter, stop.cancelled_owned()).await;
     Ok(())
 }

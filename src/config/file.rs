@@ -110,7 +110,7 @@ fn contents(path: &Path) -> Result<String, String> {
     let unreadable = |error| format!("cannot read the file: {error}");
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
     if size > MAX_BYTES {
-        return Err(format!("the file has {size} bytes; a configuration has at most {MAX_BYTES}"));
+        return Err(format!("the file has {size} bytes; the maximum is {MAX_BYTES}"));
     }
     // A device or a pipe has no size.
     let mut text = String::new();
@@ -125,7 +125,7 @@ fn entries(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
-    match serde_saphyr::from_str(text).map_err(|error| format!("not YAML: {}", first_line(&error)))? {
+    match serde_saphyr::from_str(text).map_err(|error| format!("invalid YAML: {}", first_line(&error)))? {
         Value::Null => Ok(Map::new()),
         Value::Object(entries) => Ok(entries),
         _ => Err("expected keys and values, for example `deadline: 10m`".to_owned()),
@@ -139,9 +139,9 @@ fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
     let one = |value| match value {
         Value::String(text) => Ok(text),
         Value::Number(value) if number => Ok(value.to_string()),
-        // The YAML parser has already turned `0123` into a number and `y` into a boolean, so the text is lost.
-        Value::Number(_) | Value::Bool(_) => Err("expected text; put the value in quotes".to_owned()),
-        _ => Err("expected a text or a list of texts".to_owned()),
+        // YAML has already parsed `0123` as a number and `y` as a Boolean, so the original text is lost.
+        Value::Number(_) | Value::Bool(_) => Err("expected a string; put the value in quotes".to_owned()),
+        _ => Err("expected a string or a list of strings".to_owned()),
     };
     if !arg.get_action().takes_values() {
         return match value {
@@ -206,7 +206,7 @@ fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
     let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     match nearest.filter(|nearest| similarity(nearest) >= SIMILAR) {
         Some(nearest) => format!("unknown key {name:?}; did you mean {nearest:?}?"),
-        None => format!("unknown key {name:?}; known are {}", known.join(", ")),
+        None => format!("unknown key {name:?}; valid keys are {}", known.join(", ")),
     }
 }
 
@@ -244,19 +244,19 @@ mod tests {
             ("settings: {settle: 5}", "expected"),
             ("settings: [settle]", "expected keys and values"),
             ("max_watches: many", "max_watches: expected a whole number"),
-            ("listen: 9917", "listen: expected text"),
-            ("namespace: [x, y]", "namespace: expected text; put the value in quotes"),
+            ("listen: 9917", "listen: expected a string"),
+            ("namespace: [x, y]", "namespace: expected a string; put the value in quotes"),
             ("listen: nowhere", "listen: expected ADDRESS:PORT"),
             ("listen: ['127.0.0.1:1', '127.0.0.1:2']", "cannot be used multiple times"),
             ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
             ("expose_ui: perhaps", "expose_ui: expected true or false"),
             ("kubeconfig: ''", "kubeconfig: a value is required"),
             ("config: other.yaml", "unknown key \"config\""),
-            ("zebra: 1", "known are kubeconfig, context"),
+            ("zebra: 1", "valid keys are kubeconfig, context"),
             ("- a\n- b", "expected keys and values"),
-            ("a: [1", "not YAML"),
-            ("{{{{", "not YAML"),
-            ("watch: {a: b}", "expected a text or a list"),
+            ("a: [1", "invalid YAML"),
+            ("{{{{", "invalid YAML"),
+            ("watch: {a: b}", "expected a string or a list"),
         ] {
             let (file, problems) = File::parse(text);
             let [message] = &problems[..] else { panic!("{text:?} gave {problems:?}") };

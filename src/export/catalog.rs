@@ -42,73 +42,73 @@ macro_rules! catalog {
 catalog! {
     "Objects and obligations" {
         "loopwatch_objects" Gauge Stable ["group", "kind", "target_namespace", "state"]
-            "Objects in each state; a state that never occurred in a namespace has no series."
+            "Number of objects in each state; a state that has never occurred in a namespace has no series."
             => Kind(objects::objects);
         "loopwatch_object_seconds_total" Counter Stable ["group", "kind", "target_namespace", "state"]
-            "Time that objects spent in each state, summed over objects (the time integral of loopwatch_objects)."
+            "Total time that objects have spent in each state (the time integral of loopwatch_objects)."
             => Kind(objects::object_seconds);
         "loopwatch_obligations_total" Counter Stable ["group", "kind", "target_namespace", "outcome"]
-            "Closed obligations (each spec change opens one), by outcome; late is counted when the SLO deadline passes."
+            "Obligations that have ended, by outcome; each spec change opens one, and it counts as late when its SLO deadline passes."
             => Kind(objects::obligations);
         "loopwatch_deadline_seconds" Gauge Stable ["group", "kind", "source"]
-            "Time that an object of this kind may take from a spec change to converged, and the source of that deadline."
+            "Time that objects of this kind may take to converge after a spec change; source is configured, default or learned."
             => Kind(objects::deadline);
         "loopwatch_acknowledge_seconds" Histogram Stable ["group", "kind"]
             "Time from a spec change until the operator acknowledges it (observedGeneration)."
             => Kind(objects::acknowledge);
         "loopwatch_convergence_seconds" Histogram Stable ["group", "kind"]
-            "Time from a spec change until the object has converged."
+            "Time from a spec change until the object converges."
             => Kind(objects::convergence);
         "loopwatch_unconverged_oldest_seconds" Gauge Stable ["group", "kind"]
             "Age of the oldest unconverged object; absent if none."
             => Kind(objects::unconverged_oldest);
         "loopwatch_object_unconverged_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "reason"]
-            "Unix time since which an unhealthy object has been unconverged; reason is the rule that decided its state."
+            "Unix time at which an unhealthy object became unconverged; reason is the rule that decided its state."
             => Whole(objects::object_unconverged);
         "loopwatch_condition_objects" Gauge Stable ["group", "kind", "type", "status"]
-            "Objects per condition type and status (true, false, unknown, absent)."
+            "Number of objects per condition type and status (true, false, unknown, absent)."
             => Kind(objects::condition_objects);
         "loopwatch_condition_flaps_total" Counter Stable ["group", "kind", "type"]
             "Changes of a condition's status without a spec change."
             => Kind(objects::condition_flaps);
         "loopwatch_phase_objects" Gauge Stable ["group", "kind", "phase"]
-            "Objects per phase."
+            "Number of objects per phase."
             => Kind(objects::phase_objects);
         "loopwatch_control_loop_health" Gauge Stable ["target_namespace"]
-            "Health of a namespace: 0 healthy (no finding, no overdue object), 1 degraded (a warning or an overdue object), 2 failing (a critical finding)."
+            "Health of a namespace: 0 healthy, 1 degraded (a warning or an overdue object), 2 failing (a critical finding)."
             => Whole(objects::control_loop_health);
     }
     "Deletion" {
         "loopwatch_terminating_objects" Gauge Stable ["group", "kind"]
-            "Objects that are being deleted."
+            "Number of objects that are being deleted."
             => Kind(deletion::terminating_objects);
         "loopwatch_finalizer_objects" Gauge Stable ["group", "kind", "finalizer", "verdict"]
-            "Objects being deleted that wait for a finalizer, by verdict (progressing, stuck)."
+            "Number of objects whose deletion waits for a finalizer, by verdict (progressing, stuck)."
             => Kind(deletion::finalizer_objects);
         "loopwatch_finalizer_oldest_seconds" Gauge Stable ["group", "kind", "finalizer"]
             "Age of the oldest deletion that waits for a finalizer; absent if none."
             => Kind(deletion::finalizer_oldest);
         "loopwatch_finalizer_removal_seconds" Histogram Stable ["group", "kind", "finalizer"]
-            "Time from the deletion of an object until a finalizer was removed."
+            "Time from the deletion request for an object until a finalizer is removed."
             => Kind(deletion::finalizer_removal);
         "loopwatch_finalizer_outcomes_total" Counter Stable ["group", "kind", "finalizer", "outcome"]
-            "Ended waits for a finalizer, by outcome: removed in time, or removed late."
+            "Finalizers removed from objects that were being deleted, by outcome (removed, removed_late)."
             => Kind(deletion::finalizer_outcomes);
     }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]
-            "Open findings; alerts use those with confidence confirmed and explained false."
+            "Number of open findings; alerts use only those with confidence=confirmed and explained=false."
             => Whole(findings::findings);
         "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
-            "Unix time since which a finding has held."
+            "Unix time at which the problem of an open finding began."
             => Whole(findings::finding_since);
         "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "root"]
-            "Details of a finding for alert annotations; root is the finding that explains it, empty if none."
+            "Details of an open finding for alert annotations; root is the finding that explains it, empty if there is none."
             => Whole(findings::finding_info);
     }
     "The operator" {
         "loopwatch_lease_holder" Gauge Stable ["target_namespace", "lease", "holder"]
-            "Always 1, for the holder of a leader election lease; absent if nobody holds it."
+            "Always 1, for the current holder of a leader election lease; absent if there is no holder."
             => Whole(leases::lease_holder);
         "loopwatch_lease_renew_age_seconds" Gauge Stable ["target_namespace", "lease"]
             "Time since the lease was last renewed."
@@ -117,7 +117,7 @@ catalog! {
             "Unix time of the last renewal of the lease."
             => Whole(leases::lease_renew);
         "loopwatch_leader_transitions_total" Counter Stable ["target_namespace", "lease"]
-            "Changes of the lease's holder, as the lease itself counts them."
+            "Number of times that the holder of the lease has changed, from leaseTransitions."
             => Whole(leases::leader_transitions);
     }
     "Every object" {
@@ -125,19 +125,19 @@ catalog! {
             "Always 1, for the current state of an object."
             => Object(every_object::state);
         "loopwatch_object_state_since_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
-            "Unix time since which an object has been in its state."
+            "Unix time at which an object entered its current state."
             => Object(every_object::state_since);
         "loopwatch_object_created_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
             "Unix time at which an object was created."
             => Object(every_object::created);
         "loopwatch_object_deletion_timestamp_seconds" Gauge Alpha ["group", "kind", "target_namespace", "name"]
-            "Unix time at which the deletion of an object was requested; absent if it was not."
+            "Unix time of the deletion timestamp of an object; absent if the object is not being deleted."
             => Object(every_object::deletion);
         "loopwatch_object_generation" Gauge Alpha ["group", "kind", "target_namespace", "name"]
-            "Generation of an object, which grows with every spec change."
+            "Generation of an object, which the API server increments on every spec change."
             => Object(every_object::generation);
         "loopwatch_object_observed_generation" Gauge Alpha ["group", "kind", "target_namespace", "name"]
-            "Newest generation that the operator reports as observed; absent if it reports none."
+            "Latest generation that the operator reports as observed; absent if it reports none."
             => Object(every_object::observed_generation);
         "loopwatch_object_condition" Gauge Alpha ["group", "kind", "target_namespace", "name", "type", "status"]
             "Always 1, for the current status of a condition of an object."
@@ -151,7 +151,7 @@ catalog! {
     }
     "Sources and limits" {
         "loopwatch_source_up" Gauge Stable ["source"]
-            "Whether a source is up: 1 if it is, 0 if it fails and its objects are unknown."
+            "1 if a source is up, 0 if it fails and its objects are therefore unknown."
             => Whole(sources::source_up);
         "loopwatch_source_last_success_timestamp_seconds" Gauge Stable ["source"]
             "Unix time of the last observation from a source; absent if there was none."
@@ -160,19 +160,19 @@ catalog! {
             "Failures of a source, by cause."
             => Whole(sources::source_failures);
         "loopwatch_permission_missing" Gauge Stable ["group", "target_namespace", "verb", "resource"]
-            "Always 1, for a permission that a source needs and the account lacks; target_namespace is empty for the whole cluster."
+            "Always 1, for a permission that loopwatch needs and its account lacks; target_namespace is empty for the whole cluster."
             => Whole(sources::permission_missing);
         "loopwatch_watch_lag_seconds" Histogram Stable ["group", "kind", "target_namespace"]
-            "Delivery lag of the watches of loopwatch, measured by audits; target_namespace is the scope of the watch, empty for the whole cluster."
+            "Delivery lag of a watch, measured by audits; target_namespace is the namespace of the watch, empty for the whole cluster."
             => Kind(sources::watch_lag);
         "loopwatch_state_audit_difference" Gauge Stable ["group", "kind", "target_namespace"]
-            "Objects that loopwatch holds minus objects that the API server counts, at the last audit with both at the same version; 0 is correct."
+            "Objects in loopwatch minus objects in the API server, at the same resource version, in the last audit; expected to be 0."
             => Kind(sources::audit_difference);
         "loopwatch_observations_total" Counter Stable ["source"]
-            "Observations taken in, by kind of source."
+            "Observations processed, by kind of source."
             => Whole(sources::observations);
         "loopwatch_dropped_total" Counter Stable ["limit"]
-            "Items dropped because a limit was exceeded, by limit; they are not judged or not shown."
+            "Items that loopwatch did not judge or export because a limit was reached, by limit."
             => Whole(sources::dropped);
     }
     "loopwatch itself" {
@@ -180,13 +180,13 @@ catalog! {
             "Version and revision of loopwatch."
             => Whole(|_, samples| samples.put(&[VERSION, REVISION], 1_u64));
         "loopwatch_http_requests_total" Counter Alpha ["path", "code"]
-            "Answered HTTP requests; path is other for paths that loopwatch does not serve."
+            "HTTP requests, by path and status code; path is other for all paths that are not documented."
             => Whole(|shown, samples| samples.own(&shown.metrics.requests));
         "loopwatch_render_seconds" Histogram Alpha []
-            "Time from the start of a scrape until its last byte was handed over."
+            "Time from the start of a scrape until the last byte is handed to the connection."
             => Whole(|shown, samples| samples.own(&shown.metrics.render_seconds));
         "loopwatch_channel_depth" Gauge Alpha []
-            "Observations that wait for the model."
+            "Number of observations that wait for the model."
             => Whole(|shown, samples| samples.own(&shown.metrics.channel_depth));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
@@ -198,31 +198,31 @@ catalog! {
             "Memory that the allocator keeps resident, including its metadata."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.resident));
         "loopwatch_allocator_retained_bytes" Gauge Alpha []
-            "Address space that the allocator keeps after it returned the memory behind it."
+            "Address space that the allocator retains after it has returned the memory to the system."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.retained));
         "loopwatch_runtime_workers" Gauge Alpha []
-            "Worker threads of the asynchronous runtime."
+            "Number of worker threads of the asynchronous runtime."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.workers));
         "loopwatch_runtime_tasks" Gauge Alpha []
-            "Live tasks of the asynchronous runtime."
+            "Number of live tasks of the asynchronous runtime."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.tasks));
         "loopwatch_runtime_queue_depth" Gauge Alpha []
-            "Tasks that are ready and wait for a worker."
+            "Number of tasks that are ready to run and wait for a worker."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.queue));
         "loopwatch_runtime_busy_seconds_total" Counter Alpha []
-            "Time that workers of the asynchronous runtime were busy, summed over workers."
+            "Total time that the workers of the asynchronous runtime were busy."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.runtime.busy_seconds));
         "process_cpu_seconds_total" Counter Stable []
-            "Processor time of loopwatch, in user and system mode."
+            "User and system CPU time of loopwatch."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.cpu_seconds));
         "process_resident_memory_bytes" Gauge Stable []
-            "Resident memory of loopwatch."
+            "Resident memory size of loopwatch."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.resident_bytes));
         "process_virtual_memory_bytes" Gauge Stable []
-            "Address space of loopwatch."
+            "Virtual memory size of loopwatch."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.virtual_bytes));
         "process_open_fds" Gauge Stable []
-            "Open file descriptors of loopwatch."
+            "Number of open file descriptors of loopwatch."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.process.open_fds));
         "process_max_fds" Gauge Stable []
             "Maximum number of file descriptors that loopwatch may open."

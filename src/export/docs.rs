@@ -14,10 +14,10 @@ pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis"
 pub(super) fn findings() -> String {
     let mut page = String::from(
         "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
-         The complete list of findings. Each appears in the metrics `loopwatch_findings` and\n\
-         `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in `check`; each has a runbook.\n\
-         Only root findings alert: those that no finding explains. In commands, the words in braces stand for those\n\
-         of the subject.\n",
+         This is the complete list of findings. Open findings appear in the metrics `loopwatch_findings` and\n\
+         `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
+         A finding raises an alert only if no other open finding explains it. In commands, loopwatch replaces\n\
+         the placeholders in braces with the values of the subject.\n",
     );
     let mut area = "";
     for info in FINDINGS {
@@ -80,9 +80,9 @@ pub(super) fn runbook(info: &FindingInfo) -> String {
 
 fn impact(info: &FindingInfo) -> &'static str {
     match info.severity.as_str() {
-        "critical" => "The operator does not do its work, and its users are affected now.",
+        "critical" => "The operator does not work, and its users are affected now.",
         "warning" => "Some objects do not work as specified and will not recover by themselves.",
-        _ => "No object is affected today.",
+        _ => "No object is affected at the moment.",
     }
 }
 

@@ -74,12 +74,13 @@ pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
 /// The number of findings by severity, and of objects by state.
 fn headline(snapshot: &Snapshot) -> String {
     let findings = summary::Findings::of(snapshot);
-    let counts: Vec<_> = [(Severity::Critical, "critical"), (Severity::Warning, "warning"), (Severity::Info, "note")]
+    let words =
+        [(Severity::Critical, "critical finding"), (Severity::Warning, "warning"), (Severity::Info, "info finding")];
+    let counts: Vec<_> = words
         .into_iter()
         .filter_map(|(severity, word)| match findings.count(severity) {
             0 => None,
             1 => Some(format!("1 {word}")),
-            many if severity == Severity::Critical => Some(format!("{many} {word}")),
             many => Some(format!("{many} {word}s")),
         })
         .collect();

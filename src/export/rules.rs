@@ -8,18 +8,18 @@ const TICKET: &str = "LoopwatchFinding";
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
-# One alert per finding, group, kind and target namespace, with the count and the three longest-standing objects.
+# One alert per finding, group, kind and target namespace. It gives the number of affected objects, and the three that have
+# been affected longest.
 #
-# - A finding that pages has an alert of its own name. The alert LoopwatchFinding covers all others; its label `finding`
-#   tells them apart.
-# - Only confirmed findings that no deeper finding explains count, so one cause is one alert.
-# - A finding has passed its own threshold (a deadline, a quarter of an hour for a finalizer) before it counts. `for` only
-#   has to outlast one or two scrapes.
-# - `keep_firing_for` bridges the restart of a sidecar and the list that follows, so that nobody is notified twice.
-#   It needs Prometheus 2.42 or later.
-# - Annotations name objects by a query at the time of the alert. Labels never do: a label would turn each object into an
-#   alert of its own.
-# - Critical: the operator does not do its work. Warning: some objects are affected, or loopwatch cannot see all of them.
+# - Each finding of severity critical has its own alert. LoopwatchFinding covers all findings of severity warning; its label
+#   `finding` distinguishes them. Findings of severity info have no alert.
+# - The alerts count only confirmed findings that no other finding explains, so that one cause raises one alert.
+# - A finding opens only after its own threshold, such as a deadline. `for` only needs to span one or two scrapes.
+# - `keep_firing_for` covers the restart of a sidecar and the first list after it, so that a restart causes no second
+#   notification. It needs Prometheus 2.42 or later.
+# - Annotations get the names of objects from a query when the alert fires. Labels contain no names, because each object
+#   would then have its own alert.
+# - Critical: the operator does not work. Warning: some objects are affected, or loopwatch cannot see all of them.
 groups:
   - name: loopwatch-findings
     rules:

@@ -246,7 +246,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     }
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
         let what = format!("{count} {}", limit.replace('_', " "));
-        spots.push(BlindSpot { what, why: "loopwatch reached its limit and dropped them".to_owned() });
+        spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });
     }
     spots
 }
@@ -275,7 +275,7 @@ fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
     let watched = watches(snapshot).find(|(_, watch)| source_name(&watch.watch) == source.source);
     match watched {
         Some((kind, watch)) => format!("{} in {}", kind.kind, scope(&watch.scope)),
-        None => format!("the observations of source {}", source.source),
+        None => format!("source {}", source.source),
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
             [
                 "Pod in all namespaces – the first list is not complete yet",
                 "events in namespace team-b – the account may not list them",
-                "2 phases – loopwatch reached its limit and dropped them",
+                "2 phases – dropped because a limit was reached",
             ]
         );
     }

@@ -44,7 +44,7 @@ pub enum RecordingError {
     },
     /// The first line is not a header.
     #[error(
-        "{path} is not a loopwatch recording: line 1 is not its header ({reason}); record one with `loopwatch record -o FILE`"
+        "{path} is not a loopwatch recording: line 1 is not a recording header ({reason}); create one with `loopwatch record -o FILE`"
     )]
     NotARecording {
         /// The file.
@@ -54,7 +54,7 @@ pub enum RecordingError {
     },
     /// A newer program wrote it.
     #[error(
-        "{path} is a recording of version {found}, this program reads up to version {RECORDING_VERSION}; use a newer loopwatch"
+        "{path} is a recording of format version {found}, but this loopwatch reads versions up to {RECORDING_VERSION}; use a newer loopwatch"
     )]
     TooNew {
         /// The file.

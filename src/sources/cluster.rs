@@ -52,7 +52,7 @@ pub(crate) struct Cluster {
 pub(crate) enum ConnectError {
     /// There is no kubeconfig, and this is not a Pod.
     #[error(
-        "no cluster to look at: there is no kubeconfig ({looked}) and this is not a Pod; name one with --kubeconfig FILE"
+        "cannot find a cluster: there is no kubeconfig ({looked}), and loopwatch does not run in a Pod; set --kubeconfig FILE"
     )]
     NothingFound {
         /// The place searched for a kubeconfig.
@@ -68,7 +68,7 @@ pub(crate) enum ConnectError {
     },
     /// This is a Pod, but its service account cannot be used.
     #[error(
-        "cannot use the service account of this Pod: {0}; is automountServiceAccountToken false? (name a kubeconfig with --kubeconfig FILE)"
+        "cannot use the service account of this Pod: {0}; check automountServiceAccountToken, or set --kubeconfig FILE"
     )]
     InCluster(kube::config::InClusterError),
     /// The client cannot be built from the configuration.
@@ -88,7 +88,7 @@ pub(crate) enum ConnectError {
         failure: Failure,
     },
     /// The named operator does not exist, or the account may not read it.
-    #[error("cannot act as the operator {namespace}/{name}: {failure}; --operator takes NAMESPACE/DEPLOYMENT")]
+    #[error("cannot act as the operator {namespace}/{name}: {failure}; --operator expects NAMESPACE/DEPLOYMENT")]
     Operator {
         /// Its namespace.
         namespace: String,
@@ -243,8 +243,8 @@ impl std::fmt::Debug for Cluster {
 /// Advice for a failing connection.
 fn advice(cause: Cause) -> &'static str {
     match cause {
-        Cause::Unauthorized => "; has the login of this context expired?",
-        Cause::Tls => "; does the kubeconfig name the authority that signed this API server's certificate?",
+        Cause::Unauthorized => "; have the credentials of this context expired?",
+        Cause::Tls => "; does the kubeconfig contain the certificate authority of this API server?",
         Cause::Connection | Cause::Timeout => "; is it running, and is this the right context?",
         _ => "",
     }

@@ -58,10 +58,10 @@ pub struct HashKey(pub [u8; 16]);
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The text is not JSON.
-    #[error("not JSON: {0}")]
+    #[error("invalid JSON: {0}")]
     Json(serde_json::Error),
     /// The text is not an object with `metadata.name`.
-    #[error("an object without metadata.name")]
+    #[error("the object has no metadata.name")]
     Nameless,
 }
 

@@ -171,28 +171,28 @@ fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<Strin
     if !selected.not_served.is_empty() {
         let named = selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let known = candidates(input, CANDIDATES).join(", ");
-        return Some(format!("the API server does not serve {named}, which --watch names; it serves: {known}"));
+        return Some(format!("the API server does not serve {named}, which --watch selects; it serves: {known}"));
     }
     if selected.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
         return None;
     }
     let known = match candidates(input, CANDIDATES) {
-        known if known.is_empty() => "none is served yet".to_owned(),
+        known if known.is_empty() => "none".to_owned(),
         known => known.join(", "),
     };
     Some(match input.select {
-        Selection::EveryKindWithStatus => "no custom resource with a status is served".to_owned(),
+        Selection::EveryKindWithStatus => "the API server serves no custom resource that has a status".to_owned(),
         Selection::OperatorRights if input.rules.iter().any(|rules| rules.incomplete) => format!(
-            "the API server does not list all permissions of this account; name the operator's kinds with \
+            "the API server does not list all permissions of this account; select the operator's kinds with \
              --watch GROUP/KIND. Candidates: {known}"
         ),
         Selection::OperatorRights if !selected.excess.is_empty() => format!(
-            "the account may write everything, so its permissions do not say what the operator owns; \
-             name its kinds with --watch GROUP/KIND. Candidates: {known}"
+            "this account may write to all API groups, so its permissions do not show which kinds the operator owns; \
+             select them with --watch GROUP/KIND. Candidates: {known}"
         ),
         Selection::OperatorRights => format!(
-            "the account may not write the status or the finalizers of any custom resource, so it does not look like \
-             the account of an operator; name the kinds with --watch GROUP/KIND. Candidates: {known}"
+            "this account may not write the status or the finalizers of any custom resource, so it is probably not \
+             the account of an operator; select the kinds with --watch GROUP/KIND. Candidates: {known}"
         ),
     })
 }

@@ -42,7 +42,7 @@ pub(crate) enum DumpError {
         error: std::io::Error,
     },
     /// It contains no object.
-    #[error("no Kubernetes object in {path}{}; write one with `kubectl get KIND -A -o yaml`", reason(.problem))]
+    #[error("no Kubernetes object in {path}{}; create a dump with `kubectl get KIND -A -o yaml`", reason(.problem))]
     Empty {
         /// The file or folder.
         path: String,
@@ -196,7 +196,7 @@ impl Dump {
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
         let (api_version, kind) = (or(own.api_version, api_version), or(own.kind, kind));
         if kind.is_empty() || object.key.name.is_empty() {
-            return self.problems.push(format!("{place}: no Kubernetes object: it has no kind or no name"));
+            return self.problems.push(format!("{place}: not a Kubernetes object: it has no kind or no name"));
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));

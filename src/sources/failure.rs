@@ -52,7 +52,7 @@ impl Failure {
 
     /// No response in time.
     pub(crate) fn timeout(what: &str, after: Duration) -> Self {
-        Self::new(Cause::Timeout, format!("{what}: no answer within {} s", after.as_secs()))
+        Self::new(Cause::Timeout, format!("{what}: no response within {} s", after.as_secs()))
     }
 
     /// From an HTTP response other than a success, with the readable part of its body.
@@ -84,7 +84,7 @@ impl Failure {
             (400..=499, _) => Cause::Invalid,
             _ => Cause::Other,
         };
-        let name = if reason.is_empty() { "the API server answered" } else { &reason };
+        let name = if reason.is_empty() { "the API server responded" } else { &reason };
         let detail = match (code, message.is_empty()) {
             (0, true) => name.to_owned(),
             (0, false) => message,
@@ -100,7 +100,7 @@ impl Failure {
     pub(crate) fn undecodable(error: &serde_json::Error) -> Self {
         // Gives only the position: the text of the error may quote the object.
         let (line, column) = (error.line(), error.column());
-        Self::new(Cause::Undecodable, format!("not the JSON that was expected, at {line}:{column}"))
+        Self::new(Cause::Undecodable, format!("unexpected or invalid JSON at line {line}, column {column}"))
     }
 
     /// From an error of the client: no response, or only a part of one.

@@ -58,9 +58,7 @@ pub(crate) struct KindSelector {
 
 /// The error for a text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} does not name a kind; write GROUP/KIND, for example example.io/Widget, or KIND alone for the core group"
-)]
+#[error("{0:?} does not name a kind; use GROUP/KIND, for example example.io/Widget, or KIND alone for the core group")]
 pub(crate) struct NotAKind(String);
 
 // === impl SourceOptions ===

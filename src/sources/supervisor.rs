@@ -199,7 +199,7 @@ impl Running {
     }
 
     async fn report_panic(&mut self, job: &Job, message: &str) -> Result<(), Closed> {
-        let detail = format!("a bug in loopwatch stopped this source; loopwatch restarts it: {message}");
+        let detail = format!("a bug in loopwatch stopped this source, and loopwatch restarts it: {message}");
         let failure = Failure::new(Cause::Other, detail);
         self.feed.failed(job.source(), &failure).await
     }

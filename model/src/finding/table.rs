@@ -37,7 +37,7 @@ pub struct FindingInfo {
 pub enum Severity {
     /// Act now: the alert pages.
     Critical,
-    /// Act within the hour.
+    /// Open a ticket.
     Warning,
     /// Information only.
     Info,
@@ -72,7 +72,7 @@ macro_rules! findings {
         advice: $advice:literal,
         command: $command:literal,
     } )*) => {
-        /// The closed list of findings, in the order of listings.
+        /// All findings, in the order of reports and documentation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum FindingCode {
             $( #[doc = $meaning] $code, )*
@@ -98,146 +98,146 @@ macro_rules! findings {
 findings! {
     FinalizerStuck "deletion" Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
-        near_miss: "A slow cleanup that makes progress: its finalizers disappear one by one, or its status changes.",
+        near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         explained_by: [],
-        advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have found and deleted the resources that it guards, such as a volume, a load balancer or a database: they would leak.",
+        advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
     Unacknowledged "convergence" Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
-        near_miss: "A suspended object, or a kind whose operator never reports which generation it has observed.",
+        near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer"],
         explained_by: [],
-        advice: "Check that the operator runs and holds its lease. If it still reconciles other objects, search its log for the name of this object: its work queue may be blocked, or it may have missed the watch event.",
+        advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
     Overdue "convergence" Warning Ticket {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
-        near_miss: "A failed object, whose operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
+        near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         explained_by: [Subject(NeverRecovered), Subject(PhaseCycling)],
-        advice: "The evidence names the signal that has not converged. Check the objects that this object owns, and search the operator's log for its name.",
+        advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     Failing "convergence" Critical Page {
         meaning: "Many converged objects of one kind fail at once, without a spec change.",
-        near_miss: "Users who submit invalid specs: each of these objects fails after its own spec change.",
+        near_miss: "Objects with invalid specs: each of them fails after its own spec change.",
         evidence: ["failed", "objects", "reason", "examples"],
         explained_by: [],
-        advice: "The objects share a cause: a dependency of the operator, or a new version of the operator. Check the reason, and look for changes in the cluster at the time when the failures began.",
+        advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
         command: "kubectl get {resource} -A",
     }
     Regressed "convergence" Warning Ticket {
         meaning: "The object was converged and no longer is, without a spec change.",
-        near_miss: "A short interruption, such as a Pod restart.",
+        near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["signal", "message", "lost_for", "threshold"],
         explained_by: [Kind(Failing), Subject(PhaseCycling), Subject(ConditionFlapping)],
-        advice: "A dependency of the object has changed. Check the objects that it owns, their Pods and their events at that time.",
+        advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     PhaseStuck "convergence" Warning Ticket {
-        meaning: "The object has stayed too long in a phase that should be temporary.",
-        near_miss: "A resting phase such as Running or Bound, or a slow kind whose usual duration loopwatch has learned.",
+        meaning: "The object has stayed in a transitional phase for too long.",
+        near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["phase", "in_phase_for", "threshold"],
         explained_by: [Subject(NeverRecovered), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed)],
-        advice: "The operator does not move the object out of this phase. Search the operator's log for the name of the object to find the step that it waits for.",
+        advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     PhaseCycling "convergence" Warning Ticket {
         meaning: "The object keeps returning to the same phases without a spec change.",
-        near_miss: "A rollout: each spec change may pass through every phase once.",
+        near_miss: "A rollout: after each spec change, an object may pass through every phase once.",
         evidence: ["phases", "returns", "window"],
         explained_by: [],
-        advice: "Two steps of the operator undo each other, or one step fails and starts again. The phases in the cycle show which step.",
+        advice: "Either two steps of the operator undo each other, or a step fails and the operator starts again. The phases in the evidence show which steps.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
     ConditionFlapping "convergence" Warning Ticket {
         meaning: "A condition keeps changing its status without a spec change.",
-        near_miss: "A condition that changes once per rollout, or a condition such as Active that only reports load.",
+        near_miss: "A condition that changes once per rollout, or a condition that only describes load, such as Active.",
         evidence: ["condition", "transitions", "window", "reasons"],
         explained_by: [Subject(PhaseCycling)],
-        advice: "A probe is close to its limit, or two controllers write conflicting values. Compare the reasons of both states.",
+        advice: "A probe may be close to its limit, or two controllers may write conflicting values. Compare the reasons in the evidence.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
     ConditionMalformed "convergence" Info None {
         meaning: "The operator writes conditions that violate the Kubernetes API conventions, so tools misread them.",
-        near_miss: "Unusual but readable forms, such as a map keyed by type, or booleans.",
+        near_miss: "Unusual but readable forms, such as conditions in a map keyed by type, or boolean statuses.",
         evidence: ["lints", "objects", "examples"],
         explained_by: [],
-        advice: "Report it to the operator's maintainers: each condition needs a unique type and a status of True, False or Unknown.",
+        advice: "Report this to the operator's maintainers: each condition needs a type, a status of True, False or Unknown, and a valid transition time.",
         command: "kubectl get {resource} -A -o json",
     }
     StatusLag "convergence" Warning Ticket {
-        meaning: "The operator writes the status, but its observedGeneration stays behind the spec.",
+        meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
         explained_by: [Subject(NeverRecovered)],
-        advice: "The status describes an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
+        advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
     NeverRecovered "convergence" Warning Ticket {
-        meaning: "The spec is back to one that converged before, but the object has not recovered.",
-        near_miss: "A recovery that takes a few times as long as the first convergence.",
+        meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
+        near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["took_then", "waiting_for", "signal", "message"],
         explained_by: [],
-        advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec: a failed child object, a rejected update, a long backoff.",
+        advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     StatusSubresourceMissing "API machinery" Info None {
         meaning: "The custom resource definition has a status but no status subresource, so every status write looks like a spec change.",
-        near_miss: "A kind without a status, which holds configuration only.",
+        near_miss: "A kind without a status, which only holds configuration.",
         evidence: ["kind", "group"],
         explained_by: [],
         advice: "Ask the operator's maintainers to enable `subresources.status`. Until then, observedGeneration is unreliable for this kind.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[*].subresources}'",
     }
     ConfigInvalid "self" Warning Ticket {
-        meaning: "loopwatch cannot use its configuration and runs with the defaults.",
+        meaning: "A part of the configuration is invalid, and loopwatch runs without it.",
         near_miss: "No configuration at all, which is valid.",
         evidence: ["problem", "failing_for"],
         explained_by: [],
-        advice: "The problem names the invalid setting; the page and the log of loopwatch show it. Correct the setting and restart the container. `loopwatch check --config FILE` tests a file.",
+        advice: "The problem in the evidence names the invalid setting; the page and the log of loopwatch show it. Correct the setting and restart the container. `loopwatch check --config FILE` reports the errors in a file.",
         command: "loopwatch check --help",
     }
     SourceFailing "self" Warning Ticket {
-        meaning: "loopwatch cannot read one of its sources, so the objects of this source count as unknown.",
-        near_miss: "A short interruption, such as an API server restart.",
+        meaning: "loopwatch cannot read one of its sources, so the objects of that source count as unknown.",
+        near_miss: "A short interruption, such as a restart of the API server.",
         evidence: ["cause", "detail", "failing_for", "last_success"],
         explained_by: [],
-        advice: "The cause names the obstacle. Until you remove it, the absence of findings on these objects does not mean that they are healthy.",
+        advice: "The cause in the evidence shows why. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
     PermissionMissing "self" Info None {
-        meaning: "The account of loopwatch lacks a permission, so loopwatch cannot see this part of the cluster.",
-        near_miss: "A permission that was withdrawn for a moment and is granted again.",
+        meaning: "The account of loopwatch lacks a permission, so loopwatch cannot see a part of the cluster.",
+        near_miss: "A permission that is missing for only a few seconds.",
         evidence: ["verb", "resource"],
         explained_by: [],
-        advice: "Grant the permission if you want to see this part (`deploy/components/reader-rights`), or select the kinds and namespaces to watch with --watch and --namespace.",
+        advice: "Grant the permission if loopwatch should see this part of the cluster (`deploy/components/reader-rights`), or select what to watch with --watch and --namespace.",
         command: "kubectl auth can-i --list",
     }
     PermissionExcess "self" Info None {
-        meaning: "The operator's account has permissions that hardly any operator needs.",
-        near_miss: "Broad permissions that name their kinds and verbs.",
+        meaning: "The operator's account may write to all API groups, which hardly any operator needs.",
+        near_miss: "A wildcard in a rule that only reads, or that is limited to some API groups.",
         evidence: ["rights"],
         explained_by: [],
-        advice: "Replace the wildcards in the operator's role with the kinds and verbs that it uses. loopwatch cannot derive the operator's kinds from wildcards; name them with --watch.",
+        advice: "Replace the wildcards in the operator's role with the groups, kinds and verbs that it uses. loopwatch cannot derive the operator's kinds from wildcards; select them with --watch.",
         command: "kubectl auth can-i --list",
     }
     StateInconsistent "self" Warning Ticket {
-        meaning: "loopwatch holds a different number of objects than the API server.",
-        near_miss: "A difference that the next watch event resolves: loopwatch reports a difference only when two audits agree.",
+        meaning: "The number of objects in loopwatch differs from the number in the API server.",
+        near_miss: "A difference that the next watch event resolves: loopwatch reports only differences that two consecutive audits find.",
         evidence: ["here", "server", "version"],
         explained_by: [],
-        advice: "loopwatch lists the kind again by itself. The fault is in loopwatch or in a proxy between it and the API server: please report it with a recording.",
+        advice: "loopwatch lists the kind again by itself. The cause is a bug in loopwatch or in a proxy between loopwatch and the API server: please report it with a recording.",
         command: "loopwatch record --help",
     }
     LimitReached "self" Warning Ticket {
         meaning: "loopwatch has reached one of its limits and drops everything beyond it.",
-        near_miss: "A limit that was nearly reached.",
+        near_miss: "A limit that is nearly reached.",
         evidence: ["dropped", "bound"],
         explained_by: [],
-        advice: "Raise the limit and the container's memory limit together, or watch less with --watch and --namespace.",
+        advice: "Raise the limit together with the memory limit of the container, or watch fewer kinds or namespaces with --watch and --namespace.",
         command: "loopwatch run --help",
     }
 }

@@ -37,15 +37,15 @@ const HEAD: &str = "\
 
 # Metrics
 
-Every metric of `/metrics`, in the order of the output, as text 0.0.4 or OpenMetrics 1.0.
+loopwatch serves these metrics at `/metrics`, in this order, in the Prometheus text format 0.0.4 or in OpenMetrics 1.0.
 
 - The labels `group`, `kind`, `target_namespace` and `name` identify an object. `target_namespace` is the object's
-  namespace, empty for cluster-scoped objects. It is not called `namespace` because the scrape target has a label of
-  that name; so no scrape configuration needs `honorLabels`.
-- A value that does not exist has no series; it is never written as zero.
+  namespace; it is empty for cluster-scoped objects. It is not called `namespace`, because Prometheus usually adds a
+  label of that name for the scrape target. You therefore do not need `honorLabels`.
+- If a value does not exist, there is no series. loopwatch never writes zero instead.
 - Only unhealthy objects have series of their own, at most `--max-object-series` per family, worst first. loopwatch
-  counts the rest in `loopwatch_dropped_total{limit=\"object_series\"}`. With `--object-series=all` it also writes the
-  metrics under \"Every object\", for all objects and without a limit.
+  counts the series that it leaves out in `loopwatch_dropped_total{limit=\"object_series\"}`. With
+  `--object-series=all`, it also exports the metrics under \"Every object\", for all objects and without a limit.
 - All replicas of an operator export the same objects. Merge gauges with `max without (pod, instance) (…)` and rates
   with `max without (pod, instance) (rate(…))`.
 - No label value comes from free text.

@@ -30,7 +30,7 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
         let count = findings.count(Severity::Info);
         let _ = write!(
             page,
-            "<details class=\"info-findings\" data-key=\"info\"><summary>{} info finding{}, not urgent</summary>",
+            "<details class=\"info-findings\" data-key=\"info\"><summary>{} info finding{} (not urgent)</summary>",
             Number(count as u64),
             if count == 1 { "" } else { "s" }
         );

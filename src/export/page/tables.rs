@@ -76,13 +76,14 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         kind.deadline,
         kind.deadline_source.as_str()
     );
-    let latency =
-        |q| summary::quantile(&kind.totals.convergence, q).map_or("over a day".to_owned(), |span| span.to_string());
+    let latency = |q| {
+        summary::quantile(&kind.totals.convergence, q).map_or("more than a day".to_owned(), |span| span.to_string())
+    };
     let _ = match kind.totals.convergence.count() {
         0 => write!(page, "<div><dt>median convergence</dt><dd>no data yet</dd></div>"),
         count => write!(
             page,
-            "<div><dt>median convergence</dt><dd>{} <small>over {} change{}</small></dd></div>\
+            "<div><dt>median convergence</dt><dd>{} <small>of {} change{}</small></dd></div>\
              <div><dt>p90 convergence</dt><dd>{}</dd></div>",
             latency(0.5),
             Number(count),
@@ -169,7 +170,7 @@ pub(super) fn blind_spots(page: &mut String, snapshot: &Snapshot) {
     }
     page.push_str(
         "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot see \
-         these resources, so it cannot report problems with them.</p><ul class=\"spots\">",
+         these resources and does not report problems with them.</p><ul class=\"spots\">",
     );
     for spot in spots.iter().take(SHOWN) {
         let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));

@@ -20,7 +20,9 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
     kinds(&mut out, snapshot, rows.is_some(), style);
     match rows {
         Some(rows) => objects(&mut out, snapshot, "All objects", &rows.iter().collect::<Vec<_>>(), usize::MAX),
-        None => objects(&mut out, snapshot, "Also failed or overdue", &without_finding(snapshot), 2 * SHOWN),
+        None => {
+            objects(&mut out, snapshot, "Failed or overdue without a finding", &without_finding(snapshot), 2 * SHOWN)
+        }
     }
     let spots = summary::blind_spots(snapshot);
     if !spots.is_empty() {
@@ -95,9 +97,9 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
     if rows.is_empty() {
         return;
     }
-    let _ = write!(out, "\n### {title}\n\n| State | For | Kind | Object | Says |\n|---|---|---|---|---|\n");
+    let _ = write!(out, "\n### {title}\n\n| State | For | Kind | Object | Reason |\n|---|---|---|---|---|\n");
     for row in rows.iter().take(shown) {
-        let says = if row.signal.is_empty() { row.reason } else { &row.signal };
+        let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} |",
@@ -105,7 +107,7 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
             snapshot.at.since(row.since),
             text(&kind_name(&row.group, &row.kind)),
             text(&object_name(row)),
-            text(says),
+            text(reason),
         );
     }
     if rows.len() > shown {

@@ -36,7 +36,14 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
         None => {
             let others = without_finding(snapshot);
             let count = others.len();
-            objects(&mut out, snapshot, "Also failed or overdue", others.into_iter().take(2 * SHOWN), count, style);
+            objects(
+                &mut out,
+                snapshot,
+                "Failed or overdue without a finding",
+                others.into_iter().take(2 * SHOWN),
+                count,
+                style,
+            );
         }
     }
     blind_spots(&mut out, snapshot, style);
@@ -137,7 +144,7 @@ fn objects<'a>(
     if count == 0 {
         return;
     }
-    let heading = ["STATE", "FOR", "KIND", "OBJECT", "SAYS"].map(str::to_owned).to_vec();
+    let heading = ["STATE", "FOR", "KIND", "OBJECT", "REASON"].map(str::to_owned).to_vec();
     let mut table = Table::new(heading, 1..2);
     let mut shown = 0;
     for row in rows {

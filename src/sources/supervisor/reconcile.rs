@@ -37,7 +37,10 @@ impl Running {
         if self.kinds.as_ref() != Some(&kinds) {
             self.feed.send(Observation::KindsDiscovered(kinds.clone())).await?;
             for watch in &over {
-                let detail = format!("not watched: --max-watches is {}", self.options.max_watches);
+                let detail = format!(
+                    "not watched, because the number of watches is limited to {} (--max-watches)",
+                    self.options.max_watches
+                );
                 self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
             }
         }

@@ -86,7 +86,7 @@ impl<'a> Event<'a> {
             }
             other => {
                 let known = other.chars().take(32).collect::<String>();
-                return Err(Failure::new(Cause::Undecodable, format!("an event of type {known:?}")));
+                return Err(Failure::new(Cause::Undecodable, format!("unknown watch event type {known:?}")));
             }
         })
     }

@@ -81,7 +81,7 @@ impl WatchStream {
             match self.chunk(silent_at, gather).await {
                 Ok(Some(chunk)) => self.lines.push(&chunk),
                 Ok(None) if self.lines.is_mid_line() => {
-                    return Err(Failure::new(Cause::Connection, "the stream broke off in the middle of a line"));
+                    return Err(Failure::new(Cause::Connection, "the stream ended in the middle of a line"));
                 }
                 Ok(None) => return Ok(StreamItem::End),
                 Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
