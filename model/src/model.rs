@@ -298,7 +298,7 @@ impl Model {
     }
 }
 
-/// Returns the `source` label of `observations_total`, or `None` for ticks, which are not counted.
+/// Returns the `source` label of `loopwatch_observations_total`, or `None` for ticks, which are not counted.
 const fn source_label(observation: &Observation) -> Option<&'static str> {
     Some(match observation {
         Observation::Restored(_) => "checkpoint",
