@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     fn from_config(mut config: Config) -> Result<Self, ConnectError> {
-        // Disables the client's retries, which would hide a failing API server for minutes. Sources retry by themselves.
+        // Disables the client's retries, which would hide a failing API server for minutes. Sources retry on their own.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
