@@ -32,4 +32,4 @@ rules:
 
 # Rewrites the files that are generated from tables and recordings: read the diff.
 docs:
-	UPDATE=1 cargo test --lib --test contracts --test scenarios
+	UPDATE=1 cargo test --no-fail-fast --lib --test contracts --test scenarios

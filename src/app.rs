@@ -86,14 +86,14 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
     log_panic(sources.await);
     log_panic(pump.await.map(drop));
     if let Some(dir) = &state_dir {
-        state::keep(dir, &lock(&model));
+        state::save(dir, &lock(&model));
     }
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
 }
 
 /// A recording that the pump writes.
-pub(crate) struct Tap {
+pub(crate) struct RecordingSink {
     /// The writer of the file.
     pub writer: Writer,
     /// Size at which the pump stops, in bytes before compression.
@@ -104,7 +104,7 @@ pub(crate) struct Tap {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// All senders of observations are gone.
-    Dry,
+    SendersGone,
     /// The recording has reached its size limit.
     Full,
     /// The recording could not be written.
@@ -117,10 +117,10 @@ pub(crate) enum Ended {
 pub(crate) async fn pump(
     mut observations: Observations,
     model: SharedModel,
-    mut tap: Option<Tap>,
+    mut sink: Option<RecordingSink>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
-) -> (Option<Tap>, Ended) {
+) -> (Option<RecordingSink>, Ended) {
     let clock = SystemClock::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
@@ -132,13 +132,13 @@ pub(crate) async fn pump(
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
-                return (tap, Ended::Dry);
+                return (sink, Ended::SendersGone);
             },
             () = timer => batch.push((clock.wall(), Observation::Tick)),
         }
         waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
-        if let Some(tap) = tap.as_mut()
-            && let Err(error) = batch.iter().try_for_each(|(at, observation)| tap.writer.write(*at, observation))
+        if let Some(sink) = sink.as_mut()
+            && let Err(error) = batch.iter().try_for_each(|(at, observation)| sink.writer.write(*at, observation))
         {
             return (None, Ended::Unwritable(error));
         }
@@ -151,8 +151,8 @@ pub(crate) async fn pump(
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
-        if tap.as_ref().is_some_and(|tap| tap.writer.bytes() >= tap.max_bytes) {
-            return (tap, Ended::Full);
+        if sink.as_ref().is_some_and(|sink| sink.writer.bytes() >= sink.max_bytes) {
+            return (sink, Ended::Full);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How the status of operators is read, one status per line of `dialects.jsonl`: `is` gives the verdict, `for` the rule
-//! that decides, where it matters. The statuses are invented, but follow the documentation and the output of the operators.
+//! that decides, where it matters. The statuses are invented, but follow the operators' documentation and output.
 
 use std::fmt::Write as _;
 

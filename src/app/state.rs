@@ -36,7 +36,7 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
 }
 
 /// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
-pub(super) fn keep(dir: &Path, model: &Model) {
+pub(super) fn save(dir: &Path, model: &Model) {
     if let Err(error) = write(dir, model) {
         warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
     }

@@ -132,7 +132,8 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let access = args.cluster.access();
     let cluster = app::connect(&access).await?;
     // The permissions of an operator's account show which kinds it owns. An administrator wants to see all of them.
-    let select = if access.operator.is_some() { Selection::OperatorRights } else { Selection::EveryKindWithStatus };
+    let select =
+        if access.operator.is_some() { Selection::OperatorPermissions } else { Selection::EveryKindWithStatus };
     let options = SourceOptions {
         select,
         lease: LeaseSelection::Off,

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::SUCCESS;
-use crate::app::{self, Ended, SharedModel, Tap};
+use crate::app::{self, Ended, RecordingSink, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
@@ -61,7 +61,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
         });
     }
     let options = SourceOptions {
-        select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorRights },
+        select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorPermissions },
         ..cluster.source_options(app::hash_key())
     };
     let key = anonymize.then(app::random_key);
@@ -70,7 +70,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
         let segment = Segment { output: &output, max_bytes: max_size.max(1) * 1024 * 1024, key };
         match record_segment(&server, options.clone(), &model, &segment, &stop).await? {
             Ended::Full => rotate(&output)?,
-            Ended::Dry | Ended::Unwritable(_) => return Ok(SUCCESS),
+            Ended::SendersGone | Ended::Unwritable(_) => return Ok(SUCCESS),
         }
     }
 }
@@ -100,9 +100,9 @@ async fn record_segment(
     let writer = create().with_context(|| format!("cannot create {shown}"))?;
     let (feed, observations) = app::channel();
     let handle = Supervisor::start(server.clone(), options, feed);
-    let tap = Tap { writer, max_bytes: segment.max_bytes };
+    let sink = RecordingSink { writer, max_bytes: segment.max_bytes };
     let (sender, mut probes) = tokio::sync::mpsc::channel(64);
-    let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(tap), Gauge::default(), move |probe| {
+    let mut pump = tokio::spawn(app::pump(observations, model.clone(), Some(sink), Gauge::default(), move |probe| {
         sender.try_send(probe).is_ok()
     }));
     let ended = loop {
@@ -115,18 +115,18 @@ async fn record_segment(
         }
     };
     handle.shutdown().await;
-    let (tap, ended) = match ended {
+    let (sink, ended) = match ended {
         Some(ended) => ended,
         None => pump.await, // the pump first writes the observations left in the channel
     }?;
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
     }
-    if let Some(mut tap) = tap {
-        let lines = tap.writer.lines();
-        tap.writer
-            .quiet_until(SystemClock::new().wall())
-            .and_then(|()| tap.writer.finish())
+    if let Some(mut sink) = sink {
+        let lines = sink.writer.lines();
+        sink.writer
+            .write_end(SystemClock::new().wall())
+            .and_then(|()| sink.writer.finish())
             .with_context(|| format!("cannot write {shown}"))?;
         tracing::info!(file = %shown, observations = lines, "recorded");
     }

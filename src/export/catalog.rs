@@ -181,13 +181,13 @@ catalog! {
             => Whole(|_, samples| samples.put(&[VERSION, REVISION], 1_u64));
         "loopwatch_http_requests_total" Counter Alpha ["path", "code"]
             "HTTP requests, by path and status code; path is other for all paths that are not documented."
-            => Whole(|shown, samples| samples.own(&shown.metrics.requests));
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.requests));
         "loopwatch_render_seconds" Histogram Alpha []
             "Time from the start of a scrape until the last byte is handed to the connection."
-            => Whole(|shown, samples| samples.own(&shown.metrics.render_seconds));
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.render_seconds));
         "loopwatch_channel_depth" Gauge Alpha []
             "Number of observations that wait for the model."
-            => Whole(|shown, samples| samples.own(&shown.metrics.channel_depth));
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.channel_depth));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

@@ -134,7 +134,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' => f.write_char(' ')?,
-                other if summary::steers(other) => f.write_char('\u{fffd}')?,
+                other if summary::controls_display(other) => f.write_char('\u{fffd}')?,
                 other => f.write_char(other)?,
             }
         }

@@ -177,7 +177,7 @@ pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, Strin
 
 /// Whether a character controls the display instead of being visible, such as an escape or a text-direction mark.
 #[must_use]
-pub(crate) fn steers(character: char) -> bool {
+pub(crate) fn controls_display(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

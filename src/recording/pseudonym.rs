@@ -24,7 +24,7 @@ impl Pseudonyms {
     }
 
     /// Returns the observation with pseudonyms.
-    pub(super) fn of(&self, observation: Observation) -> Observation {
+    pub(super) fn anonymize(&self, observation: Observation) -> Observation {
         match observation {
             Observation::KindsDiscovered(kinds) => {
                 Observation::KindsDiscovered(kinds.into_iter().map(|kind| self.kind(kind)).collect())
@@ -141,8 +141,8 @@ mod tests {
             loopwatch_model::observation::Condition { message: "payroll is broken".into(), ..Default::default() };
         let object = ObjectView { key: key.clone(), conditions: vec![condition], ..Default::default() };
         let watch = WatchId("widgets.example.io/team-a".into());
-        let applied = pseudonyms.of(Observation::Applied { watch: watch.clone(), object: Box::new(object) });
-        let deleted = pseudonyms.of(Observation::Deleted { watch, key, version: "5".into() });
+        let applied = pseudonyms.anonymize(Observation::Applied { watch: watch.clone(), object: Box::new(object) });
+        let deleted = pseudonyms.anonymize(Observation::Deleted { watch, key, version: "5".into() });
         let text = serde_json::to_string(&(&applied, &deleted)).expect("serialisable");
         assert!(!text.contains("payroll") && !text.contains("team-a"), "{text}");
         let (Observation::Applied { object, .. }, Observation::Deleted { key, .. }) = (applied, deleted) else {

@@ -60,7 +60,7 @@ impl Writer {
             return Ok(()); // a replay must not depend on ticks
         }
         let saw = match &self.pseudonyms {
-            Some(pseudonyms) => pseudonyms.of(observation.clone()),
+            Some(pseudonyms) => pseudonyms.anonymize(observation.clone()),
             None => observation.clone(),
         };
         self.lines += 1;
@@ -71,7 +71,7 @@ impl Writer {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn quiet_until(&mut self, at: Timestamp) -> io::Result<()> {
+    pub fn write_end(&mut self, at: Timestamp) -> io::Result<()> {
         self.line(&RecordedObservation { at, saw: Observation::Tick })
     }
 
@@ -123,7 +123,7 @@ mod tests {
         for second in 0..10 {
             writer.write(Timestamp(second * 1000), &Observation::Tick)?;
         }
-        writer.quiet_until(Timestamp(10_000))?;
+        writer.write_end(Timestamp(10_000))?;
         assert_eq!(writer.lines(), 0, "ticks do not count");
         writer.finish()?;
         let text = std::fs::read_to_string(&path)?;

@@ -16,7 +16,7 @@ use super::metadata::{ListMetadata, or_default};
 use super::watch::WatchTarget;
 
 /// The current address of each watch.
-pub(crate) type Targets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
+pub(crate) type WatchTargets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
 
 /// A list of at most one item.
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct ShortList {
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Answers probes until the channel closes.
-pub(crate) async fn run(cluster: Cluster, targets: Targets, feed: Feed, mut probes: mpsc::Receiver<Probe>) {
+pub(crate) async fn run(cluster: Cluster, targets: WatchTargets, feed: Feed, mut probes: mpsc::Receiver<Probe>) {
     while let Some(probe) = probes.recv().await {
         let answer = answer(&cluster, &targets, &probe).await;
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
@@ -42,7 +42,7 @@ pub(crate) async fn run(cluster: Cluster, targets: Targets, feed: Feed, mut prob
     }
 }
 
-async fn answer(cluster: &Cluster, targets: &Targets, probe: &Probe) -> Answer {
+async fn answer(cluster: &Cluster, targets: &WatchTargets, probe: &Probe) -> Answer {
     let Probe::Count(watch) = probe;
     let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
     let Some(target) = target else {

@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
     url: String,
     namespace: String,
     acting_as: Option<String>,
-    targets: Vec<String>,
+    watched_namespaces: Vec<String>,
 }
 
 /// The reason why there is no connection.
@@ -133,7 +133,7 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let namespace = client.default_namespace().to_owned();
-        Self { client, url: url.into(), namespace, acting_as: None, targets: Vec::new() }
+        Self { client, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new() }
     }
 
     async fn from_config(mut config: Config) -> Result<Self, ConnectError> {
@@ -148,7 +148,7 @@ impl Cluster {
             Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
-        Ok(Self { client, url, namespace, acting_as: None, targets: Vec::new() })
+        Ok(Self { client, url, namespace, acting_as: None, watched_namespaces: Vec::new() })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -185,8 +185,8 @@ impl Cluster {
     }
 
     /// The namespaces that the operator watches according to its Deployment.
-    pub(crate) fn targets(&self) -> &[String] {
-        &self.targets
+    pub(crate) fn watched_namespaces(&self) -> &[String] {
+        &self.watched_namespaces
     }
 
     async fn impersonate(&self, mut config: Config, operator: &OperatorName) -> Result<Self, ConnectError> {
@@ -196,7 +196,7 @@ impl Cluster {
             name: name.clone(),
             failure,
         })?;
-        let (account, targets) = (pods.account().to_owned(), pods.targets());
+        let (account, watched_namespaces) = (pods.account().to_owned(), pods.watched_namespaces());
         let user = format!("system:serviceaccount:{namespace}:{account}");
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = Some(vec![
@@ -205,7 +205,7 @@ impl Cluster {
             "system:authenticated".to_owned(),
         ]);
         config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), targets, ..Self::from_config(config).await? })
+        Ok(Self { acting_as: Some(user), watched_namespaces, ..Self::from_config(config).await? })
     }
 
     /// The Pod template of the operator.
@@ -231,7 +231,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, url, namespace, acting_as, targets: _ } = self;
+        let Self { client: _, url, namespace, acting_as, watched_namespaces: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)

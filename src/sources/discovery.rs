@@ -182,15 +182,15 @@ fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<Strin
     };
     Some(match input.select {
         Selection::EveryKindWithStatus => "the API server serves no custom resource that has a status".to_owned(),
-        Selection::OperatorRights if input.rules.iter().any(|rules| rules.incomplete) => format!(
+        Selection::OperatorPermissions if input.rules.iter().any(|rules| rules.incomplete) => format!(
             "the API server does not list all permissions of this account; select the operator's kinds with \
              --watch GROUP/KIND. Candidates: {known}"
         ),
-        Selection::OperatorRights if !selected.excess.is_empty() => format!(
+        Selection::OperatorPermissions if !selected.excess.is_empty() => format!(
             "this account may write to all API groups, so its permissions do not show which kinds the operator owns; \
              select them with --watch GROUP/KIND. Candidates: {known}"
         ),
-        Selection::OperatorRights => format!(
+        Selection::OperatorPermissions => format!(
             "this account may not write the status or the finalizers of any custom resource, so it is probably not \
              the account of an operator; select the kinds with --watch GROUP/KIND. Candidates: {known}"
         ),

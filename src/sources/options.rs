@@ -32,7 +32,7 @@ pub(crate) struct SourceOptions {
 pub(crate) enum Selection {
     /// By the permissions of the operator's account.
     #[default]
-    OperatorRights,
+    OperatorPermissions,
     /// Every custom resource with a status, for an administrator.
     EveryKindWithStatus,
 }

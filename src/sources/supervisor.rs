@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{self, Targets};
+use super::audit::{self, WatchTargets};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::discovery::{Discovered, Discovery};
@@ -58,7 +58,7 @@ struct Running {
     discovery: Discovery,
     definitions: Definitions,
     shared: Arc<SharedWatchState>,
-    targets: Targets,
+    targets: WatchTargets,
     sync: InitialSync,
     tasks: Tasks,
     /// The last reported kinds.
@@ -102,7 +102,7 @@ impl Supervisor {
         let running = Running {
             discovery: Discovery::new(cluster.clone(), options.clone(), definitions.clone()),
             shared: Arc::default(),
-            targets: Targets::default(),
+            targets: WatchTargets::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
             kinds: None,

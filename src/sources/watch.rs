@@ -3,7 +3,7 @@
 //! ```text
 //!         ┌─────────── streamed list refused, ignored, or longer than one stream ───────────┐
 //!         │                                                                                 ▼
-//!  Unlisted(Streamed) ─▶ Filling ─complete──▶ Following ─ended─▶ Known ◀─complete── Paging ◀─ Unlisted(Paged)
+//!  Unlisted(Streamed) ─▶ StreamingList ─complete──▶ Following ─ended─▶ Known ◀─complete── Paging ◀─ Unlisted(Paged)
 //!         ▲                                    │     ▲             │                  │          ▲
 //!         │                                    │     └───opened────┘                  └─ token ──┘
 //!         └────── 410, or an unreadable event ─────────────────────┘                    expired
@@ -49,7 +49,7 @@ pub(crate) enum WatchState {
     /// Nothing is known, or it is too old: the watch has to list.
     Unlisted(Listing),
     /// A streamed list is under way.
-    Filling {
+    StreamingList {
         stream: Box<WatchStream>,
         epoch: u64,
         /// The instant at which the watch concludes that the API server does not support streamed lists.
@@ -59,7 +59,7 @@ pub(crate) enum WatchState {
     /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
     Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch knows everything up to `version`, and has no open stream.
-    Known {
+    Disconnected {
         version: String,
         /// How often the API server has refused to continue from this version.
         refused: u32,
@@ -69,7 +69,7 @@ pub(crate) enum WatchState {
         stream: Box<WatchStream>,
         version: String,
         /// The instant from which silence shows that the stream works; `None` once it is known to work.
-        proven: Option<Instant>,
+        proven_at: Option<Instant>,
     },
     /// A step failed; `next` follows after the backoff.
     Resting { until: Instant, next: Box<WatchState> },
@@ -220,10 +220,12 @@ impl<S: Sink> Watcher<S> {
             WatchState::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
             WatchState::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
             WatchState::Unlisted(listing) => self.begin_pages(listing).await,
-            WatchState::Filling { stream, epoch, give_up, permit } => self.fill(stream, epoch, give_up, permit).await,
+            WatchState::StreamingList { stream, epoch, give_up, permit } => {
+                self.fill(stream, epoch, give_up, permit).await
+            }
             WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
-            WatchState::Known { version, refused } => self.open(version, refused).await,
-            WatchState::Following { stream, version, proven } => self.follow(stream, version, proven).await,
+            WatchState::Disconnected { version, refused } => self.open(version, refused).await,
+            WatchState::Following { stream, version, proven_at } => self.follow(stream, version, proven_at).await,
             WatchState::Resting { until, next } => {
                 tokio::time::sleep_until(until).await;
                 Ok(*next)

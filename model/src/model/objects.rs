@@ -93,7 +93,7 @@ impl Model {
             generation: 0,
             observed: 0,
             spec_hash: 0,
-            settled_hash: 0,
+            stable_status_hash: 0,
             since: now,
             owners: (!owners.is_empty()).then(|| owners.into()),
             hot: None,
@@ -291,7 +291,7 @@ impl ObjectContext<'_> {
             spec_changed: !new
                 && differs
                 && (view.generation > record.generation || view.generation == 0 || self.generation_is_unreliable()),
-            status_changed: !new && view.hashes.settled != record.settled_hash,
+            status_changed: !new && view.hashes.settled != record.stable_status_hash,
             spec_written_by_operator: obligations::spec_written_by_operator(view),
             old_spec_hash: record.spec_hash,
             lost_at: lost_at(view, verdict, reading.acknowledged),
@@ -304,7 +304,7 @@ impl ObjectContext<'_> {
         record.generation = view.generation;
         record.observed = view.observed_generation.unwrap_or(0);
         record.spec_hash = view.hashes.spec;
-        record.settled_hash = view.hashes.settled;
+        record.stable_status_hash = view.hashes.settled;
         record.verdict = update.verdict;
         record.reason = reading.reason;
         record.finalizers = finalizers;

@@ -31,7 +31,7 @@ pub(crate) struct Record {
     /// Fingerprint of the spec; see `Hashes::spec`.
     pub(crate) spec_hash: u64,
     /// Fingerprint of the status without timestamps and heartbeats.
-    pub(crate) settled_hash: u64,
+    pub(crate) stable_status_hash: u64,
     /// When the object entered its state.
     pub(crate) since: Timestamp,
     pub(crate) owners: Option<Box<[OwnerName]>>,

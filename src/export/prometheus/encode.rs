@@ -21,7 +21,7 @@ pub(crate) struct Samples<'a> {
     out: &'a mut String,
     metric: &'static Metric,
     /// The text before each label value, built once because it makes up most of the output.
-    openers: Vec<String>,
+    label_prefixes: Vec<String>,
     format: TextFormat,
     headed: &'a mut bool,
 }
@@ -58,7 +58,7 @@ impl<'a> Samples<'a> {
     /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps it between calls.
     pub(super) fn new(out: &'a mut String, metric: &'static Metric, format: TextFormat, headed: &'a mut bool) -> Self {
         let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
-        Self { out, metric, openers: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
+        Self { out, metric, label_prefixes: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
     }
 
     /// Writes one sample; `labels` are values in the order of the catalog.
@@ -114,7 +114,7 @@ impl<'a> Samples<'a> {
 
     fn labels(&mut self, values: &[&str], bound: Option<f64>) {
         debug_assert_eq!(values.len(), self.metric.labels.len(), "{}: labels as in the catalog", self.metric.name);
-        for (opener, value) in self.openers.iter().zip(values) {
+        for (opener, value) in self.label_prefixes.iter().zip(values) {
             self.out.push_str(opener);
             escape_into(self.out, value);
         }

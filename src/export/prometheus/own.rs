@@ -12,7 +12,7 @@ use crate::export::metric::MetricType;
 
 impl Samples<'_> {
     /// Writes the samples of a metric that `prometheus-client` counts.
-    pub(crate) fn own<M: registry::Metric + Clone>(&mut self, counted: &M) {
+    pub(crate) fn registry_metric<M: registry::Metric + Clone>(&mut self, counted: &M) {
         let text = openmetrics(self.metric().family_name(), counted);
         let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         // The library keeps label sets in a hash map, so their order is random. Histograms have no labels, and their

@@ -45,7 +45,7 @@ pub(super) fn plain(text: &str) -> String {
     text.chars()
         .map(|character| match character {
             '\n' | '\t' => ' ',
-            other if summary::steers(other) => '\u{fffd}',
+            other if summary::controls_display(other) => '\u{fffd}',
             other => other,
         })
         .collect()

@@ -68,17 +68,17 @@ impl PodTemplate {
     }
 
     /// The namespaces that the operator watches. Empty if it watches all, or does not specify them.
-    pub(super) fn targets(&self) -> Vec<String> {
+    pub(super) fn watched_namespaces(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
         let said = variables.filter(|variable| VARIABLES.contains(&variable.name.as_str())).map(|v| v.value.as_str());
         let annotated = self.metadata.annotations.get(ANNOTATION).map(String::as_str);
-        let mut targets: Vec<String> =
+        let mut watched_namespaces: Vec<String> =
             said.chain(annotated).flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        targets.retain(|name| is_name(name));
-        targets.sort();
-        targets.dedup();
-        targets
+        watched_namespaces.retain(|name| is_name(name));
+        watched_namespaces.sort();
+        watched_namespaces.dedup();
+        watched_namespaces
     }
 }
 
@@ -90,12 +90,12 @@ mod tests {
     fn a_deployment_names_its_account_and_namespaces() {
         let read = |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
         let plain = read(r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#);
-        assert_eq!((plain.account(), plain.targets()), ("default", vec![]));
+        assert_eq!((plain.account(), plain.watched_namespaces()), ("default", vec![]));
         let told = read(
             r#"{"spec":{"template":{"metadata":{"annotations":{"olm.targetNamespaces":"b"}},
                 "spec":{"serviceAccountName":"m","containers":[{"env":[{"name":"WATCH_NAMESPACE","value":"b, a,"},
                 {"name":"POD","valueFrom":{}}]}]}}}}"#,
         );
-        assert_eq!((told.account(), told.targets()), ("m", vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!((told.account(), told.watched_namespaces()), ("m", vec!["a".to_owned(), "b".to_owned()]));
     }
 }

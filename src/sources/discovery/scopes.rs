@@ -64,7 +64,8 @@ impl Discovery {
             return self.options.namespaces.clone();
         }
         let mut namespaces = vec![self.cluster.namespace().to_owned()];
-        namespaces.extend(self.cluster.targets().iter().filter(|name| *name != self.cluster.namespace()).cloned());
+        namespaces
+            .extend(self.cluster.watched_namespaces().iter().filter(|name| *name != self.cluster.namespace()).cloned());
         namespaces
     }
 
@@ -73,7 +74,7 @@ impl Discovery {
         let options = &self.options;
         options.namespaces.is_empty()
             && options.watch.is_empty()
-            && options.select == Selection::OperatorRights
+            && options.select == Selection::OperatorPermissions
             && selected.excess.is_empty()
     }
 
@@ -109,7 +110,7 @@ impl Discovery {
         for (namespace, rules) in reviews.iter().filter(|_| *namespaced) {
             let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
             let possible = rules.may_allow("list", group, resource);
-            let missing = if possible { self.missing(group, resource, namespace).await? } else { both() };
+            let missing = if possible { self.missing(group, resource, namespace).await? } else { list_and_watch() };
             if named || is_expected || missing.is_empty() {
                 scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
             }
@@ -117,11 +118,11 @@ impl Discovery {
         if named || scopes.iter().any(|kind| kind.missing.is_empty()) {
             return Ok(scopes);
         }
-        self.unseen(candidate, everywhere, scopes).await
+        self.invisible_scopes(candidate, everywhere, scopes).await
     }
 
     /// The scopes in which the account should see a kind that it cannot see.
-    async fn unseen(
+    async fn invisible_scopes(
         &self,
         candidate: &Candidate,
         everywhere: Scope,
@@ -140,7 +141,7 @@ impl Discovery {
         } else {
             vec![everywhere]
         };
-        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect())
+        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, list_and_watch())).collect())
     }
 
     /// Whether the account may write an invisible kind in all namespaces, so that it should see it there.
@@ -190,6 +191,6 @@ fn writes(candidate: &Candidate, rules: &Rules) -> bool {
         .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
 }
 
-fn both() -> Vec<String> {
+fn list_and_watch() -> Vec<String> {
     vec!["list".to_owned(), "watch".to_owned()]
 }

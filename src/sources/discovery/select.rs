@@ -57,7 +57,7 @@ pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
         selected.kinds = observed(input);
     }
     selected.kinds.append(&mut children);
-    if input.select == Selection::OperatorRights {
+    if input.select == Selection::OperatorPermissions {
         selected.excess = input.rules.iter().flat_map(Rules::excess).collect();
         selected.excess.sort();
         selected.excess.dedup();
@@ -116,7 +116,7 @@ fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
 
 fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
     let ApiKind { group, resource, .. } = kind;
-    input.select == Selection::OperatorRights
+    input.select == Selection::OperatorPermissions
         && !NEVER_CHILDREN.contains(&(group.as_str(), resource.as_str()))
         && input.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
 }

@@ -29,10 +29,10 @@ impl<S: Sink> Watcher<S> {
         let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
         match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
             Ok(stream) => {
-                let proven = Some(Instant::now() + PROVEN_AFTER);
-                Ok(WatchState::Following { stream: Box::new(stream), version, proven })
+                let proven_at = Some(Instant::now() + PROVEN_AFTER);
+                Ok(WatchState::Following { stream: Box::new(stream), version, proven_at })
             }
-            Err(failure) => self.go_on_after(&failure, version, refused).await,
+            Err(failure) => self.state_after_failure(&failure, version, refused).await,
         }
     }
 
@@ -41,22 +41,22 @@ impl<S: Sink> Watcher<S> {
         &mut self,
         mut stream: Box<WatchStream>,
         mut version: String,
-        proven: Option<Instant>,
+        proven_at: Option<Instant>,
     ) -> Result<WatchState, Closed> {
-        let line = match stream.next(proven.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
+        let line = match stream.next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
             Ok(StreamItem::Line(line)) => line,
-            Ok(StreamItem::Silence) if proven.is_some() => {
+            Ok(StreamItem::Silence) if proven_at.is_some() => {
                 self.report_recovered().await?;
-                return Ok(WatchState::Following { stream, version, proven: None });
+                return Ok(WatchState::Following { stream, version, proven_at: None });
             }
             Ok(StreamItem::Silence) => {
                 let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
-                return self.go_on_after(&failure, version, 0).await;
+                return self.state_after_failure(&failure, version, 0).await;
             }
             Ok(StreamItem::End) => return self.ended(stream, version).await,
             Err(failure) => {
                 self.reset_backoffs_after(&stream);
-                return self.go_on_after(&failure, version, 0).await;
+                return self.state_after_failure(&failure, version, 0).await;
             }
         };
         let handled = match Event::parse(&line) {
@@ -67,7 +67,7 @@ impl<S: Sink> Watcher<S> {
                 self.sink.progressed(&version, &mut self.out);
                 Ok(version)
             }
-            Ok(Event::Error(failure)) => return self.go_on_after(&failure, version, REFUSALS - 1).await,
+            Ok(Event::Error(failure)) => return self.state_after_failure(&failure, version, REFUSALS - 1).await,
             Err(failure) => Err(failure),
         };
         self.flush().await?;
@@ -76,27 +76,32 @@ impl<S: Sink> Watcher<S> {
                 if !reached.is_empty() {
                     version = reached;
                 }
-                if proven.is_some() {
+                if proven_at.is_some() {
                     self.report_recovered().await?;
                 }
-                Ok(WatchState::Following { stream, version, proven: None })
+                Ok(WatchState::Following { stream, version, proven_at: None })
             }
-            Err(failure) => self.go_on_after(&failure, version, 0).await,
+            Err(failure) => self.state_after_failure(&failure, version, 0).await,
         }
     }
 
     /// Handles the regular end of a stream.
     async fn ended(&mut self, stream: Box<WatchStream>, version: String) -> Result<WatchState, Closed> {
         if self.reset_backoffs_after(&stream) {
-            return Ok(WatchState::Known { version, refused: 0 });
+            return Ok(WatchState::Disconnected { version, refused: 0 });
         }
         // Backs off, because some proxies end every stream immediately.
         let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
-        self.go_on_after(&failure, version, 0).await
+        self.state_after_failure(&failure, version, 0).await
     }
 
     /// Chooses the state after a failure, given that the watch knows everything up to `version`.
-    async fn go_on_after(&mut self, failure: &Failure, version: String, refused: u32) -> Result<WatchState, Closed> {
+    async fn state_after_failure(
+        &mut self,
+        failure: &Failure,
+        version: String,
+        refused: u32,
+    ) -> Result<WatchState, Closed> {
         let relist = match failure.cause {
             // If the version is too old or an event is unreadable, only a new list helps.
             // After a 404, a kind with the same name may have other objects.
@@ -109,7 +114,7 @@ impl<S: Sink> Watcher<S> {
         let next = if relist {
             WatchState::Unlisted(Listing::Streamed)
         } else {
-            WatchState::Known { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
+            WatchState::Disconnected { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
         };
         self.rest(failure, next).await
     }

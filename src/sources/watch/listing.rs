@@ -36,7 +36,7 @@ impl<S: Sink> Watcher<S> {
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let epoch = self.begin_list().await?;
-        Ok(WatchState::Filling { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
+        Ok(WatchState::StreamingList { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
     }
 
     /// Reads one line of a streamed list.
@@ -80,7 +80,7 @@ impl<S: Sink> Watcher<S> {
         };
         self.flush().await?;
         match handled {
-            Ok(()) => Ok(WatchState::Filling { stream, epoch, give_up, permit }),
+            Ok(()) => Ok(WatchState::StreamingList { stream, epoch, give_up, permit }),
             Err(failure) => self.stream_failed(&failure).await,
         }
     }
@@ -172,8 +172,8 @@ impl<S: Sink> Watcher<S> {
         self.reporter.listed();
         Ok(match stream {
             _ if self.once => WatchState::Done,
-            Some(stream) => WatchState::Following { stream, version, proven: None },
-            None => WatchState::Known { version, refused: 0 },
+            Some(stream) => WatchState::Following { stream, version, proven_at: None },
+            None => WatchState::Disconnected { version, refused: 0 },
         })
     }
 

@@ -20,9 +20,9 @@ pub(crate) struct WatchStream {
     lines: LineSplitter,
     opened: Instant,
     /// Time of the last line.
-    heard: Instant,
+    last_line_at: Instant,
     /// Time of the last chunk.
-    woken: Instant,
+    last_chunk_at: Instant,
     /// Requested duration.
     lasts: Duration,
 }
@@ -63,7 +63,14 @@ impl WatchStream {
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
         let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
-        Ok(Self { body, lines: LineSplitter::new(LARGEST_LINE), opened, heard: opened, woken: opened, lasts })
+        Ok(Self {
+            body,
+            lines: LineSplitter::new(LARGEST_LINE),
+            opened,
+            last_line_at: opened,
+            last_chunk_at: opened,
+            lasts,
+        })
     }
 
     /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several
@@ -72,7 +79,7 @@ impl WatchStream {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => {
-                    self.heard = Instant::now();
+                    self.last_line_at = Instant::now();
                     return Ok(StreamItem::Line(line));
                 }
                 Ok(None) => {}
@@ -99,10 +106,10 @@ impl WatchStream {
             }
             yield_to_other_tasks().await;
         }
-        tokio::time::sleep_until((self.woken + gather).min(silent_at)).await;
+        tokio::time::sleep_until((self.last_chunk_at + gather).min(silent_at)).await;
         let within = silent_at.saturating_duration_since(Instant::now());
         let chunk = next_chunk(&mut self.body, within).await;
-        self.woken = Instant::now();
+        self.last_chunk_at = Instant::now();
         chunk
     }
 
@@ -110,7 +117,7 @@ impl WatchStream {
     /// bookmarks, should have sent one.
     pub(crate) fn overdue(&self, sends_bookmarks: bool) -> Instant {
         let end = self.opened + self.lasts + STREAM_GRACE;
-        if sends_bookmarks { end.min(self.heard + SILENT_FOR) } else { end }
+        if sends_bookmarks { end.min(self.last_line_at + SILENT_FOR) } else { end }
     }
 
     /// Time since the stream was opened.
