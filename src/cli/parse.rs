@@ -61,6 +61,14 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        return match arguments.iter().find(|argument| argument.to_str().is_none()) {
+            Some(argument) => format!("the argument '{}' is not UTF-8", argument.to_string_lossy()),
+            None => {
+                format!("{}: not UTF-8", not_utf8().map(|flag| config::variable(&flag)).collect::<Vec<_>>().join(", "))
+            }
+        };
+    }
     let joined = lines.collect::<Vec<_>>().join("; ");
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
     match named_flag(error).filter(|flag| position(arguments, flag).is_none()) {
@@ -74,15 +82,34 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
 
 /// The command line, with the environment variables of all flags but the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
-    config::with_variables(Cli::command(), &LogFlags::augment_args(config::keys()), ignored)
+    config::with_variables(Cli::command(), &named(), ignored)
+}
+
+/// An empty command with the flags that have a variable.
+fn named() -> clap::Command {
+    LogFlags::augment_args(config::keys())
+}
+
+/// The flags whose variables are not UTF-8. A path may be.
+fn not_utf8() -> impl Iterator<Item = String> {
+    let path = clap::value_parser!(PathBuf).type_id();
+    let flags: Vec<_> =
+        named().get_arguments().filter(|arg| arg.get_value_parser().type_id() != path).cloned().collect();
+    let flags = flags.into_iter().filter_map(|arg| arg.get_long().map(str::to_owned));
+    flags.filter(|flag| std::env::var_os(config::variable(flag)).is_some_and(|value| value.to_str().is_none()))
 }
 
 /// Whether the command is `run`, and may leave out what is invalid.
 fn runs(arguments: &[OsString]) -> bool {
-    let command = Cli::command();
-    let is_command = |argument: &&OsString| command.find_subcommand(argument).is_some();
-    arguments.iter().skip(1).find(is_command).is_some_and(|name| name == "run")
+    command_position(arguments).is_some_and(|position| arguments[position] == "run")
         && !arguments.iter().any(|argument| argument == "--strict")
+}
+
+/// The position of the command in the arguments.
+fn command_position(arguments: &[OsString]) -> Option<usize> {
+    let command = Cli::command();
+    let is_command = |argument: &OsString| command.find_subcommand(argument).is_some();
+    arguments.iter().skip(1).position(is_command).map(|position| position + 1)
 }
 
 /// The path of the configuration file, for a command that takes one.
@@ -99,21 +126,34 @@ fn named_flag(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The position of a flag in the arguments, also by its short name.
+/// The position of a flag or argument, also by the short name of the flag.
 fn position(arguments: &[OsString], flag: &str) -> Option<usize> {
     let run = config::keys();
-    let short =
-        run.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--")).and_then(|arg| arg.get_short());
+    let short = match flag.strip_prefix("--") {
+        Some(long) => run.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| arg.get_short()),
+        // An unknown short flag: clap names `-5` for the argument `-5m`.
+        None => flag.strip_prefix('-').and_then(|short| short.chars().next()),
+    };
+    // An argument that is no flag may have the name of the command, which stays.
+    let first = if flag.starts_with('-') { 1 } else { command_position(arguments).map_or(1, |command| command + 1) };
     let is_named = |argument: &OsString| {
         let text = argument.to_string_lossy();
         let by_short = short.is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
         by_short || *text == *flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
-    arguments.iter().skip(1).position(is_named).map(|position| position + 1)
+    arguments.iter().skip(first).position(is_named).map(|position| position + first)
 }
 
 /// Removes the argument that an error names, or ignores its environment variable. Returns false if there is neither.
 fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let before = (arguments.len(), ignored.len());
+        match arguments.iter().position(|argument| argument.to_str().is_none()) {
+            Some(position) => _ = arguments.remove(position),
+            None => ignored.extend(not_utf8().filter(|flag| !ignored.contains(flag)).collect::<Vec<_>>()),
+        }
+        return before != (arguments.len(), ignored.len());
+    }
     let Some(flag) = named_flag(error) else { return false };
     let Some(position) = position(arguments, &flag) else {
         let name = flag.trim_start_matches('-').to_owned();
@@ -127,6 +167,11 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
         && let Some(next) = arguments.get(position).map(|next| next.to_string_lossy())
         && (*next == **value || (!value.is_empty() && next.split(',').any(|part| part == value)))
     {
+        arguments.remove(position);
+    }
+    // clap takes the value of a flag before the command for a command.
+    let is_value = |arguments: &[OsString]| !arguments[position].to_string_lossy().starts_with('-');
+    while command_position(arguments).is_some_and(|command| position < command) && is_value(arguments) {
         arguments.remove(position);
     }
     true
@@ -177,6 +222,38 @@ mod tests {
             assert_eq!(problems.len(), 1, "{line}: {problems:?}");
             let Command::Run(args) = cli.command else { panic!("{line}") };
             assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
+        }
+        for line in ["run --max-watches 7 run", "--bogus run --max-watches 7", "--context x run --max-watches 7"] {
+            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+            let Command::Run(args) = cli.command else { panic!("{line}") };
+            assert_eq!(args.flags.cluster.max_watches, 7, "{line}");
+        }
+        for line in ["run --deadline -5m", "run -zw a/B"] {
+            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert!(matches!(cli.command, Command::Run(_)));
+            assert_eq!(problems.len(), 2, "{line}: {problems:?}");
+        }
+        assert!(parse(&arguments("loopwatch chekc --context run")).is_err(), "another command stays an error");
+    }
+
+    #[test]
+    fn run_starts_with_arguments_that_are_not_utf8() {
+        use std::os::unix::ffi::OsStringExt;
+        for line in [&b"run\0--context\0\xff"[..], b"run\0--deadline=\xff", b"run\0-w\xff", b"run\0\xff"] {
+            let arguments = [&b"loopwatch\0"[..], line].concat();
+            let arguments: Vec<_> =
+                arguments.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.into())).collect();
+            let Parsed { problems, .. } = parse(&arguments).expect("run always starts");
+            assert!(!problems.is_empty() && problems.len() <= 2, "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_is_a_problem() {
+        for line in ["run --log=", "run --namespace=", "run --context=", "run --namespace=a,"] {
+            let Parsed { problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
         }
     }
 
