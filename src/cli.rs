@@ -12,6 +12,7 @@ mod timeline;
 
 use std::process::ExitCode;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -70,7 +71,7 @@ enum Command {
 struct LogFlags {
     /// Log filter in the syntax of RUST_LOG, such as `debug` or `info,loopwatch=debug` [default: info; error for
     /// commands that print a report]
-    #[arg(long, value_name = "FILTER", global = true, help_heading = "Logging")]
+    #[arg(long, value_name = "FILTER", global = true, value_parser = NonEmptyStringValueParser::new(), help_heading = "Logging")]
     log: Option<String>,
     /// Log format: text or json
     #[arg(long, value_name = "FORMAT", global = true, default_value = "text", value_parser = log_format, help_heading = "Logging")]

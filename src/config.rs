@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, Command};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
@@ -50,10 +51,10 @@ pub(crate) struct ClusterFlags {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub context: Option<String>,
     /// Namespaces to watch [default: all that the account may read]
-    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',')]
+    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub namespace: Vec<String>,
     /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its account]
     #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
@@ -214,6 +215,10 @@ impl FromStr for Deadline {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.rsplit_once('=') {
             None => Ok(Self { kind: None, span: Span::parse(text)? }),
+            // `--watch` accepts the plural of kubectl, but here no API server knows its kind.
+            Some((kind, _)) if kind.contains('.') && !kind.contains('/') => {
+                Err(format!("expected GROUP/KIND, for example example.io/Widget=30m, not {kind:?}"))
+            }
             Some((kind, span)) => {
                 let kind = kind.parse().map_err(|error| format!("{error}"))?;
                 Ok(Self { kind: Some(kind), span: Span::parse(span)? })

@@ -170,11 +170,15 @@ fn bundled_rules_dashboards_and_completions_can_be_printed() {
 /// With an invalid flag, file and environment, `run` still serves, reports all of them, and stops on SIGTERM with 0.
 #[test]
 fn run_serves_despite_an_invalid_configuration() {
+    let state = tempfile::tempdir().expect("a folder");
+    let pipe = state.path().join("checkpoint.jsonl"); // to open it would wait for a writer
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     let mut child = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
-        .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file"])
+        .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file", "--state-dir"])
+        .arg(state.path())
+        .env("LOOPWATCH_CONTEXT", std::ffi::OsStr::from_bytes(b"\xff"))
         .env("LOOPWATCH_MAX_WATCHES", "many")
         .env("LOOPWATCH_DEADLINE", "soon")
-        .env("LOOPWATCH_CONTEXT", std::ffi::OsStr::from_bytes(b"\xff"))
         .env("HOME", "/nonexistent")
         .env_remove("KUBECONFIG")
         .stderr(Stdio::piped())
@@ -190,7 +194,7 @@ fn run_serves_despite_an_invalid_configuration() {
         let answer = get(port, "/api/v1/findings");
         answer.contains("ConfigInvalid").then_some(answer)
     });
-    for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon", "UTF-8"] {
+    for part in ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon", "LOOPWATCH_CONTEXT: not UTF-8"] {
         let known = findings.contains(part) || findings.contains(&part.to_lowercase().replace('_', "-"));
         assert!(known, "{part} is not reported: {findings}");
     }

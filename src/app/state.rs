@@ -16,7 +16,8 @@ const FILE: &str = "checkpoint.jsonl";
 /// file stays as it is.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
-    if !path.exists() {
+    // Opening a named pipe would wait for a writer.
+    if !path.is_file() {
         return;
     }
     match Recording::open(&path) {

@@ -56,6 +56,9 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
 
 /// Formats an error as one line: the problem and the nearest valid name.
 pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        return not_utf8(arguments); // clap names neither the argument nor the variable
+    }
     let text = error.to_string();
     let lines = text
         .lines()
@@ -72,17 +75,47 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     }
 }
 
+/// The problem of arguments or variables that are not UTF-8.
+fn not_utf8(arguments: &[OsString]) -> String {
+    match arguments.iter().find(|argument| argument.to_str().is_none()) {
+        Some(argument) => format!("the argument '{}' is not UTF-8", argument.to_string_lossy()),
+        None => {
+            let variables: Vec<_> = flags_not_utf8().map(|flag| config::variable(&flag)).collect();
+            format!("{}: not UTF-8", variables.join(", "))
+        }
+    }
+}
+
 /// The command line, with the environment variables of all flags except the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
-    config::with_variables(Cli::command(), &LogFlags::augment_args(config::keys()), ignored)
+    config::with_variables(Cli::command(), &flags_with_variables(), ignored)
+}
+
+/// An empty command with the flags that have a variable.
+fn flags_with_variables() -> clap::Command {
+    LogFlags::augment_args(config::keys())
+}
+
+/// The flags whose variables are not UTF-8. The variable of a path need not be.
+fn flags_not_utf8() -> impl Iterator<Item = String> {
+    let path = clap::value_parser!(PathBuf).type_id();
+    let command = flags_with_variables();
+    let text = command.get_arguments().filter(|arg| arg.get_value_parser().type_id() != path);
+    let names: Vec<String> = text.filter_map(clap::Arg::get_long).map(str::to_owned).collect();
+    let value = |flag: &String| std::env::var_os(config::variable(flag));
+    names.into_iter().filter(move |flag| value(flag).is_some_and(|value| value.to_str().is_none()))
 }
 
 /// Whether the command is `run` without `--strict`, which leaves out invalid arguments.
 fn runs(arguments: &[OsString]) -> bool {
-    let command = Cli::command();
-    let is_command = |argument: &&OsString| command.find_subcommand(argument).is_some();
-    arguments.iter().skip(1).find(is_command).is_some_and(|name| name == "run")
+    command_position(arguments).is_some_and(|position| arguments[position] == "run")
         && !arguments.iter().any(|argument| argument == "--strict")
+}
+
+/// The position of the command in the arguments.
+fn command_position(arguments: &[OsString]) -> Option<usize> {
+    let command = Cli::command();
+    find(arguments, 1, |argument| command.find_subcommand(argument).is_some())
 }
 
 /// The path of the configuration file, for a command that takes one.
@@ -104,30 +137,39 @@ fn flag(named: &str) -> &str {
     named.split([' ', '=']).next().unwrap_or(named)
 }
 
-/// The position of the argument that an error names, also by its short name.
+/// The position of the argument that an error names, also by the short name of the flag.
 fn position(arguments: &[OsString], named: &str) -> Option<usize> {
     let (run, flag) = (config::keys(), flag(named));
-    let short =
-        run.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--")).and_then(|arg| arg.get_short());
-    // Of `-debug`, clap names only `-d`.
-    let short = short.or_else(|| flag.strip_prefix('-')?.parse().ok().filter(|letter| *letter != '-'));
+    let short = match flag.strip_prefix("--") {
+        Some(long) => run.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| arg.get_short()),
+        // An unknown short flag: clap names `-5` for the argument `-5m`.
+        None => flag.strip_prefix('-').and_then(|short| short.chars().next()),
+    };
+    // An argument that is not a flag may have the name of the command, which stays.
+    let first = if flag.starts_with('-') { 1 } else { command_position(arguments).map_or(1, |command| command + 1) };
     let is_named = |text: &str| {
         let by_short = short.is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
         by_short || text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
     // A space may be part of an argument: `args: ["run", "--watch example.io/Widget"]`.
-    find(arguments, |argument| argument.to_string_lossy() == named)
-        .or_else(|| find(arguments, |argument| is_named(&argument.to_string_lossy())))
+    find(arguments, first, |argument| argument.to_string_lossy() == named)
+        .or_else(|| find(arguments, first, |argument| is_named(&argument.to_string_lossy())))
 }
 
-fn find(arguments: &[OsString], wanted: impl Fn(&OsString) -> bool) -> Option<usize> {
-    arguments.iter().skip(1).position(wanted).map(|position| position + 1)
+/// The position of the first argument from `first` on that is `wanted`.
+fn find(arguments: &[OsString], first: usize, wanted: impl Fn(&OsString) -> bool) -> Option<usize> {
+    arguments.iter().skip(first).position(wanted).map(|position| position + first)
 }
 
 /// Removes the argument that an error names, or ignores its environment variable. Returns false if there is neither.
 fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
     if error.kind() == ErrorKind::InvalidUtf8 {
-        return leave_out_bytes(arguments, ignored);
+        let before = (arguments.len(), ignored.len());
+        match find(arguments, 1, |argument| argument.to_str().is_none()) {
+            Some(position) => _ = arguments.remove(position),
+            None => ignored.extend(flags_not_utf8().filter(|flag| !ignored.contains(flag)).collect::<Vec<_>>()),
+        }
+        return before != (arguments.len(), ignored.len());
     }
     let Some(named) = named(error) else { return false };
     let Some(position) = position(arguments, named) else {
@@ -144,21 +186,12 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
     {
         arguments.remove(position);
     }
-    true
-}
-
-/// Removes the first argument that is not UTF-8, or ignores the first such environment variable: the error names neither.
-fn leave_out_bytes(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>) -> bool {
-    if let Some(position) = find(arguments, |argument| argument.to_str().is_none()) {
+    // clap takes the value of a flag before the command for a command.
+    let is_value = |arguments: &[OsString]| !arguments[position].to_string_lossy().starts_with('-');
+    while command_position(arguments).is_some_and(|command| position < command) && is_value(arguments) {
         arguments.remove(position);
-        return true;
     }
-    let flags = LogFlags::augment_args(config::keys());
-    let is_bytes = |long: &&str| std::env::var_os(config::variable(long)).is_some_and(|value| value.to_str().is_none());
-    let mut names = flags.get_arguments().filter_map(clap::Arg::get_long).filter(is_bytes);
-    let name = names.find(|long| !ignored.iter().any(|name| name == long));
-    ignored.extend(name.map(str::to_owned));
-    name.is_some()
+    true
 }
 
 #[cfg(test)]
@@ -207,6 +240,18 @@ mod tests {
             let Command::Run(args) = cli.command else { panic!("{line}") };
             assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
         }
+        for line in ["run --max-watches 7 run", "--bogus run --max-watches 7", "--context x run --max-watches 7"] {
+            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+            let Command::Run(args) = cli.command else { panic!("{line}") };
+            assert_eq!(args.flags.cluster.max_watches, 7, "{line}");
+        }
+        for line in ["run --deadline -5m", "run -zw a/B"] {
+            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert!(matches!(cli.command, Command::Run(_)));
+            assert_eq!(problems.len(), 2, "{line}: {problems:?}");
+        }
+        assert!(parse(&arguments("loopwatch chekc --context run")).is_err(), "another command stays an error");
     }
 
     #[test]
@@ -232,6 +277,14 @@ mod tests {
             assert!(problems[0].contains(problem), "{line:?}: {problems:?}");
             let Command::Run(args) = cli.command else { panic!("{line:?}") };
             assert!(args.flags.serve.expose_ui, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_value_is_a_problem() {
+        for line in ["run --log=", "run --namespace=", "run --context=", "run --namespace=a,"] {
+            let Parsed { problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
         }
     }
 

@@ -12,8 +12,15 @@ use serde_json::{Map, Value};
 
 use super::{Flags, keys};
 
-/// Size of the largest file that loopwatch reads.
-const MAX_BYTES: u64 = 1024 * 1024;
+/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each item, and the sidecar
+/// has 128 MiB.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// Limit of nodes in the file, aliases included. It is far beyond the nodes that fit without aliases.
+const MAX_NODES: usize = 64 * 1024;
+
+/// Problems that loopwatch reports; the rest only counts.
+const MAX_PROBLEMS: usize = 20;
 
 /// Lowest Jaro-Winkler similarity at which loopwatch suggests a known name for an unknown one.
 const SIMILAR: f64 = 0.8;
@@ -43,6 +50,11 @@ impl File {
             Ok(text) => Self::parse(&text),
             Err(problem) => (Self::default(), vec![problem]),
         };
+        let more = problems.len().saturating_sub(MAX_PROBLEMS);
+        if more > 0 {
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(format!("and {more} more problems"));
+        }
         problems.iter_mut().for_each(|problem| problem.insert_str(0, &format!("{}: ", path.display())));
         (file, problems)
     }
@@ -78,6 +90,9 @@ impl File {
             let names = known().filter_map(Arg::get_long).chain([SETTINGS]);
             return Err(unknown(key, names.map(|name| name.replace('-', "_"))));
         };
+        if self.values.contains_key(name) {
+            return Err(format!("{key}: the file sets this key twice, with a hyphen and with an underscore"));
+        }
         let values = texts(arg, value).map_err(|problem| format!("{key}: {problem}"))?;
         flags(command, arguments(command, name, &values)).map_err(|error| {
             // Prefers the message of the value's own parser: clap adds the name of the flag and its usage.
@@ -108,11 +123,15 @@ impl File {
 
 fn contents(path: &Path) -> Result<String, String> {
     let unreadable = |error| format!("cannot read the file: {error}");
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > MAX_BYTES {
-        return Err(format!("the file has {size} bytes; the maximum is {MAX_BYTES}"));
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    // Opening a named pipe would wait for a writer, and a device may have no end.
+    if !metadata.is_file() {
+        return Err("not a regular file".to_owned());
     }
-    // A device or a pipe has no size.
+    if metadata.len() > MAX_BYTES {
+        return Err(format!("the file has {} bytes; the maximum is {MAX_BYTES}", metadata.len()));
+    }
+    // The file may have grown since.
     let mut text = String::new();
     std::fs::File::open(path).map_err(unreadable)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_BYTES {
@@ -125,7 +144,11 @@ fn entries(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
-    match serde_saphyr::from_str(text).map_err(|error| format!("invalid YAML: {}", first_line(&error)))? {
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
+        max_nodes: MAX_NODES, max_total_scalar_bytes: 16 * MAX_NODES
+    } };
+    let parsed = serde_saphyr::from_str_with_options(text, options);
+    match parsed.map_err(|error| format!("invalid YAML: {}", first_line(&error)))? {
         Value::Null => Ok(Map::new()),
         Value::Object(entries) => Ok(entries),
         _ => Err("expected keys and values, for example `deadline: 10m`".to_owned()),
@@ -249,6 +272,9 @@ mod tests {
             ("listen: nowhere", "listen: expected ADDRESS:PORT"),
             ("listen: ['127.0.0.1:1', '127.0.0.1:2']", "cannot be used multiple times"),
             ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
+            ("deadline: widgets.example.io=5m", "deadline: expected GROUP/KIND"),
+            ("namespace: ''", "namespace: a value is required"),
+            ("context: ''", "context: a value is required"),
             ("expose_ui: perhaps", "expose_ui: expected true or false"),
             ("kubeconfig: ''", "kubeconfig: a value is required"),
             ("config: other.yaml", "unknown key \"config\""),
@@ -294,12 +320,42 @@ mod tests {
         let path = folder.path().join("large.yaml");
         std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).expect("written");
         let (_, problems) = File::read(&path);
-        assert!(problems[0].contains("large.yaml: the file has 1048577 bytes"), "{problems:?}");
+        assert!(problems[0].contains("large.yaml: the file has 65537 bytes"), "{problems:?}");
     }
 
     #[test]
-    fn a_file_without_end_is_refused() {
-        let (_, problems) = File::read(Path::new("/dev/zero"));
-        assert!(problems[0].contains("the file has more than 1048576 bytes"), "{problems:?}");
+    fn a_pipe_a_device_and_a_folder_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
+            let (_, problems) = File::read(path);
+            assert_eq!(problems, [format!("{}: not a regular file", path.display())]);
+        }
+    }
+
+    #[test]
+    fn many_problems_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("many.yaml");
+        std::fs::write(&path, (0..1000).map(|number| format!("k{number}: 1\n")).collect::<String>()).expect("written");
+        let (_, problems) = File::read(&path);
+        assert_eq!(problems.len(), MAX_PROBLEMS + 1);
+        assert!(problems[MAX_PROBLEMS].ends_with("and 980 more problems"), "{problems:?}");
+    }
+
+    #[test]
+    fn aliases_do_not_fill_the_memory() {
+        let text = format!("a: &a [{}]\nb: &b [{}]\nnamespace: [*b, *b, *b]\n", "x,".repeat(200), "*a,".repeat(200));
+        let (_, problems) = File::parse(&text);
+        assert!(problems.len() == 1 && problems[0].contains("budget"), "{problems:?}");
+    }
+
+    #[test]
+    fn one_key_in_two_spellings_is_a_problem() {
+        let (file, problems) = File::parse("max-watches: 5\nmax_watches: 6\n");
+        assert!(problems.len() == 1 && problems[0].contains("twice"), "{problems:?}");
+        assert_eq!(file.values["max-watches"], ["5"]);
     }
 }

@@ -83,8 +83,8 @@ Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
     ),
     (
         "here",
-        r#"{{- range query (printf `topk(3, abs(max without (pod, instance)
-(loopwatch_state_audit_difference{cluster=%q,job=%q,namespace=%q})) > 0)`
+        r#"{{- range query (printf `topk(3, max without (pod, instance)
+(abs(loopwatch_state_audit_difference{cluster=%q,job=%q,namespace=%q})) > 0)`
 $labels.cluster $labels.job $labels.namespace) }}
 Difference for {{ .Labels.kind }}: {{ .Value }}.
 {{- end }}"#,
