@@ -83,8 +83,7 @@ pub struct Limits {
     pub phases: usize,
     /// Distinct condition types per kind.
     pub condition_types: usize,
-    /// Distinct finalizers per kind with totals of their own. Further ones are left out of the totals and not counted
-    /// as dropped.
+    /// Distinct finalizers per kind with totals of their own. Further ones are left out of the totals.
     pub finalizers: usize,
     /// Namespaces per watch with totals and label values of their own; all further ones share `_other`.
     pub namespaces: usize,

@@ -115,6 +115,20 @@ fn two_audits_with_the_same_difference_open_a_finding() {
 }
 
 #[test]
+fn finalizers_beyond_the_limit_are_counted() {
+    let limits = Limits { finalizers: 0, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits, ..Settings::default() });
+    let mut widget = lab.converged("web");
+    widget.finalizers = vec!["example.io/cleanup".into()];
+    lab.apply(&widget);
+    widget.deleted = Some(lab.now);
+    lab.apply(&widget);
+    assert_eq!(lab.snapshot().dropped["finalizers"], 1);
+    assert_eq!(lab.findings(), ["LimitReached limit finalizers"]);
+    assert!(lab.evidence().contains("bound 0"), "{}", lab.evidence());
+}
+
+#[test]
 fn objects_beyond_the_limit_are_dropped_and_counted() {
     let limits = Limits { objects: 2, ..Limits::default() };
     let mut lab = Lab::with(Settings { limits, ..Settings::default() });

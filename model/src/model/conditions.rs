@@ -56,9 +56,8 @@ impl ObjectContext<'_> {
         let (before, after) = (self.condition_sets.get(old).clone(), self.condition_sets.get(conditions).clone());
         if !update.new {
             before.iter().for_each(|condition| decrement(&mut self.kind.totals.conditions, condition));
-            self.add_transitions(update, &before, &after);
         }
-        let mut fits = true;
+        let mut fits = update.new || self.add_transitions(update, &before, &after);
         for condition in after.iter() {
             if self.kind.totals.conditions.contains_key(condition)
                 || self.kind.totals.conditions.len() < self.settings.limits.condition_types * 4
@@ -161,9 +160,11 @@ impl ObjectContext<'_> {
         push_bounded(&mut history.phases, (now, phase));
     }
 
-    fn add_transitions(&mut self, update: &Update<'_>, before: &ConditionSet, after: &ConditionSet) {
+    /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
+    fn add_transitions(&mut self, update: &Update<'_>, before: &ConditionSet, after: &ConditionSet) -> bool {
+        let mut all_fit = true;
         if update.spec_changed {
-            return;
+            return all_fit;
         }
         for ConditionState { r#type: condition, status } in after {
             let earlier = before.iter().find(|other| other.r#type == *condition);
@@ -174,10 +175,13 @@ impl ObjectContext<'_> {
                 || self.kind.totals.flaps.contains_key(condition);
             if known {
                 *self.kind.totals.flaps.entry(condition.clone()).or_default() += 1;
+            } else {
+                all_fit = false;
             }
             let reason = update.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
             self.add_transition(condition, reason.unwrap_or_default());
         }
+        all_fit
     }
 
     fn add_transition(&mut self, condition: &Arc<str>, reason: String) {

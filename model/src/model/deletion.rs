@@ -28,8 +28,14 @@ const BUILT_IN: &[(&str, &str)] = &[
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `removed` are the finalizers that the previous version had
     /// and this one lacks.
-    pub(crate) fn update_deletion(&mut self, update: &Update<'_>, removed: &[Arc<str>], finalizers: &[Arc<str>]) {
-        let Some(since) = update.view.deleted else { return };
+    /// Returns `false` if the kind has too many distinct finalizers to count all of these.
+    pub(crate) fn update_deletion(
+        &mut self,
+        update: &Update<'_>,
+        removed: &[Arc<str>],
+        finalizers: &[Arc<str>],
+    ) -> bool {
+        let Some(since) = update.view.deleted else { return true };
         let now = self.now;
         let first = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
         let hot = self.record.hot_mut();
@@ -46,13 +52,17 @@ impl ObjectContext<'_> {
         for finalizer in removed {
             self.finalizer_removed(finalizer, since);
         }
-        for finalizer in finalizers {
-            let fits = self.kind.finalizers.len() < self.settings.limits.finalizers;
-            if first && (fits || self.kind.finalizers.contains_key(finalizer)) {
+        let mut all_fit = true;
+        for finalizer in finalizers.iter().filter(|_| first) {
+            let room = self.kind.finalizers.len() < self.settings.limits.finalizers;
+            if room || self.kind.finalizers.contains_key(finalizer) {
                 let totals = self.kind.finalizers.entry(finalizer.clone()).or_default();
                 totals.waiting.insert((since, self.slot));
+            } else {
+                all_fit = false;
             }
         }
+        all_fit
     }
 
     /// Ends the deletion of an object that is gone: counts all of its finalizers as removed.

@@ -138,13 +138,17 @@ impl Model {
         let conditions_fit = context.update_conditions(&update, condition_set);
         context.update_obligation(&update);
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
-        context.update_deletion(&update, &removed, &finalizers);
+        let finalizers_fit = context.update_deletion(&update, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, context.now);
         }
         let history_fits = !context.history_denied;
-        for (fits, limit) in [(phase_fits, "phases"), (conditions_fit, "condition_types"), (history_fits, "histories")]
-        {
+        for (fits, limit) in [
+            (phase_fits, "phases"),
+            (conditions_fit, "condition_types"),
+            (finalizers_fit, "finalizers"),
+            (history_fits, "histories"),
+        ] {
             if !fits {
                 self.count_dropped(limit);
             }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Model;
 use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
+use super::{MAX_INTERNED, MAX_LEASES, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{Cause, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
@@ -237,8 +237,10 @@ impl Model {
             "watches" => settings.watches,
             "phases" => settings.phases,
             "condition_types" => settings.condition_types,
+            "finalizers" => settings.finalizers,
             "namespaces" => settings.namespaces,
-            _ => 0,
+            "leases" => MAX_LEASES,
+            _ => MAX_INTERNED, // texts, condition sets and finalizer sets
         };
         let evidence = Evidence::new()
             .with("dropped", Value::Count(count))
