@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Case<'a> {
+struct DialectCase<'a> {
     case: String,
     is: String,
     r#for: Option<String>,
@@ -21,7 +21,8 @@ struct Case<'a> {
 fn statuses_are_read_as_their_operators_intend() {
     let (mut read_cases, mut wrong) = (0, String::new());
     for (line, text) in include_str!("dialects.jsonl").lines().enumerate() {
-        let case: Case<'_> = serde_json::from_str(text).unwrap_or_else(|error| panic!("line {}: {error}", line + 1));
+        let case: DialectCase<'_> =
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("line {}: {error}", line + 1));
         let (own, object) = object_with_type(case.object.get().as_bytes(), &HashKey([0; 16])).expect("an object");
         let group = own.api_version.split_once('/').map_or("", |(group, _)| group);
         let Reading { verdict, reason, signal, .. } = read(group, &own.kind, &object);

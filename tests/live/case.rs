@@ -9,7 +9,7 @@ use crate::recorder::Recorder;
 use crate::table::{self, Row};
 use loopwatch_testbed::kube::{Kube, ZOO_KINDS};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use loopwatch_testbed::sidecar::{Finding, Sidecar};
+use loopwatch_testbed::sidecar::{ShownFinding, Sidecar};
 use loopwatch_testbed::wait::{eventually, pause};
 
 /// The time that a test waits in addition to a threshold, enough for a busy machine with two cores.
@@ -108,13 +108,13 @@ impl Case {
     }
 
     /// Reports whether the evidence names the operator as the actor.
-    pub(crate) fn names_operator(finding: &Finding) -> bool {
+    pub(crate) fn names_operator(finding: &ShownFinding) -> bool {
         finding.evidence("actor").to_string().contains("widget-operator")
     }
 
     /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on this object and on
     /// no other. Then switches the fault off and expects the finding to close. Returns the finding.
-    pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> Finding {
+    pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> ShownFinding {
         let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
         let separator = if expected.fault.contains('?') { '&' } else { '?' };
         self.operator.fault(&format!("{}{separator}{selector}", expected.fault));

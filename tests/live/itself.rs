@@ -11,7 +11,7 @@ use crate::bed::{bed, test};
 use crate::case::Case;
 use loopwatch_testbed::http;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
-use loopwatch_testbed::sidecar::{Finding, Sidecar, program, quick};
+use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, program, quick};
 use loopwatch_testbed::wire::Wire;
 
 /// The tests of this file.
@@ -158,7 +158,7 @@ fn restart_keeps_findings() {
     case.sidecar.process.kill();
     case.sidecar.start_again();
     let (after, found) = case.sidecar.expect_finding(Duration::from_secs(10), "Overdue", "Widget", "target");
-    let since = |finding: &Finding| finding.0["since"].as_str().and_then(Timestamp::parse).expect("a time").0;
+    let since = |finding: &ShownFinding| finding.0["since"].as_str().and_then(Timestamp::parse).expect("a time").0;
     let moved = since(&after) - since(&before);
     assert!(
         moved.abs() <= 2_000,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// The body.
@@ -34,7 +34,13 @@ pub fn send(
 }
 
 /// Sends a request to a port of this machine and reads the answer.
-pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer, String> {
+pub fn request(
+    method: &str,
+    port: u16,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<HttpResponse, String> {
     let asked = format!("{method} 127.0.0.1:{port}{path}");
     let mut bytes = Vec::new();
     let read = send(method, port, path, headers, body).and_then(|mut stream| stream.read_to_end(&mut bytes));
@@ -42,14 +48,14 @@ pub fn request(method: &str, port: u16, path: &str, headers: &[(&str, &str)], bo
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok(Answer { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
+    Ok(HttpResponse { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
 }
 
 /// Gets `path`. Every status except 200 is an error.
 pub fn get(port: u16, path: &str) -> Result<String, String> {
     match request("GET", port, path, &[], "")? {
-        Answer { status: 200, body, .. } => Ok(body),
-        Answer { status, body, .. } => Err(format!("GET {path}: {status} {body}")),
+        HttpResponse { status: 200, body, .. } => Ok(body),
+        HttpResponse { status, body, .. } => Err(format!("GET {path}: {status} {body}")),
     }
 }
 

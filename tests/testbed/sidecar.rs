@@ -20,7 +20,7 @@ pub struct Sidecar {
 
 /// A finding of the API.
 #[derive(Clone, Debug)]
-pub struct Finding(pub Value);
+pub struct ShownFinding(pub Value);
 
 /// Returns settings with thresholds of seconds instead of minutes; all others keep their defaults. Learning is off,
 /// because every kind is fast on a test cluster.
@@ -118,10 +118,10 @@ impl Sidecar {
     }
 
     /// Returns the open findings.
-    pub fn findings(&self) -> Result<Vec<Finding>, String> {
+    pub fn findings(&self) -> Result<Vec<ShownFinding>, String> {
         let answer = self.json("/api/v1/findings")?;
         let list = answer["findings"].as_array().ok_or("no list of findings")?;
-        Ok(list.iter().cloned().map(Finding).collect())
+        Ok(list.iter().cloned().map(ShownFinding).collect())
     }
 
     /// Returns all objects that it knows, from every page.
@@ -178,7 +178,7 @@ impl Sidecar {
     }
 
     /// Waits for a finding with this code on this object (`Kind`, name). Returns the finding and the time that it took.
-    pub fn expect_finding(&self, within: Duration, code: &str, kind: &str, name: &str) -> (Finding, Duration) {
+    pub fn expect_finding(&self, within: Duration, code: &str, kind: &str, name: &str) -> (ShownFinding, Duration) {
         let began = Instant::now();
         let finding = self.expect(within, &format!("{code} is found on {kind} {name}"), || {
             let findings = self.findings()?;
@@ -252,16 +252,16 @@ fn installed(plane: &ControlPlane) -> PathBuf {
 }
 
 /// Formats findings for a message.
-pub fn summary(findings: &[Finding]) -> String {
+pub fn summary(findings: &[ShownFinding]) -> String {
     match findings {
         [] => "none".to_owned(),
         _ => findings.iter().map(|finding| format!("\n  {finding}")).collect(),
     }
 }
 
-// === impl Finding ===
+// === impl ShownFinding ===
 
-impl Finding {
+impl ShownFinding {
     /// Returns its code.
     pub fn code(&self) -> &str {
         self.0["code"].as_str().unwrap_or_default()
@@ -293,7 +293,7 @@ impl Finding {
     }
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for ShownFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let namespace = self.0["subject"]["namespace"].as_str().unwrap_or_default();
         write!(f, "{} on {} {namespace}/{}: {}", self.code(), self.kind(), self.name(), self.0["evidence"])

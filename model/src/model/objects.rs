@@ -9,7 +9,7 @@ use super::context::{ObjectContext, Update};
 use super::intern::Symbol;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
-use super::store::{self, Flags, OwnerName, Record, Slot};
+use super::store::{self, OwnerName, Record, RecordFlags, Slot};
 use super::timers::Timer;
 use crate::finding::{FINDINGS, Subject};
 use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
@@ -108,7 +108,7 @@ impl Model {
             state: ObjectState::Unknown,
             reason: reading::Reason::default(),
             verdict: Verdict::Unknown,
-            flags: Flags::default(),
+            flags: RecordFlags::default(),
         }))
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct Record {
     pub(crate) state: ObjectState,
     pub(crate) reason: Reason,
     pub(crate) verdict: Verdict,
-    pub(crate) flags: Flags,
+    pub(crate) flags: RecordFlags,
 }
 
 // The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names and the index.
@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown pa
 
 /// Boolean properties of an object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flags {
+pub(crate) struct RecordFlags {
     /// The object has converged with its current spec at least once, or may have (outcome `unknown`).
     pub(crate) spec_converged: bool,
     /// The object has a status, and its kind counts it as such.
