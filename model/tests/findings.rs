@@ -51,15 +51,17 @@ fn an_acknowledged_object_that_is_never_ready_is_overdue_and_the_evidence_names_
 
 #[test]
 fn a_slow_object_is_not_overdue_before_the_configured_deadline_of_its_kind() {
-    let deadlines = [("example.io/Widget".to_owned(), Span::hours(1))].into();
-    let mut lab = Lab::with(Settings { deadlines, ..Settings::default() });
-    let mut widget = Widget::new("slow", lab.now);
-    lab.apply(&widget);
-    lab.apply(widget.waiting());
-    lab.advance(Span::mins(59));
-    assert!(!lab.findings().iter().any(|f| f.starts_with("Overdue")), "{:?}", lab.findings());
-    lab.advance(Span::mins(1));
-    assert!(lab.findings().iter().any(|f| f.starts_with("Overdue")), "{:?}", lab.findings());
+    for name in ["example.io/Widget", "example.io/widget", "example.io/widgets"] {
+        let deadlines = [(name.to_owned(), Span::hours(1)), ("other.io/Widget".to_owned(), Span::hours(9))].into();
+        let mut lab = Lab::with(Settings { deadlines, ..Settings::default() });
+        let mut widget = Widget::new("slow", lab.now);
+        lab.apply(&widget);
+        lab.apply(widget.waiting());
+        lab.advance(Span::mins(59));
+        assert!(!lab.findings().iter().any(|f| f.starts_with("Overdue")), "{name}: {:?}", lab.findings());
+        lab.advance(Span::mins(1));
+        assert!(lab.findings().iter().any(|f| f.starts_with("Overdue")), "{name}: {:?}", lab.findings());
+    }
 }
 
 #[test]

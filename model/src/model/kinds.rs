@@ -127,8 +127,8 @@ impl Kind {
     /// Returns the deadline after which a finding opens, and where it comes from. A learned deadline may be shorter or
     /// longer than the default: three times the 95th percentile, between one minute and one day.
     pub(crate) fn deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
-        if let Some(configured) = settings.deadlines.get(&self.name()) {
-            return (*configured, DeadlineSource::Configured);
+        if let Some(configured) = self.configured_deadline(settings) {
+            return (configured, DeadlineSource::Configured);
         }
         let enough = settings.learn_after > 0 && self.learned.samples() >= u64::from(settings.learn_after);
         match self.learned.p95().filter(|_| enough) {
@@ -140,10 +140,21 @@ impl Kind {
         }
     }
 
+    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in any case, and it may be
+    /// the plural.
+    fn configured_deadline(&self, settings: &Settings) -> Option<Span> {
+        let names_this = |name: &str| {
+            let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));
+            *group == *self.group
+                && (kind.eq_ignore_ascii_case(&self.kind) || kind.eq_ignore_ascii_case(&self.resource))
+        };
+        settings.deadlines.iter().find(|(name, _)| names_this(name)).map(|(_, span)| *span)
+    }
+
     /// Returns the SLO deadline, after which an obligation counts as late. It is never learned, because a kind that
     /// gets slower would relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
-        settings.deadlines.get(&self.name()).copied().unwrap_or(settings.deadline)
+        self.configured_deadline(settings).unwrap_or(settings.deadline)
     }
 
     /// Returns whether an object without a status is expected to get one, because at least half of the objects of the
