@@ -126,6 +126,17 @@ fn check_reads_a_dump_without_a_cluster() {
 }
 
 #[test]
+fn variables_of_a_cluster_do_not_conflict_with_a_dump() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    command.args(["check", "--snapshot", file]).env("LOOPWATCH_KUBECONFIG", "/k").env("LOOPWATCH_OPERATOR", "a/b");
+    let judged = command.output().expect("loopwatch runs");
+    assert_eq!(judged.status.code(), Some(1), "{}", text(&judged.stderr));
+    let refused = loopwatch(&["check", "--snapshot", file, "--kubeconfig", "/k"]);
+    assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_recording_is_judged_at_its_end_or_at_an_instant() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
     let end = loopwatch(&["check", "--snapshot", file]);

@@ -26,7 +26,7 @@ pub(super) struct Parsed {
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();
-    let (mut ignored, mut problems) = (Vec::new(), Vec::new());
+    let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
     let mut file = None;
     loop {
         let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
@@ -52,6 +52,13 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
         }
         problems.push(problem);
     }
+}
+
+/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict with it.
+fn unused_variables(arguments: &[OsString]) -> Vec<String> {
+    let is_dump = |argument: &OsString| argument.to_string_lossy().split('=').next() == Some("--snapshot");
+    let unused: &[&str] = if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };
+    unused.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
 /// Formats an error as one line: the problem and the nearest valid name.
