@@ -142,8 +142,12 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_WITHIN);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = config.default_namespace.trim().to_owned();
-        // Runs the login plugin of the kubeconfig, which may take long. Panics if the token is no valid header.
-        let client = match tokio::task::spawn_blocking(|| Client::try_from(config)).await {
+        // A login plugin may take long, so it runs on another thread. Without one this thread does, because every thread costs
+        // memory. The task contains the panic of kube for a token that is not a valid header.
+        let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
+        let connect = || Client::try_from(config);
+        let connecting = if plugin { tokio::task::spawn_blocking(connect) } else { tokio::spawn(async { connect() }) };
+        let client = match connecting.await {
             Ok(client) => client.map_err(|error| Failure::client(&error).detail),
             Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
         };
