@@ -2,8 +2,8 @@
 //! the configuration file.
 //!
 //! A flag overrides its variable, a variable overrides the file, and the file overrides the default. clap parses and
-//! checks all of them: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the flags'
-//! defaults. To add a flag, add a field to one of these structs.
+//! checks all of them: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the
+//! flags' defaults. To add a flag, add a field to one of these structs.
 
 mod file;
 

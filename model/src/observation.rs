@@ -31,7 +31,8 @@ use crate::checkpoint::Checkpoint;
 pub enum Observation {
     /// The checkpoint of an earlier run: the first observation after a restart and of a recording segment.
     Restored(Box<Checkpoint>),
-    /// The watches that should exist, including those that the account has no permission for. Replaces the earlier list.
+    /// The watches that should exist, including those that the account has no permission for. Replaces the earlier
+    /// list.
     KindsDiscovered(Vec<WatchedKind>),
     /// A full list of one watch began. Objects that are not listed before the `ListEnded` of this epoch are gone.
     ListBegan {

@@ -54,7 +54,8 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     }
 }
 
-/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict with it.
+/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict
+/// with it.
 fn unused_variables(arguments: &[OsString]) -> Vec<String> {
     let is_dump = |argument: &OsString| argument.to_string_lossy().split('=').next() == Some("--snapshot");
     let unused: &[&str] = if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };

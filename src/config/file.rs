@@ -11,9 +11,10 @@ use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
 
 use super::{Flags, keys};
+use crate::sources::failure::first_line;
 
-/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each item, and the sidecar
-/// has 128 MiB.
+/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each item, and the
+/// sidecar has 128 MiB.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Limit of nodes in the file, aliases included. It is far beyond the nodes that fit without aliases.
@@ -231,10 +232,6 @@ fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
         Some(nearest) => format!("unknown key {name:?}; did you mean {nearest:?}?"),
         None => format!("unknown key {name:?}; valid keys are {}", known.join(", ")),
     }
-}
-
-fn first_line(error: &dyn std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

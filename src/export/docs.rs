@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
 
+use super::summary::capitalised;
+
 /// The headings that every runbook has, in this order.
 pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
 
@@ -84,11 +86,6 @@ fn impact(info: &FindingInfo) -> &'static str {
         "warning" => "Some objects do not work as specified and will not recover by themselves.",
         _ => "No object is affected at the moment.",
     }
-}
-
-fn capitalised(word: &str) -> String {
-    let mut characters = word.chars();
-    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-use super::summary::{self, Number};
+use super::summary::{self, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -113,11 +113,6 @@ fn count_tile(page: &mut String, class: &str, count: u64, noun: &str) {
     let plural = if count == 1 { "" } else { "s" };
     let _ =
         write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Number(count));
-}
-
-fn capitalised(word: &str) -> String {
-    let mut characters = word.chars();
-    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 /// Text escaped for markup and for quoted attributes. Replaces control characters and text-direction marks, so

@@ -182,6 +182,12 @@ pub(crate) fn controls_display(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The word with its first letter in upper case.
+pub(crate) fn capitalised(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}
+
 /// Base URL of the runbooks. Alerts link there, too.
 const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 

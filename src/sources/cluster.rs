@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use loopwatch_model::observation::Cause;
 
-use super::failure::Failure;
+use super::failure::{Failure, first_line};
 
 mod proxy;
 mod requests;
@@ -99,11 +99,6 @@ pub(crate) enum ConnectError {
     },
 }
 
-/// The first line of an error. Further lines may quote the kubeconfig, which holds tokens.
-fn first_line(error: &impl std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -137,13 +132,15 @@ impl Cluster {
     }
 
     async fn from_config(mut config: Config) -> Result<Self, ConnectError> {
-        // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by itself.
+        // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by
+        // itself.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = config.default_namespace.trim().to_owned();
-        // A login plugin may take long, so it runs on another thread. Without one this thread does, because every thread costs
-        // memory. The task contains the panic of kube for a token that is not a valid header.
+        // A login plugin may take long, so the client is built on another thread. Without a plugin, it is built on this
+        // thread, because every thread costs memory. The task contains the panic of kube for a token that is not a
+        // valid header.
         let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
         let connect = || Client::try_from(config);
         let connecting = if plugin { tokio::task::spawn_blocking(connect) } else { tokio::spawn(async { connect() }) };

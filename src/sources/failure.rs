@@ -177,6 +177,11 @@ fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
+/// The first line of an error. Further lines may quote the file that was read, and a kubeconfig holds tokens.
+pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

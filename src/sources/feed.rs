@@ -97,11 +97,7 @@ impl Feed {
 
 /// Cuts the detail to its limit, between characters.
 fn cut(detail: &str) -> String {
-    let mut end = detail.len().min(MAX_DETAIL);
-    while !detail.is_char_boundary(end) {
-        end -= 1;
-    }
-    detail[..end].to_owned()
+    detail[..detail.floor_char_boundary(MAX_DETAIL)].to_owned()
 }
 
 #[cfg(test)]

@@ -140,8 +140,8 @@ impl Kind {
         }
     }
 
-    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in any case, and it may be
-    /// the plural.
+    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in any case, and it may
+    /// be the plural.
     fn configured_deadline(&self, settings: &Settings) -> Option<Span> {
         let names_this = |name: &str| {
             let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));

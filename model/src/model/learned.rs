@@ -41,8 +41,8 @@ impl Learned {
         self.converged.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Returns the estimated time within which 95 % of the spec changes converge, rounded up to a bucket bound, or `None`
-    /// if fewer than 95 % converge within the longest time seen.
+    /// Returns the estimated time within which 95 % of the spec changes converge, rounded up to a bucket bound, or
+    /// `None` if fewer than 95 % converge within the longest time seen.
     pub(crate) fn p95(&self) -> Option<Span> {
         let mut at_risk = self.samples() + self.censored.iter().map(|count| u64::from(*count)).sum::<u64>();
         let mut surviving = 1.0_f64;

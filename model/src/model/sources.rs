@@ -245,7 +245,8 @@ impl Model {
         let evidence = Evidence::new()
             .with("dropped", Value::Count(count))
             .with("bound", Value::Count(i64::try_from(configured).unwrap_or(i64::MAX)));
-        // `Model::raise` calls this function if the limit of findings is reached; calling it here could recurse forever.
+        // `Model::raise` calls this function if the limit of findings is reached; calling it here could recurse
+        // forever.
         let subject = Subject::Limit { name: limit.to_owned() };
         self.open_findings.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
         let due = Some(now.after(LIMIT_REACHED_FOR));

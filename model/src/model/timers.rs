@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::time::Timestamp;
 
-/// The purpose of a timer. Timers that are due at the same instant fire in the order of the variants, then by number, so
-/// that replays are deterministic.
+/// The purpose of a timer. Timers that are due at the same instant fire in the order of the variants, then by number,
+/// so that replays are deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// The next review of an object, by its slot in the store.

@@ -14,8 +14,8 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`, `bytes`,
-/// the UIDs of owners, `hashes.status`.
+/// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`,
+/// `bytes`, the UIDs of owners, `hashes.status`.
 ///
 /// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -98,7 +98,8 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manager {
-    /// Name of the field manager. It defaults to the first part of the user agent, so different clients may share a name.
+    /// Name of the field manager. It defaults to the first part of the user agent, so different clients may share a
+    /// name.
     pub name: String,
     /// `Apply` or `Update`.
     pub operation: ManagerOperation,

@@ -1,5 +1,5 @@
-//! The choice of a proxy. kube compares `NO_PROXY` with the proxy's own address instead of the cluster's, so loopwatch chooses
-//! here.
+//! The choice of a proxy. kube compares `NO_PROXY` with the proxy's own address instead of the cluster's, so loopwatch
+//! chooses here.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
