@@ -296,6 +296,7 @@ fn log_finding_event(event: &FindingEvent) {
     match event.change {
         Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
         Change::Closed => info!(finding = code, %subject, id = %finding.id, "closed"),
+        Change::Explained => info!(finding = code, %subject, id = %finding.id, "{}", event.explanation()),
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Finding {
     pub since: Timestamp,
     /// When the detector first reported it.
     pub found: Timestamp,
+    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak.
+    pub severity: Severity,
     /// How certain it is.
     pub confidence: Confidence,
     /// Names and numbers that support the finding.
@@ -35,12 +37,12 @@ pub struct Finding {
     pub explained_by: Option<FindingId>,
 }
 
-/// The opening or closing of a finding, for logs, notifications and the timeline of a replay.
+/// A change of a finding, for logs, notifications and the timeline of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingEvent {
     /// The time of the event.
     pub at: Timestamp,
-    /// Whether the finding opened or closed.
+    /// The change.
     pub change: Change,
     /// The finding at that time.
     pub finding: Finding,
@@ -51,8 +53,10 @@ pub struct FindingEvent {
 pub enum Change {
     /// The detector has reported the problem.
     Opened,
-    /// The problem is gone.
+    /// The problem is gone or, if too many findings are open, a more severe finding has taken its place.
     Closed,
+    /// Another finding explains this open one now, or no longer does.
+    Explained,
 }
 
 /// Identifies a finding: 64 bits, written as hexadecimal.
@@ -164,6 +168,16 @@ impl Finding {
     #[must_use]
     pub fn command(&self) -> String {
         self.subject.fill(self.info().command)
+    }
+}
+
+// === impl FindingEvent ===
+
+impl FindingEvent {
+    /// Returns whether another finding explains this one now, in words.
+    #[must_use]
+    pub const fn explanation(&self) -> &'static str {
+        if self.finding.explained_by.is_some() { "explained by another finding" } else { "no longer explained" }
     }
 }
 
@@ -335,6 +349,15 @@ impl Evidence {
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         Self(self.0.into_iter().map(|(key, value)| (key, value.at(now))).collect())
+    }
+
+    /// Moves the instants from which ages are measured by `by_ms` milliseconds.
+    pub(crate) fn rebase_ages(&mut self, by_ms: i64) {
+        for value in self.0.values_mut() {
+            if let Value::Age(since) = value {
+                *since = since.shifted(by_ms);
+            }
+        }
     }
 
     /// Adds a value of any type.

@@ -12,6 +12,7 @@ mod store; // all objects
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
 mod timers;
+mod detection; // the conclusion of a detector
 mod open_findings;
 
 // One object.
@@ -21,11 +22,18 @@ mod objects; // its creation, updates and removal
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers
-mod judge; // its state, findings and next timer
+mod judge; // its state, whether its problems are findings, and its next timer
+mod detectors; // its problems
+
+// Many objects.
+mod relations; // problems that involve several objects
+mod reviews; // what to judge although no event arrived
 
 // Watches, kinds and sources.
+mod sight; // what a watch can see
 mod watches;
 mod sources;
+mod clock; // steps of the clock
 
 // The output.
 mod show;
@@ -33,9 +41,11 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::detection::Detection;
 use self::intern::{ConditionSet, Interner, Symbol};
-use self::kinds::{Kind, Watch};
-use self::open_findings::OpenFindings;
+use self::kinds::{Kind, OTHER, Watch};
+use self::open_findings::{OpenFindings, Raised, Report};
+use self::reviews::Reviews;
 use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
@@ -73,9 +83,12 @@ pub struct Model {
     texts: Interner<str>,
     condition_sets: Interner<ConditionSet>,
     finalizer_sets: Interner<[Arc<str>]>,
+    /// Stands for the finalizer sets that do not fit.
+    other_finalizers: Symbol,
 
     timers: Timers,
-    limits_due: Option<Timestamp>,
+    findings_due: Option<Timestamp>,
+    reviews: Reviews,
     probes: BTreeSet<Probe>,
 
     open_findings: OpenFindings,
@@ -96,6 +109,8 @@ impl Model {
     /// Returns an empty model.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        let mut finalizer_sets: Interner<[Arc<str>]> = Interner::new(MAX_INTERNED, Arc::new([]));
+        let other_finalizers = finalizer_sets.acquire([Arc::from(OTHER)].as_slice()).unwrap_or_default();
         Self {
             settings,
             now: Timestamp(0),
@@ -107,9 +122,11 @@ impl Model {
             unhealthy: BTreeSet::new(),
             texts: Interner::new(MAX_INTERNED, "".into()),
             condition_sets: Interner::new(MAX_INTERNED, Arc::new([])),
-            finalizer_sets: Interner::new(MAX_INTERNED, Arc::new([])),
+            finalizer_sets,
+            other_finalizers,
             timers: Timers::default(),
-            limits_due: None,
+            findings_due: None,
+            reviews: Reviews::default(),
             probes: BTreeSet::new(),
             open_findings: OpenFindings::default(),
             sources: Sources::default(),
@@ -130,12 +147,16 @@ impl Model {
     /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's
     /// time never goes back: an `at` before the current time counts as the current time.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
+        if let Observation::ClockStepped { by_ms } = observation {
+            self.clock_stepped(by_ms);
+        }
         self.fire_timers(at);
         self.now = self.now.max(at);
         if let Some(label) = source_label(&observation) {
             *self.observations.entry(label).or_default() += 1;
         }
         self.handle(observation);
+        self.finish_step();
     }
 
     /// Returns when the next timer is due. Until then only observations change the model.
@@ -146,7 +167,13 @@ impl Model {
 
     /// Removes and returns the probes that the sources should answer, at most one per watch.
     pub fn probes(&mut self) -> Vec<Probe> {
-        std::mem::take(&mut self.probes).into_iter().collect()
+        let probes = std::mem::take(&mut self.probes);
+        for Probe::Count(watch) in &probes {
+            if let Some(number) = self.find_watch(watch) {
+                self.schedule_audit(number);
+            }
+        }
+        probes.into_iter().collect()
     }
 
     /// Removes and returns the finding events since the last call. Only the newest 10,000 are kept.
@@ -157,11 +184,11 @@ impl Model {
     /// Returns the state that should survive a restart.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
-        let learned = self.kinds.iter().filter(|kind| kind.learned.samples() > 0);
-        Checkpoint {
-            learned: learned.map(|kind| (kind.name(), kind.learned.to_numbers())).collect(),
-            findings: self.open_findings.iter().map(|finding| (finding.id.to_string(), finding.since)).collect(),
-        }
+        let mut learned = self.restored_learning.clone();
+        let kinds = self.kinds.iter().filter(|kind| !kind.learned.is_empty());
+        learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
+        let findings = self.open_findings.start_times();
+        Checkpoint { learned, findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect() }
     }
 
     fn fire_timers(&mut self, at: Timestamp) {
@@ -180,8 +207,13 @@ impl Model {
                 }
                 Timer::Source(number) => self.source_due(number),
                 Timer::Audit(number) => self.audit_due(number),
-                Timer::Limits => self.limits_due(),
+                Timer::Findings => {
+                    self.findings_due = None;
+                    self.hold_object_limit();
+                    self.findings_due();
+                }
             }
+            self.finish_step();
         }
     }
 
@@ -223,9 +255,7 @@ impl Model {
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
-            // Durations measured across a step are wrong by its size, which is usually small compared with deadlines of
-            // minutes.
-            Observation::ClockStepped { .. } | Observation::Tick => {}
+            Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
         }
     }
 
@@ -253,8 +283,8 @@ impl Model {
         if definition.status == StatusSchema::InBody {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
             // The creation time is the best evidence, because loopwatch does not see earlier versions of a definition.
-            let since = definition.created.unwrap_or(self.now).min(self.now);
-            self.raise(since, FindingCode::StatusSubresourceMissing, subject, evidence);
+            let (now, since) = (self.now, definition.created.unwrap_or(self.now).min(self.now));
+            self.raise(subject, Detection::new(now, FindingCode::StatusSubresourceMissing, since, now, || evidence));
         } else {
             self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
         }
@@ -269,32 +299,45 @@ impl Model {
         self.leases.insert(key, lease);
     }
 
-    /// Opens a finding, or updates its evidence. Counts it as dropped if too many findings are open.
-    fn raise(&mut self, since: Timestamp, code: FindingCode, subject: Subject, evidence: Evidence) {
-        if !self.open_findings.raise(self.now, since, code, subject, evidence, self.settings.limits.findings) {
+    /// Opens the finding of a detection, or updates it. Counts it as dropped if too many findings are open.
+    fn raise(&mut self, subject: Subject, detection: Detection) {
+        let Detection { code, since, evidence, severity, confidence, .. } = detection;
+        let report = Report { code, subject, since, severity, confidence, evidence };
+        if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }
     }
 
-    fn intern_text(&mut self, text: &str) -> Symbol {
-        self.texts.intern(text).unwrap_or_else(|empty| {
+    fn acquire_text(&mut self, text: &str) -> Symbol {
+        self.texts.acquire(text).unwrap_or_else(|empty| {
             self.count_dropped("texts");
             empty
         })
     }
 
-    fn intern_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
-        self.condition_sets.intern(conditions).unwrap_or_else(|empty| {
+    fn acquire_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
+        self.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
             self.count_dropped("condition_shapes");
             empty
         })
     }
 
-    fn intern_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.finalizer_sets.intern(finalizers).unwrap_or_else(|empty| {
+    /// Returns the symbol of a finalizer set. A set that does not fit must not read as empty.
+    fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
+        self.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
             self.count_dropped("finalizer_sets");
-            empty
+            self.other_finalizers
         })
+    }
+
+    /// Returns the finalizers of an object as far as the model knows them.
+    fn finalizers_of(&self, slot: Slot) -> Vec<Arc<str>> {
+        let Some(record) = self.store.get(slot) else { return Vec::new() };
+        match record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
+            Some(deletion) => deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect(),
+            None if record.finalizers == self.other_finalizers => Vec::new(),
+            None => self.finalizer_sets.get(record.finalizers).to_vec(),
+        }
     }
 }
 

@@ -24,6 +24,12 @@ impl Timestamp {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// Returns the instant `by_ms` milliseconds later, or earlier if negative.
+    #[must_use]
+    pub(crate) const fn shifted(self, by_ms: i64) -> Self {
+        Self(self.0.saturating_add(by_ms))
+    }
+
     /// Returns the time elapsed since `earlier`, or zero if this instant is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {

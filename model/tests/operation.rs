@@ -137,8 +137,10 @@ fn objects_beyond_the_limit_are_dropped_and_counted() {
     }
     assert_eq!(lab.model.objects(), 2);
     assert_eq!(lab.snapshot().dropped["objects"], 1);
-    assert_eq!(lab.findings(), ["LimitReached limit objects"]);
-    lab.advance(Span::mins(10));
+    lab.advance(Span::mins(11));
+    assert_eq!(lab.findings(), ["LimitReached limit objects"], "the third object is still left out");
+    lab.delete(&Widget::new("c", lab.now));
+    lab.advance(Span::mins(11));
     lab.assert_no_findings();
 }
 

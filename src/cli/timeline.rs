@@ -53,6 +53,7 @@ fn line(event: &FindingEvent, first: Timestamp) -> String {
     let change = match event.change {
         Change::Opened => "opened",
         Change::Closed => "closed",
+        Change::Explained => event.explanation(),
     };
     format!("  {since:>8}  {change}  {code} on {subject}\n")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::{ObjectContext, Update};
 use super::intern::{ConditionSet, Symbol};
 use super::reading;
-use super::store::{History, Transitions};
+use super::store::{Flag, History, Transitions};
 use crate::finding::FindingCode;
 use crate::observation::{Condition, FactValue, ObjectView};
 use crate::snapshot::ConditionState;
@@ -28,53 +28,62 @@ impl ObjectContext<'_> {
         if old == phase && !update.new {
             return true;
         }
+        self.uncount_phase(old);
         if !update.new {
-            decrement(&mut self.kind.totals.phases, self.texts.get(old));
-        }
-        if !update.new && !update.spec_changed {
-            self.add_phase_change(old, phase);
+            self.add_phase_change(update, old, phase);
         }
         let name = self.texts.get(phase);
-        let known = self.kind.totals.phases.contains_key(name);
         if name.is_empty() {
             return true;
         }
-        if !known && self.kind.totals.phases.len() >= self.settings.limits.phases {
-            return false;
+        let phases = &mut self.kind.totals.phases;
+        let fits = phases.len() < self.settings.limits.phases || phases.contains_key(name);
+        if fits {
+            *phases.entry(name.clone()).or_default() += 1;
         }
-        *self.kind.totals.phases.entry(name.clone()).or_default() += 1;
-        true
+        self.record.flags.set(Flag::PhaseCounted, fits);
+        fits
     }
 
-    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to count them all. The
-    /// limit allows four statuses per type.
+    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to count them. The limit
+    /// allows four statuses per type.
     pub(crate) fn update_conditions(&mut self, update: &Update<'_>, conditions: Symbol) -> bool {
         let old = std::mem::replace(&mut self.record.conditions, conditions);
         if old == conditions && !update.new {
             return true;
         }
+        self.uncount_conditions(old);
         let (before, after) = (self.condition_sets.get(old).clone(), self.condition_sets.get(conditions).clone());
-        if !update.new {
-            before.iter().for_each(|condition| decrement(&mut self.kind.totals.conditions, condition));
+        let flaps_fit = update.new || self.add_transitions(update, &before, &after);
+        let counted = &mut self.kind.totals.conditions;
+        let added = after.iter().filter(|condition| !counted.contains_key(condition)).count();
+        let fits = counted.len() + added <= self.settings.limits.condition_types * 4;
+        if fits {
+            after.iter().for_each(|condition| *counted.entry(condition.clone()).or_default() += 1);
         }
-        let mut fits = update.new || self.add_transitions(update, &before, &after);
-        for condition in after.iter() {
-            if self.kind.totals.conditions.contains_key(condition)
-                || self.kind.totals.conditions.len() < self.settings.limits.condition_types * 4
-            {
-                *self.kind.totals.conditions.entry(condition.clone()).or_default() += 1;
-            } else {
-                fits = false;
-            }
-        }
-        fits
+        self.record.flags.set(Flag::ConditionsCounted, fits);
+        fits && flaps_fit
     }
 
     /// Removes the object from its kind's counts of phases and conditions.
     pub(crate) fn uncount_phase_and_conditions(&mut self) {
-        decrement(&mut self.kind.totals.phases, self.texts.get(self.record.phase));
-        for condition in self.condition_sets.get(self.record.conditions).iter() {
-            decrement(&mut self.kind.totals.conditions, condition);
+        self.uncount_phase(self.record.phase);
+        self.uncount_conditions(self.record.conditions);
+    }
+
+    fn uncount_phase(&mut self, phase: Symbol) {
+        if self.record.flags.has(Flag::PhaseCounted) {
+            decrement(&mut self.kind.totals.phases, self.texts.get(phase));
+            self.record.flags.set(Flag::PhaseCounted, false);
+        }
+    }
+
+    fn uncount_conditions(&mut self, conditions: Symbol) {
+        if self.record.flags.has(Flag::ConditionsCounted) {
+            for condition in self.condition_sets.get(conditions).iter() {
+                decrement(&mut self.kind.totals.conditions, condition);
+            }
+            self.record.flags.set(Flag::ConditionsCounted, false);
         }
     }
 
@@ -111,7 +120,7 @@ impl ObjectContext<'_> {
         }
         let mut phases: Vec<String> = Vec::new();
         for (_, phase) in &within {
-            let name = self.texts.get(*phase).to_string();
+            let name = phase.to_string();
             if !phases.contains(&name) {
                 phases.push(name);
             }
@@ -122,7 +131,7 @@ impl ObjectContext<'_> {
     /// Returns the number of events within the window that keeps a finding open, given the number that opens it. It is
     /// half of that number, rounded up, so that the finding does not close and reopen around the threshold.
     fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
-        let open = self.record.hot.as_ref().is_some_and(|hot| hot.findings >> code as u64 & 1 == 1);
+        let open = self.has_finding(code);
         if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
 
@@ -131,7 +140,7 @@ impl ObjectContext<'_> {
     /// the phase, for example because it was paused.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
-        let entered = hot.history.as_ref().and_then(|h| h.phases.back()).map(|(at, _)| *at);
+        let entered = hot.phase_since;
         let unconverged = hot.unconverged.as_ref();
         let expected_since = unconverged.map(|unconverged| {
             unconverged.obligation.as_ref().map_or(unconverged.since, |obligation| obligation.opened)
@@ -151,13 +160,21 @@ impl ObjectContext<'_> {
         flaps.chain(phases).min()
     }
 
-    fn add_phase_change(&mut self, old: Symbol, phase: Symbol) {
+    fn add_phase_change(&mut self, update: &Update<'_>, old: Symbol, phase: Symbol) {
         let now = self.now;
+        if let Some(hot) = self.record.hot.as_mut() {
+            hot.phase_since = Some(now);
+        }
+        if update.spec_changed {
+            return;
+        }
+        let (old, phase) = (self.texts.get(old).clone(), self.texts.get(phase).clone());
         let Some(history) = self.history() else { return };
-        if history.phases.is_empty() && old != Symbol::default() {
+        if history.phases.is_empty() && !old.is_empty() {
             history.phases.push_back((now, old)); // the old phase began earlier, but the exact time does not matter
         }
         push_bounded(&mut history.phases, (now, phase));
+        self.record.hot_mut().phase_since = Some(now);
     }
 
     /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
@@ -177,6 +194,9 @@ impl ObjectContext<'_> {
                 *self.kind.totals.flaps.entry(condition.clone()).or_default() += 1;
             } else {
                 all_fit = false;
+            }
+            if self.rollout_until().is_some_and(|until| until > self.now) {
+                continue; // a rolling update may take the object out of service once per replica
             }
             let reason = update.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
             self.add_transition(condition, reason.unwrap_or_default());

@@ -3,6 +3,7 @@
 use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
+use super::sight::Sight;
 use super::store::{Record, Slot};
 use crate::observation::ObjectView;
 use crate::settings::Settings;
@@ -13,7 +14,9 @@ use crate::time::Timestamp;
 pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
-    /// The object's watch is blind, so obligations that end now have the outcome `unknown`.
+    /// What the object's watch can see.
+    pub(crate) sight: Sight,
+    /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
     /// The number of objects with a history is below `limits.histories`.
     pub(crate) may_add_history: bool,
@@ -31,7 +34,11 @@ pub(crate) struct ObjectContext<'a> {
 pub(crate) struct Update<'a> {
     pub(crate) view: &'a ObjectView,
     pub(crate) verdict: Verdict,
+    /// The verdict about the previous version.
+    pub(crate) old_verdict: Verdict,
     pub(crate) acknowledged: Acknowledged,
+    /// The operator has acknowledged a newer spec than before, although perhaps not the newest one.
+    pub(crate) acknowledged_more: bool,
     /// The model did not know the object before.
     pub(crate) new: bool,
     /// The version came from a watch event, so the change has just happened. A version from a list may be of any age.

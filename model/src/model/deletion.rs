@@ -23,29 +23,35 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("resource.kubernetes.io/delete-protection", "resource claim controller"),
 ];
 
+/// The multiple of `finalizer_stuck_after` for which a changing status counts as progress. Beyond it, the status is
+/// probably an error message that differs with every attempt.
+const BELIEVE_STATUS: i64 = 4;
+
+/// The multiple of `finalizer_stuck_after` for which changes of phases and conditions count as progress.
+const BELIEVE_PHASES: i64 = 24;
+
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Updates the deletion, if the object is being deleted. `removed` are the finalizers that the previous version had
-    /// and this one lacks.
+    /// Updates the deletion, if the object is being deleted. `moved` means that its phase or its conditions changed;
+    /// `removed` are the finalizers that the previous version had and this one lacks.
     /// Returns `false` if the kind has too many distinct finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,
+        moved: bool,
         removed: &[Arc<str>],
         finalizers: &[Arc<str>],
     ) -> bool {
         let Some(since) = update.view.deleted else { return true };
-        let now = self.now;
+        let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
         let first = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
         let hot = self.record.hot_mut();
-        let deletion = hot.deletion.get_or_insert_with(|| Deletion {
-            since,
-            last_progress: since,
-            actors: Vec::new(),
-            stuck: false,
-        });
-        if !removed.is_empty() || (update.status_changed && !update.new) {
+        let deletion = hot.deletion.get_or_insert_with(|| Deletion { since, last_progress: since, actors: Vec::new() });
+        let since = deletion.since; // a later request with a shorter grace period does not begin a new deletion
+        let believed = Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
+        let status_moves = update.status_changed && !update.new && now < since.after(believed);
+        if !removed.is_empty() || status_moves {
             deletion.last_progress = now;
         }
         deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(update.view, f))).collect();
@@ -65,11 +71,16 @@ impl ObjectContext<'_> {
         all_fit
     }
 
-    /// Ends the deletion of an object that is gone: counts all of its finalizers as removed.
-    pub(crate) fn finish_deletion(&mut self) {
+    /// Ends the deletion of an object. If it is `gone`, all of its finalizers count as removed; otherwise loopwatch only
+    /// lost sight of it.
+    pub(crate) fn finish_deletion(&mut self, gone: bool) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
-            self.finalizer_removed(finalizer, deletion.since);
+            if gone {
+                self.finalizer_removed(finalizer, deletion.since);
+            } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
+                waits.waiting.remove(&(deletion.since, self.slot));
+            }
         }
     }
 
@@ -95,13 +106,15 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it,
-/// else the controller of the finalizer's domain.
+/// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it if
+/// it also writes the status, else the controller of the finalizer's domain. A person's client, such as kubectl, adds
+/// finalizers with a manifest but never removes them.
 fn actor(view: &ObjectView, finalizer: &str) -> String {
     if let Some((_, built_in)) = BUILT_IN.iter().find(|(name, _)| *name == finalizer) {
         return (*built_in).to_owned();
     }
-    let added_by = view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer));
+    let writes_status = |name: &str| view.managers.iter().any(|m| m.name == name && m.owns.status);
+    let added_by = view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && writes_status(&m.name));
     match (added_by, finalizer.split_once('/')) {
         (Some(manager), _) => format!("field manager {}", manager.name),
         (None, Some((domain, _))) => format!("the controller of {domain}"),

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::learned::Learned;
+use super::learned::{Durations, Learned};
 use super::store::Slot;
-use crate::observation::{Role, Scope, StatusSchema, WatchId, WatchedKind};
+use crate::observation::{ObjectKey, Role, Scope, StatusSchema, WatchId, WatchedKind};
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals};
 use crate::time::{Span, Timestamp};
@@ -27,8 +27,8 @@ pub(crate) struct Kind {
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
     pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
-    /// Objects that converged and now fail with the same spec.
-    pub(crate) failing: BTreeSet<Slot>,
+    /// Objects that converged and now fail with the same spec, by the time at which they began to fail.
+    pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
     /// When the number of failing objects reached the thresholds.
     pub(crate) failing_since: Option<Timestamp>,
     /// When the timer of the kind is due.
@@ -37,6 +37,8 @@ pub(crate) struct Kind {
     pub(crate) malformed: BTreeSet<Slot>,
     /// The lints of their conditions.
     pub(crate) lints: BTreeSet<String>,
+    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go back.
+    pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
 }
 
 /// Deletions of one kind that wait, or waited, for one finalizer.
@@ -63,8 +65,27 @@ pub(crate) struct Watch {
     pub(crate) epoch: u32,
     /// The source's epoch of the list in progress.
     pub(crate) listing: Option<u64>,
-    /// When its source began to fail; set once the failure has lasted for `source_failing_after`.
+    /// Its source fails.
+    pub(crate) failing: bool,
+    /// When its source began to fail; set once the failure has lasted for `source_failing_after`. Its objects then count
+    /// as unknown.
     pub(crate) blind: Option<Timestamp>,
+    /// Since when its objects may be out of date; see `sight.rs`.
+    pub(crate) lost_since: Option<Timestamp>,
+    /// The end of the grace after blindness.
+    pub(crate) grace_until: Timestamp,
+    /// Its objects have been up to date before.
+    pub(crate) seen_before: bool,
+    /// Objects to review when sight returns.
+    pub(crate) postponed: BTreeSet<Slot>,
+    /// The next list is read anew, because the kind is read in another way: an equal version does not mean that an
+    /// object is unchanged.
+    pub(crate) reread: bool,
+    /// The number of objects of which the current epoch is known.
+    pub(crate) current: u64,
+    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last seen. At most
+    /// [`MAX_EXCLUDED`].
+    pub(crate) excluded: BTreeMap<u64, u32>,
     /// The newest resource version of an event that changed an object.
     pub(crate) newest_object: u64,
     /// The newest resource version of any event, bookmark or list.
@@ -73,6 +94,9 @@ pub(crate) struct Watch {
     pub(crate) namespaces: Vec<WatchNamespace>,
     pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
 }
+
+/// The maximum number of excluded objects that a watch remembers.
+const MAX_EXCLUDED: usize = 100_000;
 
 /// The audit of a watch.
 #[derive(Debug, Default)]
@@ -94,6 +118,9 @@ pub(crate) struct PendingCount {
     /// When the watch delivered the last event that the count already included.
     pub(crate) late_event: Option<Timestamp>,
 }
+
+/// The name under which namespaces beyond `limits.namespaces` are counted.
+pub(crate) const OTHER: &str = "_other";
 
 /// One namespace of one watch.
 #[derive(Debug)]
@@ -124,18 +151,33 @@ impl Kind {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}/{}", self.group, self.kind) }
     }
 
-    /// Returns the deadline after which a finding opens, and where it comes from. A learned deadline may be shorter or
-    /// longer than the default: three times the 95th percentile, between one minute and one day.
-    pub(crate) fn deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
+    /// Returns how long an object may take to converge after its creation, or else after an update, before a finding
+    /// opens, and where that deadline comes from. A learned deadline is three times the 95th percentile, at most one day
+    /// and never less than the default: the next spec change may be the first one of a slower sort.
+    pub(crate) fn deadline(&self, settings: &Settings, creation: bool) -> (Span, DeadlineSource) {
+        let durations = if creation { &self.learned.creation } else { &self.learned.update };
+        self.configured_or_learned(settings, durations)
+    }
+
+    /// Returns how long the operator may take to acknowledge a spec change before a finding opens.
+    pub(crate) fn acknowledgement_deadline(&self, settings: &Settings) -> Span {
+        self.configured_or_learned(settings, &self.learned.acknowledgement).0
+    }
+
+    /// Returns the longer one of the deadlines after a creation and after an update, for display.
+    pub(crate) fn longest_deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
+        let (creation, update) = (self.deadline(settings, true), self.deadline(settings, false));
+        if creation.0 > update.0 { creation } else { update }
+    }
+
+    fn configured_or_learned(&self, settings: &Settings, durations: &Durations) -> (Span, DeadlineSource) {
         if let Some(configured) = self.configured_deadline(settings) {
             return (configured, DeadlineSource::Configured);
         }
-        let enough = settings.learn_after > 0 && self.learned.samples() >= u64::from(settings.learn_after);
-        match self.learned.p95().filter(|_| enough) {
-            Some(p95) => {
-                let thrice = Span(p95.0.saturating_mul(3));
-                (thrice.clamp(Span::mins(1), Span::hours(24)), DeadlineSource::Learned)
-            }
+        let enough = settings.learn_after > 0 && durations.samples() >= u64::from(settings.learn_after);
+        let learned = durations.p95().filter(|_| enough).map(|p95| Span(p95.0.saturating_mul(3)).min(Span::hours(24)));
+        match learned.filter(|learned| *learned > settings.deadline) {
+            Some(learned) => (learned, DeadlineSource::Learned),
             None => (settings.deadline, DeadlineSource::Default),
         }
     }
@@ -164,38 +206,106 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion timestamps, which the
+    /// API server wrote.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        let move_keys = |set: &mut BTreeSet<(Timestamp, Slot)>| {
+            *set = std::mem::take(set).into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
+        };
+        move_keys(&mut self.unconverged);
+        move_keys(&mut self.failing);
+        self.failing_since = self.failing_since.map(|at| at.shifted(by_ms));
+        self.due = self.due.map(|at| at.shifted(by_ms));
+    }
+}
+
 // === impl Watch ===
 
 impl Watch {
-    pub(crate) fn new(watched: &WatchedKind, kind: u16) -> Self {
-        Self { id: watched.watch.clone(), kind, scope: watched.scope.clone(), active: true, ..Self::default() }
+    /// Moves all own instants by `by_ms` milliseconds.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        self.blind.iter_mut().for_each(shift);
+        self.lost_since.iter_mut().for_each(shift);
+        shift(&mut self.grace_until);
+        self.audit.due.iter_mut().for_each(shift);
+        if let Some(pending) = self.audit.pending.as_mut() {
+            shift(&mut pending.at);
+            pending.late_event.iter_mut().for_each(shift);
+        }
+        self.namespaces.iter_mut().for_each(|namespace| shift(&mut namespace.counted_to));
     }
 
-    /// Returns the position of `namespace`, adding it if necessary. Namespaces beyond `limit` share the position of
-    /// `_other`, and the second value is then `false`.
-    pub(crate) fn namespace(&mut self, namespace: &str, limit: usize, now: Timestamp) -> (u32, bool) {
-        if let Some(position) = self.namespace_index.get(namespace) {
-            return (*position, true);
-        }
-        let fits = self.namespaces.len() < limit;
-        let name: Arc<str> = if fits { namespace.into() } else { "_other".into() };
-        if let Some(position) = self.namespace_index.get(&name) {
-            return (*position, fits);
-        }
-        let position = u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX);
-        self.namespaces.push(WatchNamespace {
-            name: name.clone(),
-            totals: NamespaceTotals::default(),
-            counted_to: now,
-        });
-        self.namespace_index.insert(name, position);
-        (position, fits)
+    pub(crate) fn new(watched: &WatchedKind, kind: u16, now: Timestamp) -> Self {
+        let (id, scope) = (watched.watch.clone(), watched.scope.clone());
+        Self { id, kind, scope, active: true, lost_since: Some(now), ..Self::default() }
     }
+
+    /// Remembers an object that does not fit into the model.
+    pub(crate) fn exclude(&mut self, key: &ObjectKey) {
+        let fingerprint = fingerprint(key);
+        if self.excluded.len() < MAX_EXCLUDED || self.excluded.contains_key(&fingerprint) {
+            self.excluded.insert(fingerprint, self.epoch);
+        }
+    }
+
+    /// Forgets that an object was excluded: it fits now, or is gone.
+    pub(crate) fn include(&mut self, key: &ObjectKey) {
+        if !self.excluded.is_empty() {
+            self.excluded.remove(&fingerprint(key));
+        }
+    }
+
+    /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have objects, further ones
+    /// share the position of [`OTHER`], and the second value is then `false`. The third is a namespace that had to make
+    /// room, because it has no objects.
+    pub(crate) fn namespace(
+        &mut self,
+        namespace: &str,
+        limit: usize,
+        now: Timestamp,
+    ) -> (u32, bool, Option<WatchNamespace>) {
+        if let Some(position) = self.namespace_index.get(namespace) {
+            return (*position, true, None);
+        }
+        let has_room = self.namespaces.len() < limit;
+        let empty = if has_room { None } else { self.namespaces.iter().position(WatchNamespace::may_make_room) };
+        let fits = has_room || empty.is_some();
+        let name: Arc<str> = if fits { namespace.into() } else { OTHER.into() };
+        if let Some(position) = self.namespace_index.get(&name) {
+            return (*position, fits, None);
+        }
+        let new = WatchNamespace { name: name.clone(), totals: NamespaceTotals::default(), counted_to: now };
+        let (position, evicted) = match empty {
+            Some(position) => (position, Some(std::mem::replace(&mut self.namespaces[position], new))),
+            None => {
+                self.namespaces.push(new);
+                (self.namespaces.len() - 1, None)
+            }
+        };
+        if let Some(evicted) = &evicted {
+            self.namespace_index.remove(&evicted.name);
+        }
+        let position = u32::try_from(position).unwrap_or(u32::MAX);
+        self.namespace_index.insert(name, position);
+        (position, fits, evicted)
+    }
+}
+
+/// Returns a 64-bit fingerprint of an object's namespace and name (FNV-1a).
+fn fingerprint(key: &ObjectKey) -> u64 {
+    let bytes = key.namespace.bytes().chain([0xff]).chain(key.name.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 // === impl WatchNamespace ===
 
 impl WatchNamespace {
+    fn may_make_room(&self) -> bool {
+        *self.name != *OTHER && self.totals.states.iter().all(|objects| *objects == 0)
+    }
+
     /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count as unknown.
     pub(crate) fn count_to(&mut self, now: Timestamp, blind: bool) {
         let elapsed = u64::try_from(now.since(self.counted_to).0).unwrap_or(0);

@@ -1,8 +1,14 @@
-//! Learns how long the objects of a kind usually take to converge.
+//! Learns how long an operator usually takes to acknowledge a spec change of a kind, and how long the objects of the
+//! kind take to converge after their creation and after an update.
 //!
 //! The estimator is the product limit of Kaplan and Meier (1958) over fixed buckets. It also uses censored durations:
-//! if a spec change was superseded after `t`, or its object deleted, convergence would have taken longer than `t`.
-//! Without these durations, slow kinds would look fast.
+//! if a spec change was superseded after `t`, or its object deleted, it would have taken longer than `t`. Without these
+//! durations, slow kinds would look fast. A late spec change counts as censored at its SLO deadline, whatever came
+//! later: an outage shows how long the outage was. A rejected one teaches nothing: the person who mends the spec
+//! decides how long that takes.
+//!
+//! Old knowledge decays: once [`MEMORY`] spec changes are counted, every count is halved, so that the estimate follows
+//! a new version of the operator.
 
 use crate::time::Span;
 
@@ -13,66 +19,110 @@ const BOUNDS_MS: [i64; 32] = [
     5_400_000, 7_200_000, 14_400_000, 28_800_000, 57_600_000, 86_400_000,
 ];
 
-/// The durations of the spec changes of one kind, counted by bucket.
+/// The number of counted spec changes at which all counts are halved.
+const MEMORY: u64 = 400;
+
+/// What loopwatch has learned about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
-    converged: [u32; BOUNDS_MS.len()],
+    /// From a spec change of an existing object to converged.
+    pub(crate) update: Durations,
+    /// From the creation of an object to converged.
+    pub(crate) creation: Durations,
+    /// From any spec change to its acknowledgement.
+    pub(crate) acknowledgement: Durations,
+}
+
+/// Durations, counted by bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Durations {
+    ended: [u32; BOUNDS_MS.len()],
     censored: [u32; BOUNDS_MS.len()],
 }
 
 // === impl Learned ===
 
 impl Learned {
-    /// Adds a spec change that converged after `took`.
-    pub(crate) fn add_converged(&mut self, took: Span) {
-        let bucket = &mut self.converged[bucket(took)];
-        *bucket = bucket.saturating_add(1);
+    /// Returns the durations until convergence after a creation, or else after an update.
+    pub(crate) fn convergence(&mut self, creation: bool) -> &mut Durations {
+        if creation { &mut self.creation } else { &mut self.update }
     }
 
-    /// Adds a spec change that had not converged after `lasted`, when it was superseded or its object was suspended,
-    /// deleted or lost from view.
+    pub(crate) fn is_empty(&self) -> bool {
+        [&self.update, &self.creation, &self.acknowledgement].iter().all(|durations| durations.samples() == 0)
+    }
+
+    /// Returns the form that checkpoints store: the counts of updates, of creations and of acknowledgements; of each
+    /// first the ended ones, then the censored ones.
+    pub(crate) fn to_numbers(&self) -> Vec<u64> {
+        let parts = [&self.update, &self.creation, &self.acknowledgement];
+        let counts = parts.iter().flat_map(|durations| durations.ended.iter().chain(&durations.censored));
+        counts.map(|count| u64::from(*count)).collect()
+    }
+
+    /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as zero, so the
+    /// checkpoints of older versions, which did not tell creations from updates, load as updates.
+    pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
+        let mut learned = Self::default();
+        let parts = [&mut learned.update, &mut learned.creation, &mut learned.acknowledgement];
+        let counts = parts.into_iter().flat_map(|durations| durations.ended.iter_mut().chain(&mut durations.censored));
+        for (count, number) in counts.zip(numbers) {
+            *count = u32::try_from(*number).unwrap_or(u32::MAX);
+        }
+        learned
+    }
+}
+
+// === impl Durations ===
+
+impl Durations {
+    /// Adds a spec change that ended after `took`.
+    pub(crate) fn add(&mut self, took: Span) {
+        self.decay();
+        let count = &mut self.ended[bucket(took)];
+        *count = count.saturating_add(1);
+    }
+
+    /// Adds a spec change that had not ended after `lasted`, when it was late, was superseded, or its object was
+    /// suspended, deleted or lost from view.
     pub(crate) fn add_censored(&mut self, lasted: Span) {
-        let bucket = &mut self.censored[bucket(lasted)];
-        *bucket = bucket.saturating_add(1);
+        self.decay();
+        let count = &mut self.censored[bucket(lasted)];
+        *count = count.saturating_add(1);
     }
 
-    /// Returns the number of spec changes that converged.
+    /// Returns the number of spec changes that ended.
     pub(crate) fn samples(&self) -> u64 {
-        self.converged.iter().map(|count| u64::from(*count)).sum()
+        self.ended.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Returns the estimated time within which 95 % of the spec changes converge, rounded up to a bucket bound, or
-    /// `None` if fewer than 95 % converge within the longest time seen.
+    /// Returns the estimated time within which 95 % of the spec changes end, rounded up to a bucket bound, or `None` if
+    /// fewer than 95 % end within the longest time seen.
     pub(crate) fn p95(&self) -> Option<Span> {
-        let mut at_risk = self.samples() + self.censored.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let mut at_risk = self.counted();
         let mut surviving = 1.0_f64;
         for (bucket, bound) in BOUNDS_MS.iter().enumerate() {
             if at_risk == 0 {
                 return None;
             }
-            surviving *= 1.0 - f64::from(self.converged[bucket]) / at_risk as f64;
+            surviving *= 1.0 - f64::from(self.ended[bucket]) / at_risk as f64;
             // The margin covers rounding, because 0.05 is not a binary fraction.
             if surviving <= 0.05 + 1e-9 {
                 return Some(Span(*bound));
             }
-            at_risk -= u64::from(self.converged[bucket]) + u64::from(self.censored[bucket]);
+            at_risk -= u64::from(self.ended[bucket]) + u64::from(self.censored[bucket]);
         }
         None
     }
 
-    /// Returns the form that checkpoints store: the counts of converged changes, then those of censored ones.
-    pub(crate) fn to_numbers(&self) -> Vec<u64> {
-        self.converged.iter().chain(&self.censored).map(|count| u64::from(*count)).collect()
+    fn counted(&self) -> u64 {
+        self.samples() + self.censored.iter().map(|count| u64::from(*count)).sum::<u64>()
     }
 
-    /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as zero.
-    pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
-        let mut learned = Self::default();
-        let buckets = learned.converged.iter_mut().chain(&mut learned.censored);
-        for (bucket, number) in buckets.zip(numbers) {
-            *bucket = u32::try_from(*number).unwrap_or(u32::MAX);
+    fn decay(&mut self) {
+        if self.counted() >= MEMORY {
+            self.ended.iter_mut().chain(&mut self.censored).for_each(|count| *count /= 2);
         }
-        learned
     }
 }
 
@@ -86,36 +136,50 @@ mod tests {
 
     #[test]
     fn p95_is_the_bound_of_the_bucket_that_reaches_95_percent() {
-        let mut learned = Learned::default();
+        let mut durations = Durations::default();
         for _ in 0..95 {
-            learned.add_converged(Span(2_500));
+            durations.add(Span(2_500));
         }
         for _ in 0..5 {
-            learned.add_converged(Span::mins(5));
+            durations.add(Span::mins(5));
         }
-        assert_eq!(learned.p95(), Some(Span(3_000)));
+        assert_eq!(durations.p95(), Some(Span(3_000)));
     }
 
     #[test]
     fn censored_changes_raise_the_estimate() {
-        let mut learned = Learned::default();
+        let mut durations = Durations::default();
         for _ in 0..20 {
-            learned.add_converged(Span::secs(2));
+            durations.add(Span::secs(2));
         }
-        assert_eq!(learned.p95(), Some(Span::secs(2)));
+        assert_eq!(durations.p95(), Some(Span::secs(2)));
         for _ in 0..20 {
-            learned.add_censored(Span::mins(1));
+            durations.add_censored(Span::mins(1));
         }
-        assert_eq!(learned.p95(), None, "half of the changes never converged");
+        assert_eq!(durations.p95(), None, "half of the changes never ended");
     }
 
     #[test]
     fn p95_of_no_changes_is_none() {
-        assert_eq!(Learned::default().p95(), None);
+        assert_eq!(Durations::default().p95(), None);
+    }
+
+    #[test]
+    fn new_durations_outweigh_old_ones() {
+        let mut durations = Durations::default();
+        for _ in 0..2_000 {
+            durations.add(Span::mins(8));
+        }
+        for _ in 0..2_000 {
+            durations.add(Span::secs(2));
+        }
+        assert_eq!(durations.p95(), Some(Span::secs(2)));
     }
 
     #[test]
     fn missing_numbers_in_a_checkpoint_count_as_zero() {
-        assert_eq!(Learned::from_numbers(&[7; 3]).to_numbers()[..4], [7, 7, 7, 0]);
+        let learned = Learned::from_numbers(&[7; 3]);
+        assert_eq!(learned.to_numbers()[..4], [7, 7, 7, 0]);
+        assert_eq!(learned.update.samples(), 21);
     }
 }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use super::Model;
 use super::conditions;
 use super::context::{ObjectContext, Update};
+use super::detection::Detection;
 use super::intern::Symbol;
+use super::kinds::OTHER;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
-use super::store::{self, OwnerName, Record, RecordFlags, Slot};
+use super::sight::Sight;
+use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
-use crate::finding::{FINDINGS, Subject};
+use crate::finding::{FindingCode, Subject};
 use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
@@ -34,9 +37,14 @@ impl Model {
             self.remove_object(slot, Outcome::Deleted); // deleted and recreated without a delete event
             known = None;
         }
+        let watch_state = &mut self.watches[watch as usize];
+        let reread = watch_state.reread;
         if let Some(record) = known.and_then(|slot| self.store.get_mut(slot)) {
-            record.epoch = epoch;
-            if record.version == version && version != 0 {
+            if record.epoch != epoch {
+                record.epoch = epoch;
+                watch_state.current += 1;
+            }
+            if record.version == version && version != 0 && !reread {
                 return; // unchanged
             }
         }
@@ -53,6 +61,7 @@ impl Model {
 
     /// Handles the deletion of an object.
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey) {
+        self.watches[watch as usize].include(key);
         if let Some(slot) = self.store.find(watch, &key.namespace, &key.name) {
             self.remove_object(slot, Outcome::Deleted);
         }
@@ -61,18 +70,23 @@ impl Model {
     /// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is reached.
     fn insert_object(&mut self, watch: u16, view: &ObjectView, uid: u128) -> Option<Slot> {
         if self.store.len() >= self.settings.limits.objects {
+            self.watches[watch as usize].exclude(&view.key);
             self.count_dropped("objects");
             return None;
         }
-        let now = self.now;
-        let (namespace_index, fits) =
-            self.watches[watch as usize].namespace(&view.key.namespace, self.settings.limits.namespaces, now);
+        let (now, limit) = (self.now, self.settings.limits.namespaces);
+        self.watches[watch as usize].include(&view.key);
+        let (namespace_index, fits, evicted) = self.watches[watch as usize].namespace(&view.key.namespace, limit, now);
+        if let Some(evicted) = evicted {
+            let blind = self.watches[watch as usize].blind.is_some();
+            self.retire_namespace(watch, OTHER.into(), &evicted.at(now, blind));
+        }
         if !fits {
             self.count_dropped("namespaces");
         }
-        let owners: Vec<OwnerName> = view.owners.iter().map(|owner| self.owner_name(owner)).collect();
         let watch_state = &mut self.watches[watch as usize];
         watch_state.totals.objects += 1;
+        watch_state.current += 1;
         let namespace = match watch_state.namespaces.get(namespace_index as usize) {
             Some(known) if *known.name == *view.key.namespace => known.name.clone(),
             _ => view.key.namespace.as_str().into(),
@@ -95,9 +109,10 @@ impl Model {
             spec_hash: 0,
             stable_status_hash: 0,
             since: now,
-            owners: (!owners.is_empty()).then(|| owners.into()),
+            owners: None,
             hot: None,
             created,
+            spec_changed: 0,
             last_convergence_secs: 0,
             namespace_index,
             epoch: watch_state.epoch,
@@ -108,25 +123,44 @@ impl Model {
             state: ObjectState::Unknown,
             reason: reading::Reason::default(),
             verdict: Verdict::Unknown,
-            flags: RecordFlags::default(),
+            flags: Flags::default(),
         }))
     }
 
-    fn owner_name(&mut self, owner: &OwnerReference) -> OwnerName {
-        OwnerName { kind: self.intern_text(&owner.kind), name: owner.name.as_str().into() }
+    /// Replaces the owners of an object.
+    fn update_owners(&mut self, slot: Slot, owners: &[OwnerReference]) {
+        let Some(record) = self.store.get(slot) else { return };
+        let old = record.owners.iter().flatten();
+        let same = |(old, new): (&OwnerName, &OwnerReference)| {
+            *old.name == *new.name && **self.texts.get(old.kind) == *new.kind
+        };
+        if old.clone().count() == owners.len() && old.clone().zip(owners).all(same) {
+            return;
+        }
+        let released: Vec<Symbol> = old.map(|owner| owner.kind).collect();
+        let new: Vec<OwnerName> = owners
+            .iter()
+            .map(|owner| OwnerName { kind: self.acquire_text(&owner.kind), name: owner.name.as_str().into() })
+            .collect();
+        released.into_iter().for_each(|kind| self.texts.release(kind));
+        if let Some(record) = self.store.get_mut(slot) {
+            record.owners = (!new.is_empty()).then(|| new.into());
+        }
     }
 
     /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
-        let phase = self.intern_text(conditions::phase(view));
-        let condition_set = self.intern_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
+        self.update_owners(slot, &view.owners);
+        let Some(record) = self.store.get(slot) else { return };
+        let (kind, old) =
+            (self.watches[record.watch as usize].kind, (record.phase, record.conditions, record.finalizers));
+        let phase = self.acquire_text(conditions::phase(view));
+        let condition_set = self.acquire_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
         let finalizers: Vec<Arc<str>> = view.finalizers.iter().map(|f| f.as_str().into()).collect();
-        let finalizer_set = self.intern_finalizers(&finalizers);
-        let kind = self.store.get(slot).map_or(0, |record| self.watches[record.watch as usize].kind);
+        let finalizer_set = self.acquire_finalizers(&finalizers);
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
         let reading = reading::read(&group, &name, view);
-        let old_set = self.store.get(slot).map_or_else(Symbol::default, |record| record.finalizers);
-        let old_finalizers = self.finalizer_sets.get(old_set).clone();
+        let old_finalizers = self.finalizers_of(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.count_status(view, new);
         let update = context.compare(view, &reading, new, live);
@@ -137,12 +171,16 @@ impl Model {
         let phase_fits = context.update_phase(&update, phase);
         let conditions_fit = context.update_conditions(&update, condition_set);
         context.update_obligation(&update);
+        let moved = (phase, condition_set) != (old.0, old.1);
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
-        let finalizers_fit = context.update_deletion(&update, &removed, &finalizers);
+        let finalizers_fit = context.update_deletion(&update, moved, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, context.now);
         }
         let history_fits = !context.history_denied;
+        self.texts.release(old.0);
+        self.condition_sets.release(old.1);
+        self.finalizer_sets.release(old.2);
         for (fits, limit) in [
             (phase_fits, "phases"),
             (conditions_fit, "condition_types"),
@@ -155,48 +193,62 @@ impl Model {
         }
     }
 
-    /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind.
+    /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
+    /// its watch is blind, only the obligation can end, as unknown; the rest waits for the return of sight.
     pub(crate) fn review_object(&mut self, slot: Slot) {
         let Some(mut context) = self.context(slot) else { return };
         context.advance_obligation();
-        context.update_stuck();
+        if context.sight == Sight::Lost && context.record.hot.is_some() {
+            let due = context.obligation_due().filter(|_| context.record.flags.has(Flag::Judged));
+            self.set_object_timer(slot, due);
+            return self.postpone_review(slot);
+        }
         let state = context.state();
         let since = context.state_since(state);
         context.enter_state(state, since);
-        let problems = context.problems();
-        let due = context.due();
-        let fails = context.fails_after_converging();
-        let subject = self.subject(slot);
-        let old_findings = self.store.get(slot).and_then(|r| r.hot.as_ref()).map_or(0, |hot| hot.findings);
-        let mut findings = 0_u64;
-        for (code, since, evidence) in problems {
-            let fits = self.open_findings.raise(
-                self.now,
-                since,
-                code,
-                subject.clone(),
-                evidence,
-                self.settings.limits.findings,
-            );
-            if fits {
-                findings |= 1 << code as u64;
-            } else {
-                self.count_dropped("findings");
-            }
+        context.record.flags.set(Flag::Judged, true);
+        let detections = context.detections();
+        let due = context.due(&detections);
+        let expected: Vec<FindingCode> = detections.iter().map(|detection| detection.code).collect();
+        let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
+        let found: Vec<Detection> = detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
+        let failing_since = context.failing_since();
+        let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
+        if !findings.is_empty() || !old.is_empty() {
+            self.update_findings(slot, found, &old);
         }
-        for info in FINDINGS.iter().filter(|info| (old_findings & !findings) >> info.code as u64 & 1 == 1) {
-            self.open_findings.clear(self.now, info.code, &subject);
+        if !expected.is_empty() && self.open_findings.has_restored() {
+            self.open_findings.keep_restored_of(&self.subject(slot), &expected);
         }
-        let old_due = self.store.get(slot).and_then(|r| r.hot.as_ref()).and_then(|hot| hot.due);
-        self.timers.set(Timer::Object(slot), old_due, due);
+        let has_findings = !findings.is_empty();
+        self.update_kind(slot, failing_since);
+        self.set_object_timer(slot, due);
         if let Some(record) = self.store.get_mut(slot) {
             record.set_findings_and_due(findings, due);
             let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
-            let had = std::mem::replace(&mut record.flags.has_history, has);
+            let had = record.flags.has(Flag::HasHistory);
+            record.flags.set(Flag::HasHistory, has);
             self.histories = self.histories + usize::from(has) - usize::from(had);
         }
-        self.update_unhealthy(slot, findings != 0);
-        self.update_kind(slot, fails);
+        self.update_unhealthy(slot, has_findings);
+    }
+
+    /// Opens the findings in `found` and closes those in `old` that are not among them.
+    fn update_findings(&mut self, slot: Slot, found: Vec<Detection>, old: &[FindingCode]) {
+        let subject = self.subject(slot);
+        let codes: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
+        for detection in found {
+            self.raise(subject.clone(), detection);
+        }
+        for code in old.iter().filter(|code| !codes.contains(code)) {
+            self.open_findings.clear(self.now, *code, &subject);
+        }
+    }
+
+    fn set_object_timer(&mut self, slot: Slot, due: Option<Timestamp>) {
+        let Some(hot) = self.store.get_mut(slot).and_then(|record| record.hot.as_mut()) else { return };
+        let old = std::mem::replace(&mut hot.due, due);
+        self.timers.set(Timer::Object(slot), old, due);
     }
 
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
@@ -205,22 +257,29 @@ impl Model {
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);
         context.clear_unconverged();
-        context.finish_deletion();
+        context.finish_deletion(outcome == Outcome::Deleted);
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
+        self.update_kind(slot, None);
         let Some(record) = self.store.remove(slot) else { return };
+        self.texts.release(record.phase);
+        self.condition_sets.release(record.conditions);
+        self.finalizer_sets.release(record.finalizers);
+        record.owners.iter().flatten().for_each(|owner| self.texts.release(owner.kind));
         if let Some(hot) = &record.hot {
             self.timers.set(Timer::Object(slot), hot.due, None);
-            for info in FINDINGS.iter().filter(|info| hot.findings >> info.code as u64 & 1 == 1) {
-                self.open_findings.clear(self.now, info.code, &subject);
+            for code in &hot.findings {
+                self.open_findings.clear(self.now, *code, &subject);
             }
         }
         self.unhealthy.remove(&slot);
-        self.histories -= usize::from(record.flags.has_history);
+        self.reviews.objects.remove(&slot);
+        self.histories -= usize::from(record.flags.has(Flag::HasHistory));
         let watch = &mut self.watches[record.watch as usize];
+        watch.postponed.remove(&slot);
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
-        let kind = watch.kind;
-        self.review_kind(kind);
+        watch.current -= u64::from(watch.epoch == record.epoch);
+        self.reviews.kinds.insert(watch.kind);
     }
 
     /// Returns the context in which to judge an object.
@@ -230,6 +289,7 @@ impl Model {
         Some(ObjectContext {
             now: self.now,
             settings: &self.settings,
+            sight: watch.sight(self.now),
             blind: watch.blind.is_some(),
             may_add_history: self.histories < self.settings.limits.histories,
             history_denied: false,
@@ -260,16 +320,23 @@ impl Model {
         }
     }
 
-    /// Updates the kind's sets of failing and malformed objects. Reviews the kind if a set changed, and while any
+    /// Updates the kind's sets of failing and malformed objects. The kind is reviewed if a set changed, and while any
     /// object is failing.
-    fn update_kind(&mut self, slot: Slot, fails: bool) {
-        let Some(record) = self.store.get(slot) else { return };
-        let (kind, malformed) = (self.watches[record.watch as usize].kind, record.flags.malformed_conditions);
-        let sets = &mut self.kinds[kind as usize];
-        let failing_changed = if fails { sets.failing.insert(slot) } else { sets.failing.remove(&slot) };
-        let malformed_changed = if malformed { sets.malformed.insert(slot) } else { sets.malformed.remove(&slot) };
-        if failing_changed || malformed_changed || !sets.failing.is_empty() {
-            self.review_kind(kind);
+    fn update_kind(&mut self, slot: Slot, failing_since: Option<Timestamp>) {
+        let Some(record) = self.store.get_mut(slot) else { return };
+        let number = self.watches[record.watch as usize].kind;
+        let kind = &mut self.kinds[number as usize];
+        let malformed = record.flags.has(Flag::MalformedConditions);
+        let old = record.hot.as_mut().and_then(|hot| std::mem::replace(&mut hot.failing_since, failing_since));
+        if old != failing_since {
+            if let Some(old) = old {
+                kind.failing.remove(&(old, slot));
+            }
+            kind.failing.extend(failing_since.map(|since| (since, slot)));
+        }
+        let malformed_changed = if malformed { kind.malformed.insert(slot) } else { kind.malformed.remove(&slot) };
+        if old != failing_since || malformed_changed || !kind.failing.is_empty() || kind.failing_since.is_some() {
+            self.reviews.kinds.insert(number);
         }
     }
 }
@@ -281,21 +348,28 @@ impl ObjectContext<'_> {
         let record = &*self.record;
         let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
         let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
+        let status_changed = !new && view.hashes.settled != record.stable_status_hash;
+        let old_verdict = record.verdict;
         let mut verdict = reading.verdict;
         let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
         if verdict == Verdict::Unknown && bare && self.kind.expects_status() {
             verdict = Verdict::Progressing; // the kind expects a status
         }
+        if !new && old_verdict == Verdict::Finished && !status_changed && reading.verdict == Verdict::Progressing {
+            verdict = Verdict::Finished; // a run that is over does not answer a later spec change
+        }
         Update {
             view,
             verdict,
+            old_verdict,
+            acknowledged_more: view.observed_generation.unwrap_or(0) > record.observed,
             acknowledged: reading.acknowledged,
             new,
             live,
             spec_changed: !new
                 && differs
                 && (view.generation > record.generation || view.generation == 0 || self.generation_is_unreliable()),
-            status_changed: !new && view.hashes.settled != record.stable_status_hash,
+            status_changed,
             spec_written_by_operator: obligations::spec_written_by_operator(view),
             old_spec_hash: record.spec_hash,
             lost_at: lost_at(view, verdict, reading.acknowledged),
@@ -312,8 +386,10 @@ impl ObjectContext<'_> {
         record.verdict = update.verdict;
         record.reason = reading.reason;
         record.finalizers = finalizers;
-        record.flags.malformed_conditions = view.lints.iter().any(|lint| lint.starts_with("condition"));
-        if record.flags.malformed_conditions {
+        record.flags.set(Flag::Undated, view.managers.is_empty());
+        let malformed = view.lints.iter().any(|lint| lint.starts_with("condition"));
+        record.flags.set(Flag::MalformedConditions, malformed);
+        if malformed {
             self.kind.lints.extend(view.lints.iter().filter(|lint| lint.starts_with("condition")).cloned());
         }
         let at_rest =
@@ -328,21 +404,12 @@ impl ObjectContext<'_> {
 
     fn count_status(&mut self, view: &ObjectView, new: bool) {
         let has = view.status == StatusShape::Filled;
-        let had = !new && self.record.flags.has_status;
-        self.record.flags.has_status = has;
+        let had = !new && self.record.flags.has(Flag::HasStatus);
+        self.record.flags.set(Flag::HasStatus, has);
         match (had, has) {
             (false, true) => self.kind.with_status += 1,
             (true, false) => self.kind.with_status = self.kind.with_status.saturating_sub(1),
             _ => {}
-        }
-    }
-
-    fn update_stuck(&mut self) {
-        let stuck_at = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()).map(|d| self.stuck_at(d));
-        let held = self.record.finalizers != Symbol::default();
-        let now = self.now;
-        if let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
-            deletion.stuck = held && stuck_at.is_some_and(|at| at <= now);
         }
     }
 
@@ -353,9 +420,8 @@ impl ObjectContext<'_> {
             ObjectState::Terminating => {
                 hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
             }
-            // An object whose state was unknown may have been in this state all along, so it keeps the time that it
-            // has. For a new object from a list, `update_object` has set that time.
-            _ if self.record.state == ObjectState::Unknown => self.record.since,
+            // A new object from a list may have been in this state for long; `update_object` has set the time.
+            _ if !self.record.flags.has(Flag::Judged) => self.record.since,
             _ => self.now,
         }
     }
@@ -365,11 +431,10 @@ impl ObjectContext<'_> {
         let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
-        if self.record.flags.has_status {
+        if self.record.flags.has(Flag::HasStatus) {
             self.kind.with_status = self.kind.with_status.saturating_sub(1);
         }
-        self.kind.malformed.remove(&self.slot);
-        self.kind.failing.remove(&self.slot);
+        self.record.flags.set(Flag::MalformedConditions, false);
     }
 }
 

@@ -1,66 +1,180 @@
-//! Open findings, and the events of findings that opened or closed.
+//! Findings from their opening to their closing.
+//!
+//! A detector reports a problem with [`OpenFindings::raise`] again and again while it exists, and [`OpenFindings::clear`]s
+//! it afterwards. After each step of the model, [`OpenFindings::settle`] decides which findings explain which, and
+//! announces the changes.
+//!
+//! The number of open findings is limited. A more severe finding takes the place of a less severe one, which then waits
+//! until there is room. Findings about limits do not count, because they report that the limit is reached.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Subject};
+use crate::finding::{
+    Change, Confidence, Evidence, Explainer, FINDINGS, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject,
+};
 use crate::time::Timestamp;
 
-/// Open findings by ID.
+/// The findings that are open or wait for room.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFindings {
     open: BTreeMap<FindingId, Finding>,
+    /// The open findings that count towards the limit, the least severe last.
+    ranked: BTreeSet<(Severity, FindingId)>,
+    /// Findings without room, at most [`MAX_WAITING`].
+    waiting: BTreeMap<FindingId, Finding>,
+    /// The waiting findings, the most severe first.
+    queue: BTreeSet<(Severity, FindingId)>,
+    /// A finding was dropped because even the queue was full.
+    overflowed: bool,
+    /// Findings that close at an instant unless a detector reports them again.
+    held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
+    /// Findings that opened in this step.
+    opened: BTreeSet<FindingId>,
+    /// Findings whose explanation may have changed in this step.
+    unexplained: BTreeSet<FindingId>,
     /// Events since the last call of `take_events`.
     events: VecDeque<FindingEvent>,
+    /// Events that were dropped since the last call of `take_lost_events`.
+    lost_events: u64,
+}
+
+/// A problem that a detector has found.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) code: FindingCode,
+    pub(crate) subject: Subject,
+    pub(crate) since: Timestamp,
+    pub(crate) severity: Severity,
+    pub(crate) confidence: Confidence,
+    pub(crate) evidence: Evidence,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raised {
+    /// The finding is open.
+    Open,
+    /// There is no room for the finding; it opens when there is.
+    Waiting,
+    /// There is newly no room for this finding or, if this one is open, for a less severe one.
+    Dropped,
 }
 
 /// The maximum number of events that are kept. Beyond it, the oldest are dropped.
 const MAX_EVENTS: usize = 10_000;
 
+/// The maximum number of findings that wait for room.
+const MAX_WAITING: usize = 10_000;
+
 // === impl OpenFindings ===
 
 impl OpenFindings {
-    /// Opens a finding, or updates the evidence of an open one and keeps the earlier start time. Returns `false` if
-    /// `limit` findings are open already.
-    pub(crate) fn raise(
-        &mut self,
-        now: Timestamp,
-        since: Timestamp,
-        code: FindingCode,
-        subject: Subject,
-        evidence: Evidence,
-        limit: usize,
-    ) -> bool {
-        let id = FindingId::of(code, &subject);
+    /// Opens a finding, or updates an open one and keeps the earlier start time. At most `limit` findings are open.
+    pub(crate) fn raise(&mut self, now: Timestamp, report: Report, limit: usize) -> Raised {
+        let id = FindingId::of(report.code, &report.subject);
+        self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
-            finding.since = finding.since.min(since);
-            finding.evidence = evidence;
-            return true;
+            let rank = (finding.severity, id);
+            update(finding, report);
+            let severity = finding.severity;
+            if self.ranked.remove(&rank) {
+                self.ranked.insert((severity, id));
+            }
+            return Raised::Open;
         }
-        if self.open.len() >= limit {
-            return false;
+        if let Some(finding) = self.waiting.get_mut(&id) {
+            self.queue.remove(&(finding.severity, id));
+            update(finding, report);
+            self.queue.insert((finding.severity, id));
+            return Raised::Waiting;
         }
-        let since = self.restored.remove(&id).map_or(since, |earlier| earlier.min(since));
-        let confidence = Confidence::Confirmed;
-        let finding = Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None };
-        self.push_event(now, Change::Opened, finding.clone());
-        self.open.insert(id, finding);
-        true
+        let since = self.restored.remove(&id).map_or(report.since, |earlier| earlier.min(report.since));
+        let Report { code, subject, severity, confidence, evidence, .. } = report;
+        let finding =
+            Finding { id, code, subject, since, found: now, severity, confidence, evidence, explained_by: None };
+        if !is_limited(&finding) || self.ranked.len() < limit {
+            self.open(finding);
+            return Raised::Open;
+        }
+        match self.ranked.last().copied().filter(|(least, _)| *least > severity) {
+            Some((_, evicted)) => {
+                if let Some(evicted) = self.close(now, evicted) {
+                    self.wait(evicted);
+                }
+                self.open(finding);
+            }
+            None => self.wait(finding),
+        }
+        Raised::Dropped
     }
 
-    /// Closes a finding, if it is open.
+    /// Closes a finding, if it is open, and forgets it if it waits.
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
-        if let Some(finding) = self.open.remove(&FindingId::of(code, subject)) {
-            self.push_event(now, Change::Closed, finding);
+        let id = FindingId::of(code, subject);
+        self.close(now, id);
+        if let Some(finding) = self.waiting.remove(&id) {
+            self.queue.remove(&(finding.severity, id));
         }
+    }
+
+    /// Keeps a finding open until `until`, although its problem is over: for findings about events whose subject may be
+    /// gone at once. A new report of the problem ends this.
+    pub(crate) fn hold(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
+        let id = FindingId::of(code, subject);
+        if self.open.contains_key(&id) {
+            self.held.insert(id, until);
+        }
+    }
+
+    /// Closes the findings whose time is over. Returns when the next one is due.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let over: Vec<FindingId> = self.held.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| drop(self.close(now, id)));
+        self.held.values().min().copied()
     }
 
     /// Closes all findings of `code` except those about a subject for which `keep` returns true.
     pub(crate) fn retain(&mut self, now: Timestamp, code: FindingCode, mut keep: impl FnMut(&Subject) -> bool) {
-        let closed = self.open.values().filter(|finding| finding.code == code && !keep(&finding.subject));
+        let all = self.open.values().chain(self.waiting.values());
+        let closed = all.filter(|finding| finding.code == code && !keep(&finding.subject));
         let closed: Vec<Subject> = closed.map(|finding| finding.subject.clone()).collect();
         closed.iter().for_each(|subject| self.clear(now, code, subject));
+    }
+
+    /// Ends a step of the model: opens waiting findings if there is room, updates the explanations, and announces the
+    /// findings that opened or whose explanation changed.
+    pub(crate) fn settle(&mut self, now: Timestamp, limit: usize) {
+        while self.ranked.len() < limit {
+            let Some((_, id)) = self.queue.pop_first() else { break };
+            if let Some(finding) = self.waiting.remove(&id) {
+                self.open(Finding { found: now, ..finding });
+            }
+        }
+        for id in std::mem::take(&mut self.unexplained) {
+            let Some(finding) = self.open.get(&id) else { continue };
+            let explanation = self.explanation(finding);
+            let Some(finding) = self.open.get_mut(&id) else { continue };
+            let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
+            if changed && !self.opened.contains(&id) {
+                let finding = finding.clone();
+                self.push_event(now, Change::Explained, finding);
+            }
+        }
+        for id in std::mem::take(&mut self.opened) {
+            if let Some(finding) = self.open.get(&id).cloned() {
+                self.push_event(now, Change::Opened, finding);
+            }
+        }
+    }
+
+    /// Returns whether findings were dropped that nothing remembers, and there is room for them now. Then all problems
+    /// must be reported again.
+    pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
+        let room = self.overflowed && self.waiting.is_empty() && self.ranked.len() < limit;
+        self.overflowed &= !room;
+        room
     }
 
     /// Removes and returns the events since the last call.
@@ -68,44 +182,205 @@ impl OpenFindings {
         std::mem::take(&mut self.events).into()
     }
 
-    fn push_event(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
-        if self.events.len() >= MAX_EVENTS {
-            self.events.pop_front();
-        }
-        finding.evidence = finding.evidence.at(at);
-        self.events.push_back(FindingEvent { at, change, finding });
+    /// Returns how many events were dropped since the last call.
+    pub(crate) fn take_lost_events(&mut self) -> u64 {
+        std::mem::take(&mut self.lost_events)
     }
 
+    /// Returns the open findings.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.open.values()
     }
 
-    /// Returns the ID of a finding, if it is open.
-    pub(crate) fn open_id(&self, code: FindingCode, subject: &Subject) -> Option<FindingId> {
-        let id = FindingId::of(code, subject);
-        self.open.contains_key(&id).then_some(id)
+    /// Returns the start times that should survive a restart: of open findings, and of findings of an earlier run that
+    /// have not opened again yet.
+    pub(crate) fn start_times(&self) -> BTreeMap<FindingId, Timestamp> {
+        let open = self.open.values().map(|finding| (finding.id, finding.since));
+        self.restored.iter().map(|(id, since)| (*id, *since)).chain(open).collect()
     }
 
     pub(crate) fn restore(&mut self, restored: BTreeMap<FindingId, Timestamp>) {
         self.restored = restored;
     }
+
+    /// Returns whether start times of an earlier run have not been used yet.
+    pub(crate) fn has_restored(&self) -> bool {
+        !self.restored.is_empty()
+    }
+
+    /// Forgets the start times of an earlier run, except those of `ids`: the other problems are over.
+    pub(crate) fn keep_restored(&mut self, ids: &BTreeSet<FindingId>) {
+        self.restored.retain(|id, _| ids.contains(id));
+    }
+
+    /// Forgets the start times of an earlier run for problems of `subject` that it no longer has.
+    pub(crate) fn keep_restored_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
+        for info in FINDINGS.iter().filter(|info| !codes.contains(&info.code)) {
+            self.restored.remove(&FindingId::of(info.code, subject));
+        }
+    }
+
+    /// Moves all instants by `by_ms` milliseconds.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        for finding in self.open.values_mut().chain(self.waiting.values_mut()) {
+            finding.since = finding.since.shifted(by_ms);
+            finding.found = finding.found.shifted(by_ms);
+            finding.evidence.rebase_ages(by_ms);
+        }
+        self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
+    }
+
+    fn open(&mut self, finding: Finding) {
+        let id = finding.id;
+        if is_limited(&finding) {
+            self.ranked.insert((finding.severity, id));
+        }
+        self.opened.insert(id);
+        self.unexplained.insert(id);
+        self.touch_explained(finding.code, &finding.subject);
+        self.open.insert(id, finding);
+    }
+
+    fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Finding> {
+        let finding = self.open.remove(&id)?;
+        self.held.remove(&id);
+        self.ranked.remove(&(finding.severity, id));
+        self.touch_explained(finding.code, &finding.subject);
+        if !self.opened.remove(&id) {
+            self.push_event(now, Change::Closed, finding.clone());
+        }
+        Some(finding)
+    }
+
+    fn wait(&mut self, finding: Finding) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.overflowed = true;
+            return;
+        }
+        self.queue.insert((finding.severity, finding.id));
+        self.waiting.insert(finding.id, Finding { explained_by: None, ..finding });
+    }
+
+    /// Marks the open findings that a finding of `code` on `subject` could explain.
+    fn touch_explained(&mut self, code: FindingCode, subject: &Subject) {
+        for info in FINDINGS {
+            if info.explained_by.contains(&Explainer::Subject(code)) {
+                self.unexplained.insert(FindingId::of(info.code, subject));
+            }
+            if info.explained_by.contains(&Explainer::Kind(code)) {
+                let of_kind = |finding: &&Finding| {
+                    finding.code == info.code && finding.subject.whole_kind().as_ref() == Some(subject)
+                };
+                let ids = self.open.values().filter(of_kind).map(|finding| finding.id);
+                self.unexplained.extend(ids);
+            }
+        }
+    }
+
+    /// Returns the first open finding that explains `finding`, in the order of `explained_by`. A suspected finding does
+    /// not explain a confirmed one, because it would silence its alert and raise none.
+    fn explanation(&self, finding: &Finding) -> Option<FindingId> {
+        finding.info().explained_by.iter().find_map(|explainer| {
+            let id = match explainer {
+                Explainer::Subject(code) => FindingId::of(*code, &finding.subject),
+                Explainer::Kind(code) => FindingId::of(*code, &finding.subject.whole_kind()?),
+            };
+            self.open.get(&id).filter(|deeper| deeper.confidence >= finding.confidence).map(|deeper| deeper.id)
+        })
+    }
+
+    fn push_event(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
+        if self.events.len() >= MAX_EVENTS {
+            self.events.pop_front();
+            self.lost_events += 1;
+        }
+        finding.evidence = finding.evidence.at(at);
+        self.events.push_back(FindingEvent { at, change, finding });
+    }
+}
+
+fn is_limited(finding: &Finding) -> bool {
+    !matches!(finding.subject, Subject::Limit { .. })
+}
+
+fn update(finding: &mut Finding, report: Report) {
+    finding.since = finding.since.min(report.since);
+    finding.severity = report.severity;
+    finding.confidence = report.confidence;
+    finding.evidence = report.evidence;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn report(code: FindingCode, name: &str) -> Report {
+        let subject = Subject::Source { name: name.to_owned() };
+        let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
+        Report { code, subject, since: Timestamp(1), severity, confidence, evidence: Evidence::new() }
+    }
+
+    fn events(findings: &mut OpenFindings) -> Vec<(Change, FindingCode)> {
+        findings.take_events().into_iter().map(|event| (event.change, event.finding.code)).collect()
+    }
+
     #[test]
     fn opening_and_closing_a_finding_makes_one_event_each() {
-        let mut open_findings = OpenFindings::default();
-        let subject = || Subject::Source { name: "config".to_owned() };
-        let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
+        let mut findings = OpenFindings::default();
+        let config = report(FindingCode::ConfigInvalid, "config");
         for at in [Timestamp(1), Timestamp(2)] {
-            assert!(open_findings.raise(at, at, code, subject(), evidence.clone(), 10));
+            assert_eq!(findings.raise(at, config.clone(), 10), Raised::Open);
+            findings.settle(at, 10);
         }
-        open_findings.clear(Timestamp(3), code, &subject());
-        open_findings.clear(Timestamp(4), code, &subject());
-        let events: Vec<_> = open_findings.take_events().into_iter().map(|event| (event.at, event.change)).collect();
-        assert_eq!(events, [(Timestamp(1), Change::Opened), (Timestamp(3), Change::Closed)]);
+        for at in [Timestamp(3), Timestamp(4)] {
+            findings.clear(at, config.code, &config.subject);
+            findings.settle(at, 10);
+        }
+        let code = FindingCode::ConfigInvalid;
+        assert_eq!(events(&mut findings), [(Change::Opened, code), (Change::Closed, code)]);
+    }
+
+    #[test]
+    fn a_more_severe_finding_takes_the_place_of_a_less_severe_one_which_returns() {
+        let mut findings = OpenFindings::default();
+        let now = Timestamp(1);
+        assert_eq!(findings.raise(now, report(FindingCode::Overdue, "a"), 1), Raised::Open);
+        assert_eq!(findings.raise(now, report(FindingCode::Unacknowledged, "b"), 1), Raised::Dropped);
+        assert_eq!(findings.raise(now, report(FindingCode::PermissionExcess, "c"), 1), Raised::Dropped);
+        findings.settle(now, 1);
+        assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), [FindingCode::Unacknowledged]);
+        findings.clear(now, FindingCode::Unacknowledged, &Subject::Source { name: "b".to_owned() });
+        findings.settle(now, 1);
+        assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), [FindingCode::Overdue]);
+    }
+
+    #[test]
+    fn a_change_of_the_explanation_is_announced() {
+        let mut findings = OpenFindings::default();
+        let now = Timestamp(1);
+        findings.raise(now, report(FindingCode::PhaseStuck, "a"), 10);
+        findings.settle(now, 10);
+        findings.raise(now, report(FindingCode::Overdue, "a"), 10);
+        findings.settle(now, 10);
+        assert_eq!(
+            events(&mut findings),
+            [
+                (Change::Opened, FindingCode::PhaseStuck),
+                (Change::Explained, FindingCode::PhaseStuck),
+                (Change::Opened, FindingCode::Overdue)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_held_finding_closes_when_its_time_is_over() {
+        let mut findings = OpenFindings::default();
+        let config = report(FindingCode::ConfigInvalid, "config");
+        findings.raise(Timestamp(1), config.clone(), 10);
+        findings.hold(config.code, &config.subject, Timestamp(5));
+        assert_eq!(findings.expire(Timestamp(4)), Some(Timestamp(5)));
+        assert_eq!(findings.iter().count(), 1);
+        assert_eq!(findings.expire(Timestamp(5)), None);
+        assert_eq!(findings.iter().count(), 0);
     }
 }

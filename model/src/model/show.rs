@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Model;
 use super::kinds::{FinalizerWaits, Kind, Watch};
 use super::store::{Record, Slot, uid_text};
-use crate::finding::{Explainer, Finding, FindingId, Severity, Subject};
+use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, NamespaceTotals, ObjectRef, ObjectRow, ObjectState,
     Snapshot, WatchSummary,
@@ -74,22 +74,13 @@ impl Model {
     fn shown_findings(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> = self.open_findings.iter().cloned().collect();
         for finding in &mut findings {
-            finding.explained_by = self.explanation(finding);
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
         }
         findings.sort_by(|a, b| {
-            let key = |f: &Finding| (f.info().severity, f.since, f.code);
+            let key = |f: &Finding| (f.severity, f.since, f.code);
             key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
         });
         findings
-    }
-
-    /// Returns the first open finding that explains `finding`, in the order of `explained_by`.
-    fn explanation(&self, finding: &Finding) -> Option<FindingId> {
-        finding.info().explained_by.iter().find_map(|explainer| match explainer {
-            Explainer::Subject(code) => self.open_findings.open_id(*code, &finding.subject),
-            Explainer::Kind(code) => self.open_findings.open_id(*code, &finding.subject.whole_kind()?),
-        })
     }
 
     fn shown_kinds(&self) -> Vec<KindSummary> {
@@ -98,15 +89,15 @@ impl Model {
             let of_kind = |watch: &&Watch| usize::from(watch.kind) == number && watch.active;
             let watches: Vec<&Watch> = self.watches.iter().filter(of_kind).collect();
             if !watches.is_empty() {
-                kinds.push(self.kind_summary(kind, &watches));
+                kinds.push(self.kind_summary(number, kind, &watches));
             }
         }
         kinds.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
         kinds
     }
 
-    fn kind_summary(&self, kind: &Kind, watches: &[&Watch]) -> KindSummary {
-        let (deadline, deadline_source) = kind.deadline(&self.settings);
+    fn kind_summary(&self, number: usize, kind: &Kind, watches: &[&Watch]) -> KindSummary {
+        let (deadline, deadline_source) = kind.longest_deadline(&self.settings);
         KindSummary {
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
@@ -118,14 +109,16 @@ impl Model {
             deadline_source,
             oldest_unconverged: self.oldest_unconverged(kind),
             totals: kind.totals.clone(),
-            namespaces: self.namespaces(watches),
+            namespaces: self.namespaces(number, kind),
             finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
         }
     }
 
-    fn namespaces(&self, watches: &[&Watch]) -> BTreeMap<Arc<str>, NamespaceTotals> {
-        let mut namespaces: BTreeMap<Arc<str>, NamespaceTotals> = BTreeMap::new();
-        for watch in watches {
+    /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered and of retired
+    /// namespaces are included, so that the counters never go back.
+    fn namespaces(&self, number: usize, kind: &Kind) -> BTreeMap<Arc<str>, NamespaceTotals> {
+        let mut namespaces = kind.retired.clone();
+        for watch in self.watches.iter().filter(|watch| usize::from(watch.kind) == number) {
             for namespace in &watch.namespaces {
                 let totals = namespace.at(self.now, watch.blind.is_some());
                 namespaces.entry(namespace.name.clone()).or_default().add(&totals);
@@ -150,7 +143,7 @@ impl Model {
         };
         for (_, slot) in &waits.waiting {
             let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
-            let stuck = hot.and_then(|hot| hot.deletion.as_ref()).is_some_and(|deletion| deletion.stuck);
+            let stuck = hot.is_some_and(|hot| hot.findings.contains(&FindingCode::FinalizerStuck));
             let verdict = if stuck { DeletionVerdict::Stuck } else { DeletionVerdict::Progressing };
             summary.waiting[verdict as usize] += 1;
         }
@@ -178,7 +171,7 @@ impl Model {
             }
         }
         for finding in findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. })) {
-            let word = match finding.info().severity {
+            let word = match finding.severity {
                 Severity::Critical => Health::Failing,
                 Severity::Warning => Health::Degraded,
                 Severity::Info => Health::Healthy,

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::detection::Detection;
 use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
 use super::{MAX_INTERNED, MAX_LEASES, Model};
@@ -14,6 +15,9 @@ use crate::time::{Span, Timestamp};
 
 /// How long the finding about a limit stays open after the last drop.
 const LIMIT_REACHED_FOR: Span = Span::mins(10);
+
+/// The number of sources from which on inactive ones make room for new ones.
+const MAX_SOURCES: usize = 2_000;
 
 /// All sources since the start, by number.
 #[derive(Debug, Default)]
@@ -38,13 +42,19 @@ impl Sources {
     /// Returns the number of a source, which it adds if necessary.
     fn number_of(&mut self, id: &SourceId, now: Timestamp) -> u16 {
         let position = self.list.iter().position(|source| source.id == *id).unwrap_or_else(|| {
-            self.list.push(Source {
-                id: id.clone(),
-                active: true,
-                summary: SourceSummary { source: id.to_string(), up: true, since: now, ..SourceSummary::default() },
-                due: None,
-            });
-            self.list.len() - 1
+            let summary = SourceSummary { source: id.to_string(), up: true, since: now, ..SourceSummary::default() };
+            let new = Source { id: id.clone(), active: true, summary, due: None };
+            let full = self.list.len() >= MAX_SOURCES;
+            match self.list.iter().position(|source| full && !source.active) {
+                Some(inactive) => {
+                    self.list[inactive] = new;
+                    inactive
+                }
+                None => {
+                    self.list.push(new);
+                    self.list.len() - 1
+                }
+            }
         });
         self.list[position].active = true;
         u16::try_from(position).unwrap_or(u16::MAX)
@@ -73,6 +83,15 @@ impl Sources {
         open_findings.clear(now, source_finding_code(id), &source_subject(id));
     }
 
+    /// Moves all instants by `by_ms` milliseconds.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        for source in &mut self.list {
+            source.summary.since = source.summary.since.shifted(by_ms);
+            source.summary.last_success = source.summary.last_success.map(|at| at.shifted(by_ms));
+            source.due = source.due.map(|at| at.shifted(by_ms));
+        }
+    }
+
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
         let active = self.list.iter().filter(|source| source.active);
         let mut summaries: Vec<_> = active.map(|source| source.summary.clone()).collect();
@@ -94,7 +113,16 @@ impl Model {
             source.up = false;
             source.since = now;
         }
+        self.set_failing(id, true);
         self.source_due(number);
+    }
+
+    /// Records whether the source of a watch fails.
+    fn set_failing(&mut self, id: &SourceId, failing: bool) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.find_watch(watch) else { return };
+        self.watches[number as usize].failing = failing;
+        self.update_sight(number);
     }
 
     pub(crate) fn source_recovered(&mut self, id: &SourceId) {
@@ -110,6 +138,7 @@ impl Model {
         self.timers.set(Timer::Source(number), due, None);
         self.open_findings.clear(self.now, source_finding_code(id), &source_subject(id));
         self.clear_blind(id);
+        self.set_failing(id, false);
     }
 
     /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.
@@ -138,7 +167,8 @@ impl Model {
             (_, None) => Evidence::new().text("cause", cause).text("detail", detail),
         };
         let evidence = evidence.with("failing_for", Value::Age(since));
-        self.raise(since, source_finding_code(&id), source_subject(&id), evidence);
+        let detection = Detection::new(now, source_finding_code(&id), since, now, || evidence);
+        self.raise(source_subject(&id), detection);
         self.mark_blind(&id, since);
     }
 
@@ -189,16 +219,19 @@ impl Model {
 
     /// Opens and closes the findings about missing and excessive permissions.
     pub(crate) fn review_permissions(&mut self) {
+        let now = self.now;
         let missing = self.permissions_missing();
-        let subjects: Vec<Subject> = missing
+        let subjects: BTreeSet<Subject> = missing
             .iter()
             .map(|(namespace, permission)| permission_subject(namespace, permission.to_string()))
             .collect();
         self.open_findings.retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
-        for ((_, permission), subject) in missing.into_iter().zip(subjects) {
+        for (namespace, permission) in missing {
+            let subject = permission_subject(&namespace, permission.to_string());
             let resource = Permission { verb: String::new(), ..permission.clone() }.to_string();
             let evidence = Evidence::new().text("verb", permission.verb).text("resource", resource.trim());
-            self.raise(self.now, FindingCode::PermissionMissing, subject, evidence);
+            let detection = Detection::new(now, FindingCode::PermissionMissing, now, now, || evidence);
+            self.raise(subject, detection);
         }
         let excess: Vec<(Subject, Vec<String>)> = self
             .permissions
@@ -214,12 +247,8 @@ impl Model {
         self.open_findings
             .retain(self.now, FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
         for (subject, permissions) in excess {
-            self.raise(
-                self.now,
-                FindingCode::PermissionExcess,
-                subject,
-                Evidence::new().with("rights", Value::Names(permissions)),
-            );
+            let evidence = || Evidence::new().with("rights", Value::Names(permissions));
+            self.raise(subject, Detection::new(now, FindingCode::PermissionExcess, now, now, evidence));
         }
     }
 
@@ -245,25 +274,18 @@ impl Model {
         let evidence = Evidence::new()
             .with("dropped", Value::Count(count))
             .with("bound", Value::Count(i64::try_from(configured).unwrap_or(i64::MAX)));
-        // `Model::raise` calls this function if the limit of findings is reached; calling it here could recurse
-        // forever.
         let subject = Subject::Limit { name: limit.to_owned() };
-        self.open_findings.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
-        let due = Some(now.after(LIMIT_REACHED_FOR));
-        let old = std::mem::replace(&mut self.limits_due, due);
-        self.timers.set(Timer::Limits, old, due);
+        self.raise(subject.clone(), Detection::new(now, FindingCode::LimitReached, now, now, || evidence));
+        self.open_findings.hold(FindingCode::LimitReached, &subject, now.after(LIMIT_REACHED_FOR));
+        self.findings_due();
     }
 
-    /// Closes the findings about limits that have not been reached recently.
-    pub(crate) fn limits_due(&mut self) {
-        self.limits_due = None;
-        let (now, dropped) = (self.now, &self.dropped);
-        self.open_findings.retain(self.now, FindingCode::LimitReached, |subject| {
-            dropped.get(subject.name()).is_some_and(|(_, last)| last.after(LIMIT_REACHED_FOR) > now)
-        });
-        let next = dropped.values().map(|(_, last)| last.after(LIMIT_REACHED_FOR)).filter(|at| *at > now).max();
-        self.limits_due = next;
-        self.timers.set(Timer::Limits, None, next);
+    /// Keeps the finding about the limit of objects open while any object is left out.
+    pub(crate) fn hold_object_limit(&mut self) {
+        if self.watches.iter().any(|watch| !watch.excluded.is_empty()) {
+            let subject = Subject::Limit { name: "objects".to_owned() };
+            self.open_findings.hold(FindingCode::LimitReached, &subject, self.now.after(LIMIT_REACHED_FOR));
+        }
     }
 }
 

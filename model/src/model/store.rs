@@ -11,6 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
+use crate::finding::FindingCode;
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};
 use crate::time::{Span, Timestamp};
 
@@ -38,6 +39,8 @@ pub(crate) struct Record {
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
+    /// When loopwatch saw the last spec change of a person, in seconds since the Unix epoch; 0 if it saw none.
+    pub(crate) spec_changed: u32,
     /// The duration of the last convergence.
     pub(crate) last_convergence_secs: u32,
     /// Index of its namespace in the watch's `namespaces`.
@@ -51,22 +54,36 @@ pub(crate) struct Record {
     pub(crate) state: ObjectState,
     pub(crate) reason: Reason,
     pub(crate) verdict: Verdict,
-    pub(crate) flags: RecordFlags,
+    pub(crate) flags: Flags,
 }
 
 // The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names and the index.
 const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown past its budget");
 
-/// Boolean properties of an object.
+/// Boolean properties of an object, as a set of [`Flag`]s.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RecordFlags {
+pub(crate) struct Flags(u16);
+
+/// A boolean property of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flag {
     /// The object has converged with its current spec at least once, or may have (outcome `unknown`).
-    pub(crate) spec_converged: bool,
+    SpecConverged,
+    /// `last_convergence_secs` is a measured time.
+    ConvergenceTimed,
     /// The object has a status, and its kind counts it as such.
-    pub(crate) has_status: bool,
+    HasStatus,
     /// The model counts the object towards `limits.histories`.
-    pub(crate) has_history: bool,
-    pub(crate) malformed_conditions: bool,
+    HasHistory,
+    MalformedConditions,
+    /// The kind's totals count the object's phase.
+    PhaseCounted,
+    /// The kind's totals count the object's conditions.
+    ConditionsCounted,
+    /// The model has judged the object, so its state is not just the initial one.
+    Judged,
+    /// The object has no managed fields, so nothing shows when its spec was written.
+    Undated,
 }
 
 /// The kind and name of an owner.
@@ -88,8 +105,12 @@ pub(crate) struct HotRecord {
     pub(crate) unconverged: Option<Unconverged>,
     pub(crate) deletion: Option<Deletion>,
     pub(crate) history: Option<Box<History>>,
-    /// The open findings about the object: a bit set by `FindingCode`.
-    pub(crate) findings: u64,
+    /// Since when the kind counts the object as failing.
+    pub(crate) failing_since: Option<Timestamp>,
+    /// When the object entered its phase, if loopwatch saw that.
+    pub(crate) phase_since: Option<Timestamp>,
+    /// The findings about the object that are open, or wait for room.
+    pub(crate) findings: Vec<FindingCode>,
 }
 
 /// The state of an object that is expected to converge and has not.
@@ -99,8 +120,14 @@ pub(crate) struct Unconverged {
     pub(crate) since: Timestamp,
     /// The obligation that the current spec opened; `None` after a regression.
     pub(crate) obligation: Option<Obligation>,
+    /// The first spec change that the operator has not acknowledged. A newer spec does not reset this, so an operator
+    /// that is dead is found although something keeps changing the spec.
+    pub(crate) unacknowledged_since: Option<Timestamp>,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
+    /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
+    /// may have begun late.
+    pub(crate) rollout_until: Option<Timestamp>,
     /// The fingerprint of the last spec that converged, and how long that took.
     pub(crate) last_converged: Option<(u64, Span)>,
     /// The last status write since the spec change.
@@ -120,6 +147,11 @@ pub(crate) struct Obligation {
     pub(crate) slo_deadline: Timestamp,
     /// `opened` comes from timestamps of the object, with a resolution of one second: histograms leave it out.
     pub(crate) backfilled: bool,
+    /// The spec is the object's first one.
+    pub(crate) creation: bool,
+    /// No person asked for this: the operator changed the spec itself, or the object was resumed or runs again. The
+    /// obligation has deadlines, but it counts towards no total.
+    pub(crate) uncounted: bool,
     pub(crate) acknowledged: Option<Timestamp>,
     /// When the status began to say converged.
     pub(crate) converged_since: Option<Timestamp>,
@@ -139,13 +171,12 @@ pub(crate) struct Deletion {
     pub(crate) last_progress: Timestamp,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, String)>,
-    pub(crate) stuck: bool,
 }
 
 /// Recent changes of an object's phase and conditions without a spec change.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    pub(crate) phases: VecDeque<(Timestamp, Symbol)>,
+    pub(crate) phases: VecDeque<(Timestamp, Arc<str>)>,
     pub(crate) transitions: Vec<Transitions>,
 }
 
@@ -258,16 +289,35 @@ impl Record {
     }
 
     /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more.
-    pub(crate) fn set_findings_and_due(&mut self, findings: u64, due: Option<Timestamp>) {
+    pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>) {
         let Some(hot) = self.hot.as_mut() else { return };
+        let is_idle = due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none();
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
             hot.history = None; // without a timer, every entry has left its window
         }
-        if due.is_none() && findings == 0 && hot.unconverged.is_none() && hot.deletion.is_none() {
+        if is_idle {
             self.hot = None;
         }
+    }
+
+    /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of the API server.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        shift(&mut self.since);
+        if self.spec_changed > 0 {
+            let changed = i64::from(self.spec_changed).saturating_add(by_ms / 1000);
+            self.spec_changed = u32::try_from(changed).unwrap_or(0);
+        }
+        let Some(hot) = self.hot.as_mut() else { return };
+        [&mut hot.due, &mut hot.failing_since, &mut hot.phase_since].into_iter().flatten().for_each(shift);
+        hot.deletion.iter_mut().for_each(|deletion| shift(&mut deletion.last_progress));
+        if let Some(history) = hot.history.as_mut() {
+            history.phases.iter_mut().for_each(|(at, _)| shift(at));
+            history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
+        }
+        hot.unconverged.iter_mut().for_each(|unconverged| unconverged.rebase(by_ms));
     }
 
     pub(crate) fn unconverged(&self) -> Option<&Unconverged> {
@@ -280,6 +330,38 @@ impl Record {
 
     pub(crate) fn created(&self) -> Option<Timestamp> {
         (self.created > 0).then(|| Timestamp(i64::from(self.created) * 1000))
+    }
+}
+
+// === impl Unconverged ===
+
+impl Unconverged {
+    fn rebase(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        shift(&mut self.since);
+        let own = [&mut self.unacknowledged_since, &mut self.regressed_since, &mut self.rollout_until];
+        own.into_iter().flatten().for_each(shift);
+        self.status_written.iter_mut().for_each(shift);
+        if let Some(obligation) = self.obligation.as_mut() {
+            let Obligation { opened, deadline, slo_deadline, acknowledged, converged_since, failed_since, .. } =
+                obligation;
+            if !obligation.backfilled {
+                [opened, deadline, slo_deadline].into_iter().for_each(shift);
+            }
+            [acknowledged, converged_since, failed_since].into_iter().flatten().for_each(shift);
+        }
+    }
+}
+
+// === impl Flags ===
+
+impl Flags {
+    pub(crate) fn has(self, flag: Flag) -> bool {
+        self.0 >> flag as u16 & 1 == 1
+    }
+
+    pub(crate) fn set(&mut self, flag: Flag, on: bool) {
+        self.0 = self.0 & !(1 << flag as u16) | u16::from(on) << flag as u16;
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) enum Timer {
     Source(u16),
     /// The next audit of a watch, by the watch's number.
     Audit(u16),
-    /// The next check whether limits are still reached.
-    Limits,
+    /// The next closing of a held finding.
+    Findings,
 }
 
 /// A queue of timers in the order in which they fire.
@@ -47,6 +47,12 @@ impl Timers {
         let first = *self.queue.first().filter(|(due, _)| *due <= now)?;
         self.queue.remove(&first);
         Some(first)
+    }
+
+    /// Moves all timers by `by_ms` milliseconds.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        let moved = std::mem::take(&mut self.queue).into_iter();
+        self.queue = moved.map(|(due, timer)| (due.shifted(by_ms), timer)).collect();
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {

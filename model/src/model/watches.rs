@@ -1,19 +1,18 @@
-//! Watches: discovery of kinds, lists, audits, and findings about a kind as a whole.
+//! Watches: discovery of kinds, lists and audits.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Model;
-use super::kinds::{Kind, PendingCount, Watch};
+use super::detection::Detection;
+use super::kinds::{Kind, OTHER, PendingCount, Watch};
 use super::sources::source_subject;
 use super::store::{self, Slot};
 use super::timers::Timer;
-use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
-use crate::snapshot::Outcome;
-use crate::time::{Span, Timestamp};
-
-/// The maximum number of objects that a finding about a kind names.
-const MAX_EXAMPLES: usize = 3;
+use crate::snapshot::{NamespaceTotals, Outcome};
+use crate::time::Span;
 
 // === impl Model ===
 
@@ -27,10 +26,7 @@ impl Model {
             let watch = &mut self.watches[number as usize];
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
-            let kind = watch.kind;
-            let kind = &mut self.kinds[kind as usize];
-            kind.version.clone_from(&watched.version);
-            kind.status = watched.status;
+            self.update_kind_definition(number, watched);
             if !watched.missing.is_empty() {
                 self.reset_watch(number);
             }
@@ -42,9 +38,34 @@ impl Model {
                 self.reset_watch(number);
                 let id = self.watches[number as usize].id.clone();
                 self.sources.deactivate(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
+                self.forget_permissions(number);
             }
         }
         self.review_permissions();
+    }
+
+    /// Updates a kind from discovery. If loopwatch reads the kind in another way from now on, an object whose version is
+    /// known is not known.
+    fn update_kind_definition(&mut self, number: u16, watched: &WatchedKind) {
+        let kind = self.watches[number as usize].kind;
+        let state = &mut self.kinds[kind as usize];
+        let changed =
+            (state.role, state.status, state.version.as_str()) != (watched.role, watched.status, &watched.version);
+        state.version.clone_from(&watched.version);
+        state.status = watched.status;
+        state.role = watched.role;
+        if changed {
+            self.watches.iter_mut().filter(|watch| watch.kind == kind).for_each(|watch| watch.reread = true);
+        }
+    }
+
+    /// Forgets the permissions in the namespace of a watch that is no longer discovered, unless another watch needs
+    /// them.
+    fn forget_permissions(&mut self, number: u16) {
+        let Some(namespace) = self.watches[number as usize].scope.namespace() else { return };
+        if !self.watches.iter().any(|watch| watch.active && watch.scope.namespace() == Some(namespace)) {
+            self.permissions.remove(namespace);
+        }
     }
 
     /// Returns the number of a watch.
@@ -61,10 +82,16 @@ impl Model {
         if let Some(number) = self.watch_numbers.get(&watched.watch) {
             return Some(*number);
         }
-        if self.watches.len() >= self.settings.limits.watches {
-            self.count_dropped("watches");
-            return None;
-        }
+        let free = match self.watches.len() < self.settings.limits.watches {
+            true => None,
+            false => match self.watches.iter().position(|watch| !watch.active) {
+                Some(inactive) => Some(inactive),
+                None => {
+                    self.count_dropped("watches");
+                    return None;
+                }
+            },
+        };
         let kind = match self.kinds.iter().position(|k| *k.group == watched.group && *k.kind == watched.kind) {
             Some(kind) => kind,
             None => {
@@ -72,10 +99,38 @@ impl Model {
                 self.kinds.len() - 1
             }
         };
-        let number = u16::try_from(self.watches.len()).ok()?;
-        self.watches.push(Watch::new(watched, u16::try_from(kind).ok()?));
+        let number = u16::try_from(free.unwrap_or(self.watches.len())).ok()?;
+        let watch = Watch::new(watched, u16::try_from(kind).ok()?, self.now);
+        match free {
+            Some(position) => {
+                self.retire_watch(number);
+                self.watches[position] = watch;
+            }
+            None => self.watches.push(watch),
+        }
         self.watch_numbers.insert(watched.watch.clone(), number);
         Some(number)
+    }
+
+    /// Keeps the totals of a watch that makes room for another one.
+    fn retire_watch(&mut self, number: u16) {
+        let watch = std::mem::take(&mut self.watches[number as usize]);
+        self.watch_numbers.remove(&watch.id);
+        for namespace in &watch.namespaces {
+            let totals = namespace.at(self.now, watch.blind.is_some());
+            self.retire_totals(watch.kind, namespace.name.clone(), &totals);
+        }
+    }
+
+    /// Keeps the totals of a namespace that makes room for another one.
+    pub(crate) fn retire_namespace(&mut self, watch: u16, name: Arc<str>, totals: &NamespaceTotals) {
+        self.retire_totals(self.watches[watch as usize].kind, name, totals);
+    }
+
+    fn retire_totals(&mut self, kind: u16, name: Arc<str>, totals: &NamespaceTotals) {
+        let retired = &mut self.kinds[kind as usize].retired;
+        let fits = retired.len() < self.settings.limits.namespaces || retired.contains_key(&name);
+        retired.entry(if fits { name } else { OTHER.into() }).or_default().add(totals);
     }
 
     fn new_kind(&self, watched: &WatchedKind) -> Kind {
@@ -94,7 +149,9 @@ impl Model {
         }
         let watch = &mut self.watches[number as usize];
         watch.synced = false;
+        watch.seen_before = false;
         watch.listing = None;
+        watch.excluded.clear();
         let due = watch.audit.due.take();
         watch.audit.pending = None;
         watch.totals.audit_difference = None;
@@ -104,6 +161,7 @@ impl Model {
             FindingCode::StateInconsistent,
             &source_subject(&SourceId::Watch(self.watches[number as usize].id.clone())),
         );
+        self.update_sight(number);
     }
 
     fn slots_of(&self, watch: u16, wanted: impl Fn(u32) -> bool) -> Vec<Slot> {
@@ -114,34 +172,62 @@ impl Model {
         let watch = &mut self.watches[number as usize];
         watch.listing = Some(epoch);
         watch.epoch = watch.epoch.wrapping_add(1); // not the source's epoch, which does not fit into a record
+        watch.current = 0;
         watch.audit.pending = None;
+        self.update_sight(number);
     }
 
     pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
         let watch = &mut self.watches[number as usize];
-        if watch.listing.take() != Some(epoch) {
+        if watch.listing != Some(epoch) {
             return; // an abandoned list is incomplete, so it does not show which objects are gone
         }
+        watch.listing = None;
         let current = watch.epoch;
         watch.synced = true;
+        watch.reread = false;
         watch.newest = watch.newest.max(store::version_number(version));
-        for slot in self.slots_of(number, |seen| seen != current) {
-            self.remove_object(slot, Outcome::Deleted);
+        watch.excluded.retain(|_, seen| *seen == current);
+        if watch.current < watch.totals.objects {
+            for slot in self.slots_of(number, |seen| seen != current) {
+                self.remove_object(slot, Outcome::Deleted);
+            }
         }
-        let due = self.now.after(self.settings.audit_every);
-        let old = self.watches[number as usize].audit.due.replace(due);
-        self.timers.set(Timer::Audit(number), old, Some(due));
+        self.expect_statuses(number);
+        self.schedule_audit(number);
+        self.update_sight(number);
+    }
+
+    /// Expects a status from the objects that have none, if the list shows that their kind has one. During the list,
+    /// that depended on the order of its objects.
+    fn expect_statuses(&mut self, number: u16) {
+        let kind = self.kind_of(number);
+        if kind.with_status == kind.objects || !kind.expects_status() {
+            return;
+        }
+        for slot in self.slots_of(number, |_| true) {
+            if self.context(slot).is_some_and(|mut context| context.expect_status()) {
+                self.reviews.objects.insert(slot);
+            }
+        }
     }
 
     /// Asks for the next audit of a watch, unless one is pending.
     pub(crate) fn audit_due(&mut self, number: u16) {
-        let due = self.now.after(self.settings.audit_every);
         let watch = &mut self.watches[number as usize];
-        watch.audit.due = Some(due);
-        self.timers.set(Timer::Audit(number), None, Some(due));
+        watch.audit.due = None;
         if watch.active && watch.synced && watch.audit.pending.is_none() {
+            // The next audit is due once a source has taken this probe: after a gap, one audit is enough.
             self.probes.insert(Probe::Count(watch.id.clone()));
+        } else {
+            self.schedule_audit(number);
         }
+    }
+
+    pub(crate) fn schedule_audit(&mut self, number: u16) {
+        let due = self.now.after(self.settings.audit_every);
+        let old = self.watches[number as usize].audit.due.replace(due);
+        self.timers.set(Timer::Audit(number), old, Some(due));
     }
 
     /// Handles the API server's object count: compares it with the model's count once both are at the same version.
@@ -190,7 +276,9 @@ impl Model {
         let watch = &mut self.watches[number as usize];
         let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
         watch.totals.lag.observe(lag);
-        let here = i64::try_from(watch.totals.objects).unwrap_or(i64::MAX);
+        // Objects beyond the limit are missing on purpose, and the finding about the limit reports them.
+        let here = watch.totals.objects.saturating_add(watch.excluded.len() as u64);
+        let here = i64::try_from(here).unwrap_or(i64::MAX);
         let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
         let difference = here.saturating_sub(server);
         let same = watch.totals.audit_difference == Some(difference);
@@ -204,61 +292,8 @@ impl Model {
                 .with("here", Value::Count(here))
                 .with("server", Value::Count(server))
                 .text("version", counted.version.to_string());
-            self.raise(counted.at, FindingCode::StateInconsistent, subject, evidence);
+            let (at, now) = (counted.at, self.now);
+            self.raise(subject, Detection::new(now, FindingCode::StateInconsistent, at, now, || evidence));
         }
-    }
-
-    /// Opens and closes the findings about a kind as a whole, and sets the timer of the kind.
-    pub(crate) fn review_kind(&mut self, number: u16) {
-        let (now, settings) = (self.now, &self.settings);
-        let kind = &mut self.kinds[number as usize];
-        let failing = kind.failing.len() as u64;
-        let many_fail = failing >= u64::from(settings.failing_objects).max(1)
-            && failing * 100 >= kind.objects.saturating_mul(u64::from(settings.failing_percent));
-        let since = if many_fail { Some(kind.failing_since.unwrap_or(now)) } else { None };
-        kind.failing_since = since;
-        let holds_at = since.map(|since| since.after(settings.settle));
-        let due = holds_at.filter(|at| *at > now);
-        let old = std::mem::replace(&mut kind.due, due);
-        self.timers.set(Timer::Kind(number), old, due);
-        let subject = Subject::Kind { group: kind.group.to_string(), kind: kind.kind.to_string() };
-        match since.filter(|_| due.is_none()) {
-            Some(since) => self.raise_failing(number, since, subject.clone()),
-            None => self.open_findings.clear(self.now, FindingCode::Failing, &subject),
-        }
-        self.review_malformed(number, subject);
-    }
-
-    fn raise_failing(&mut self, number: u16, since: Timestamp, subject: Subject) {
-        let kind = &self.kinds[number as usize];
-        let first = kind.failing.first().and_then(|slot| self.store.get(*slot));
-        let signal = first.and_then(|record| record.hot.as_ref()).map_or_else(String::new, |hot| hot.signal.clone());
-        let evidence = Evidence::new()
-            .with("failed", Value::Count(kind.failing.len() as i64))
-            .with("objects", Value::Count(i64::try_from(kind.objects).unwrap_or(i64::MAX)))
-            .text("reason", signal)
-            .with("examples", Value::Names(self.example_names(kind.failing.iter())));
-        self.raise(since, FindingCode::Failing, subject, evidence);
-    }
-
-    fn review_malformed(&mut self, number: u16, subject: Subject) {
-        let kind = &mut self.kinds[number as usize];
-        if kind.malformed.is_empty() {
-            kind.lints.clear();
-            return self.open_findings.clear(self.now, FindingCode::ConditionMalformed, &subject);
-        }
-        let kind = &self.kinds[number as usize];
-        let evidence = Evidence::new()
-            .with("lints", Value::Names(kind.lints.iter().cloned().collect()))
-            .with("objects", Value::Count(kind.malformed.len() as i64))
-            .with("examples", Value::Names(self.example_names(kind.malformed.iter())));
-        self.raise(self.now, FindingCode::ConditionMalformed, subject, evidence);
-    }
-
-    fn example_names<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<String> {
-        let records = slots.filter_map(|slot| self.store.get(*slot)).take(MAX_EXAMPLES);
-        records
-            .map(|r| if r.namespace.is_empty() { r.name.to_string() } else { format!("{}/{}", r.namespace, r.name) })
-            .collect()
     }
 }

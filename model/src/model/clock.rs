@@ -1,0 +1,33 @@
+//! Steps of the clock. Recordings of older versions contain them, and so does a live run whose clock had to be set.
+//!
+//! After a step, every instant that the model has taken from its own clock moves by the size of the step, so that all
+//! ages and deadlines stay as they were. Instants that the API server has written do not move.
+
+use super::Model;
+use crate::time::Timestamp;
+
+// === impl Model ===
+
+impl Model {
+    /// Moves all own instants by `by_ms` milliseconds.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        shift(&mut self.now);
+        self.timers.rebase(by_ms);
+        self.open_findings.rebase(by_ms);
+        self.findings_due.iter_mut().for_each(shift);
+        self.dropped.values_mut().for_each(|(_, last)| shift(last));
+        self.sources.rebase(by_ms);
+        for watch in &mut self.watches {
+            watch.rebase(by_ms);
+        }
+        for kind in &mut self.kinds {
+            kind.rebase(by_ms);
+        }
+        for slot in 0..self.store.end() {
+            if let Some(record) = self.store.get_mut(slot) {
+                record.rebase(by_ms);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A detection: the conclusion of one detector about one subject.
+//!
+//! A detector is one function. It says since when a problem exists and when the problem becomes a finding, so the same
+//! threshold sets the timer and opens the finding. `detectors.rs` contains the detectors that look at a single object,
+//! `relations.rs` those that look at several objects at once.
+
+use crate::finding::{Confidence, Evidence, FindingCode, Severity};
+use crate::time::Timestamp;
+
+/// A problem that is a finding, or becomes one if nothing changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Detection {
+    pub(crate) code: FindingCode,
+    /// When the problem began.
+    pub(crate) since: Timestamp,
+    /// When the problem becomes a finding. If this is in the future, it sets the timer of the subject.
+    pub(crate) due: Timestamp,
+    /// The evidence, which is empty before the problem is due.
+    pub(crate) evidence: Evidence,
+    pub(crate) severity: Severity,
+    pub(crate) confidence: Confidence,
+}
+
+// === impl Detection ===
+
+impl Detection {
+    /// Returns a detection. It collects the evidence only if the problem is due.
+    pub(crate) fn new(
+        now: Timestamp,
+        code: FindingCode,
+        since: Timestamp,
+        due: Timestamp,
+        evidence: impl FnOnce() -> Evidence,
+    ) -> Self {
+        let evidence = if due <= now { evidence() } else { Evidence::new() };
+        Self { code, since, due, evidence, severity: code.info().severity, confidence: Confidence::Confirmed }
+    }
+
+    /// Lowers a critical detection to a warning if `weak`: the evidence does not justify waking anybody.
+    pub(crate) fn no_page_if(mut self, weak: bool) -> Self {
+        if weak {
+            self.severity = self.severity.max(Severity::Warning);
+        }
+        self
+    }
+}

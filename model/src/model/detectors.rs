@@ -1,0 +1,181 @@
+//! The detectors that look at a single object.
+
+use super::context::ObjectContext;
+use super::detection::Detection;
+use super::reading::{self, Verdict};
+use super::store::{Flag, Obligation};
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::time::{Span, Timestamp};
+
+/// A detector that looks at a single object.
+type Detector = fn(&ObjectContext<'_>) -> Option<Detection>;
+
+/// Detectors of objects that are being deleted. No other detector applies to these.
+const OF_DELETIONS: &[Detector] = &[|object| object.finalizer_stuck()];
+
+/// Detectors of all other objects.
+const OF_LIVE_OBJECTS: &[Detector] = &[
+    |object| object.missed_deadline(),
+    |object| object.regressed(),
+    |object| object.never_recovered(),
+    |object| object.phase_stuck(),
+    |object| object.phase_cycling(),
+    |object| object.condition_flapping(),
+];
+
+// === impl ObjectContext ===
+
+impl ObjectContext<'_> {
+    /// Returns all problems that the object has, or will have if nothing changes.
+    pub(crate) fn detections(&self) -> Vec<Detection> {
+        let Some(hot) = self.record.hot.as_ref() else { return Vec::new() };
+        let detectors = if hot.deletion.is_some() { OF_DELETIONS } else { OF_LIVE_OBJECTS };
+        detectors.iter().filter_map(|detect| detect(self)).collect()
+    }
+
+    fn detect(
+        &self,
+        code: FindingCode,
+        since: Timestamp,
+        due: Timestamp,
+        evidence: impl FnOnce() -> Evidence,
+    ) -> Detection {
+        // Without managed fields, nothing shows when the spec was written, so nobody should be woken.
+        Detection::new(self.now, code, since, due, evidence).no_page_if(self.record.flags.has(Flag::Undated))
+    }
+
+    fn missed_deadline(&self) -> Option<Detection> {
+        let unconverged = self.record.unconverged()?;
+        let obligation = unconverged.obligation.as_ref()?;
+        let open = obligation.converged_since.is_none() && obligation.failed_since.is_none() && !obligation.unconfirmed;
+        if !open || self.record.verdict == Verdict::Unknown {
+            return None;
+        }
+        let due = self.deadline_passes(unconverged);
+        let Some(since) = unconverged.unacknowledged_since else {
+            return Some(
+                self.detect(FindingCode::Overdue, obligation.opened, due, || self.overdue_evidence(obligation)),
+            );
+        };
+        let evidence = || {
+            Evidence::new()
+                .with("generation", Value::Count(self.record.generation))
+                .with("observed_generation", Value::Count(self.record.observed))
+                .with("waiting_for", Value::Age(since))
+                .with("deadline", Value::Span(due.since(since)))
+        };
+        Some(match unconverged.status_written {
+            Some(written) => self.detect(FindingCode::StatusLag, since, due, || {
+                evidence().with("last_status_write", Value::Time(written))
+            }),
+            None => self.detect(FindingCode::Unacknowledged, since, due, || {
+                evidence().text("last_status_writer", unconverged.status_writer.clone())
+            }),
+        })
+    }
+
+    fn overdue_evidence(&self, obligation: &Obligation) -> Evidence {
+        self.with_signal(Evidence::new())
+            .with("generation", Value::Count(self.record.generation))
+            .with("waiting_for", Value::Age(obligation.opened))
+            .with("deadline", Value::Span(obligation.deadline.since(obligation.opened)))
+            .text("deadline_source", obligation.deadline_source.as_str())
+            .text("phase", self.texts.get(self.record.phase).to_string())
+    }
+
+    fn regressed(&self) -> Option<Detection> {
+        let unconverged = self.record.unconverged()?;
+        let since = unconverged.regressed_since?;
+        let due = self.regression_due(unconverged, since);
+        Some(self.detect(FindingCode::Regressed, since, due, || {
+            self.with_signal(Evidence::new())
+                .with("lost_for", Value::Age(since))
+                .with("threshold", Value::Span(due.since(since)))
+        }))
+    }
+
+    /// Detects an object whose spec is back to one that converged before, and that does not recover.
+    fn never_recovered(&self) -> Option<Detection> {
+        let unconverged = self.record.unconverged()?;
+        let obligation = unconverged
+            .obligation
+            .as_ref()
+            .filter(|o| o.converged_since.is_none() && !o.backfilled && !o.unconfirmed)?;
+        let (_, took) = unconverged.last_converged.filter(|(spec, _)| *spec == self.record.spec_hash && *spec != 0)?;
+        let factor = i64::from(self.settings.recover_factor);
+        let allowed = Span(took.0.saturating_mul(factor)).max(self.settings.recover_at_least);
+        let mut due = obligation.opened.after(allowed);
+        if self.record.verdict != Verdict::Failed {
+            due = due.max(self.deadline_passes(unconverged)); // the way back may be a rollout of its own
+        }
+        Some(self.detect(FindingCode::NeverRecovered, obligation.opened, due, || {
+            self.with_signal(Evidence::new())
+                .with("took_then", Value::Span(took))
+                .with("waiting_for", Value::Age(obligation.opened))
+        }))
+    }
+
+    fn phase_stuck(&self) -> Option<Detection> {
+        let phase = self.texts.get(self.record.phase);
+        if self.record.verdict != Verdict::Progressing || phase.is_empty() || reading::is_resting_phase(phase) {
+            return None;
+        }
+        let since = self.in_phase_since()?;
+        let deadline = self.kind.longest_deadline(self.settings).0;
+        let due = since.after(self.settings.phase_stuck_after.max(deadline));
+        Some(self.detect(FindingCode::PhaseStuck, since, due, || {
+            Evidence::new()
+                .text("phase", phase.to_string())
+                .with("in_phase_for", Value::Age(since))
+                .with("threshold", Value::Span(due.since(since)))
+        }))
+    }
+
+    fn phase_cycling(&self) -> Option<Detection> {
+        let (phases, returns, since) = self.cycling()?;
+        Some(self.detect(FindingCode::PhaseCycling, since, self.now, || {
+            Evidence::new()
+                .with("phases", Value::Names(phases))
+                .with("returns", Value::Count(returns as i64))
+                .with("window", Value::Span(self.settings.cycle_window))
+        }))
+    }
+
+    fn condition_flapping(&self) -> Option<Detection> {
+        let (condition, transitions, since) = self.flapping()?;
+        Some(self.detect(FindingCode::ConditionFlapping, since, self.now, || {
+            Evidence::new()
+                .text("condition", condition.condition.to_string())
+                .with("transitions", Value::Count(transitions as i64))
+                .with("window", Value::Span(self.settings.flap_window))
+                .with("reasons", Value::Names(condition.reasons.clone()))
+        }))
+    }
+
+    fn finalizer_stuck(&self) -> Option<Detection> {
+        let deletion = self.record.hot.as_ref()?.deletion.as_ref()?;
+        if deletion.actors.is_empty() {
+            return None;
+        }
+        Some(self.detect(FindingCode::FinalizerStuck, deletion.since, self.stuck_at(deletion), || {
+            let mut actors: Vec<String> = Vec::new();
+            for (_, actor) in &deletion.actors {
+                if !actors.contains(actor) {
+                    actors.push(actor.clone());
+                }
+            }
+            Evidence::new()
+                .with("actor", Value::Names(actors))
+                .with("finalizers", Value::Names(deletion.actors.iter().map(|(f, _)| f.to_string()).collect()))
+                .with("terminating_for", Value::Age(deletion.since))
+                .with("last_progress", Value::Time(deletion.last_progress))
+                .with("threshold", Value::Span(self.settings.finalizer_stuck_after))
+        }))
+    }
+
+    /// Adds the signal that decided the verdict, and its message.
+    fn with_signal(&self, evidence: Evidence) -> Evidence {
+        let Some(hot) = self.record.hot.as_ref() else { return evidence };
+        evidence.text("signal", hot.signal.clone()).text("message", hot.message.clone())
+    }
+}

@@ -1,0 +1,116 @@
+//! The detectors that look at several objects at once. Today these are the objects of one kind; relations between owners
+//! and children, and between objects and their operator, belong here, too.
+
+use super::Model;
+use super::detection::Detection;
+use super::sight::Sight;
+use super::store::{Flag, Slot};
+use super::timers::Timer;
+use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::settings::Settings;
+
+/// The maximum number of objects that a finding about a kind names.
+const MAX_EXAMPLES: usize = 3;
+
+/// A detector that looks at all objects of a kind, by its number.
+type KindDetector = fn(&Model, u16) -> Option<Detection>;
+
+/// The detectors of kinds, with their codes.
+const OF_KINDS: &[(FindingCode, KindDetector)] =
+    &[(FindingCode::Failing, Model::failing), (FindingCode::ConditionMalformed, Model::malformed)];
+
+// === impl Model ===
+
+impl Model {
+    /// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While no watch of the kind
+    /// can see, nothing changes.
+    pub(crate) fn review_kind(&mut self, number: u16) {
+        let now = self.now;
+        self.update_failing(number);
+        let mut sights = self.watches.iter().filter(|watch| watch.kind == number && watch.active);
+        if !sights.clone().any(|watch| watch.sight(now) != Sight::Lost) && sights.next().is_some() {
+            return; // the return of sight reviews the kind again
+        }
+        let detections = self.kind_detections(number);
+        let subject = self.kind_subject(number);
+        let due = detections.iter().map(|detection| detection.due).filter(|due| *due > now).min();
+        let old = std::mem::replace(&mut self.kinds[number as usize].due, due);
+        self.timers.set(Timer::Kind(number), old, due);
+        let mut open: Vec<FindingCode> = Vec::new();
+        for detection in detections.into_iter().filter(|detection| detection.due <= now) {
+            open.push(detection.code);
+            self.raise(subject.clone(), detection);
+        }
+        for (code, _) in OF_KINDS.iter().filter(|(code, _)| !open.contains(code)) {
+            self.open_findings.clear(now, *code, &subject);
+        }
+    }
+
+    /// Returns all problems that the kind has, or will have if nothing changes.
+    pub(crate) fn kind_detections(&self, number: u16) -> Vec<Detection> {
+        OF_KINDS.iter().filter_map(|(_, detect)| detect(self, number)).collect()
+    }
+
+    /// Returns all objects of a kind as the subject of a finding.
+    pub(crate) fn kind_subject(&self, number: u16) -> Subject {
+        let kind = &self.kinds[number as usize];
+        Subject::Kind { group: kind.group.to_string(), kind: kind.kind.to_string() }
+    }
+
+    /// Updates since when the kind has been failing: since the object failed that reached the thresholds.
+    fn update_failing(&mut self, number: u16) {
+        let kind = &mut self.kinds[number as usize];
+        let needed = failing_objects(&self.settings, kind.objects);
+        kind.failing_since = match (kind.failing.len() >= needed, kind.failing_since) {
+            (true, None) => kind.failing.iter().nth(needed - 1).map(|(since, _)| *since),
+            (true, since) => since,
+            (false, _) => None,
+        };
+    }
+
+    /// Detects that many converged objects of a kind fail.
+    fn failing(&self, number: u16) -> Option<Detection> {
+        let kind = &self.kinds[number as usize];
+        let since = kind.failing_since?;
+        let slots = || kind.failing.iter().map(|(_, slot)| slot);
+        let evidence = || {
+            let first = slots().next().and_then(|slot| self.store.get(*slot));
+            let signal = first.and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
+            Evidence::new()
+                .with("failed", Value::Count(kind.failing.len() as i64))
+                .with("objects", Value::Count(i64::try_from(kind.objects).unwrap_or(i64::MAX)))
+                .text("reason", signal.unwrap_or_default())
+                .with("examples", Value::Names(self.example_names(slots())))
+        };
+        let undated = |slot: &Slot| self.store.get(*slot).is_some_and(|record| record.flags.has(Flag::Undated));
+        let due = since.after(self.settings.settle);
+        Some(Detection::new(self.now, FindingCode::Failing, since, due, evidence).no_page_if(slots().any(undated)))
+    }
+
+    /// Detects that the operator writes malformed conditions.
+    fn malformed(&self, number: u16) -> Option<Detection> {
+        let kind = &self.kinds[number as usize];
+        if kind.malformed.is_empty() {
+            return None;
+        }
+        Some(Detection::new(self.now, FindingCode::ConditionMalformed, self.now, self.now, || {
+            Evidence::new()
+                .with("lints", Value::Names(kind.lints.iter().cloned().collect()))
+                .with("objects", Value::Count(kind.malformed.len() as i64))
+                .with("examples", Value::Names(self.example_names(kind.malformed.iter())))
+        }))
+    }
+
+    fn example_names<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> Vec<String> {
+        let records = slots.filter_map(|slot| self.store.get(*slot)).take(MAX_EXAMPLES);
+        records
+            .map(|r| if r.namespace.is_empty() { r.name.to_string() } else { format!("{}/{}", r.namespace, r.name) })
+            .collect()
+    }
+}
+
+/// Returns the number of objects that must fail before their kind counts as failing.
+fn failing_objects(settings: &Settings, objects: u64) -> usize {
+    let percent = objects.saturating_mul(u64::from(settings.failing_percent)).div_ceil(100);
+    usize::try_from(percent.max(u64::from(settings.failing_objects)).max(1)).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,81 @@
+//! The subjects to review although no event about them arrived, and their review at the end of each step.
+//!
+//! They are here because sight returned, a list ended, the way of reading their kind changed, settings changed, or
+//! there is room for findings again. Only subjects with something to decide are here, so the cost follows the change.
+
+use std::collections::BTreeSet;
+
+use super::Model;
+use super::store::Slot;
+use super::timers::Timer;
+use crate::finding::FindingId;
+
+/// Subjects to review. The order makes replays deterministic. The number of objects limits the size.
+#[derive(Debug, Default)]
+pub(crate) struct Reviews {
+    pub(crate) objects: BTreeSet<Slot>,
+    /// Kinds as a whole. The detectors over relations look at them after all objects.
+    pub(crate) kinds: BTreeSet<u16>,
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Ends a step: reviews what is due for a review, and settles the findings.
+    pub(crate) fn finish_step(&mut self) {
+        let limit = self.settings.limits.findings;
+        loop {
+            while let Some(slot) = self.reviews.objects.pop_first() {
+                self.review_object(slot);
+            }
+            while let Some(kind) = self.reviews.kinds.pop_first() {
+                self.review_kind(kind);
+            }
+            self.open_findings.settle(self.now, limit);
+            if !self.open_findings.take_overflow(limit) {
+                break;
+            }
+            self.review_everything();
+        }
+        for _ in 0..self.open_findings.take_lost_events() {
+            self.count_dropped("finding_events");
+        }
+        self.open_findings.settle(self.now, limit);
+    }
+
+    /// Marks all objects with something to decide, and all kinds, for a review.
+    pub(crate) fn review_everything(&mut self) {
+        let undecided = self.store.iter().filter(|(_, record)| record.hot.is_some()).map(|(slot, _)| slot);
+        self.reviews.objects.extend(undecided);
+        self.reviews.kinds.extend(0..u16::try_from(self.kinds.len()).unwrap_or(u16::MAX));
+    }
+
+    /// Once all watches have been listed after a restart, forgets when problems of the earlier run began that are over.
+    pub(crate) fn forget_restored(&mut self) {
+        let waits = |model: &Self| model.watches.iter().any(|watch| watch.active && !watch.seen_before);
+        if !self.open_findings.has_restored() || waits(self) {
+            return;
+        }
+        let slots: Vec<Slot> =
+            self.store.iter().filter(|(_, record)| record.hot.is_some()).map(|(slot, _)| slot).collect();
+        let mut ids = BTreeSet::new();
+        for slot in slots {
+            let subject = self.subject(slot);
+            let Some(context) = self.context(slot) else { continue };
+            ids.extend(context.detections().iter().map(|detection| FindingId::of(detection.code, &subject)));
+        }
+        for number in 0..self.kinds.len() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            let subject = self.kind_subject(number);
+            ids.extend(self.kind_detections(number).iter().map(|d| FindingId::of(d.code, &subject)));
+        }
+        self.open_findings.keep_restored(&ids);
+    }
+
+    /// Sets the timer that closes held findings.
+    pub(crate) fn findings_due(&mut self) {
+        let due = self.open_findings.expire(self.now);
+        let old = std::mem::replace(&mut self.findings_due, due);
+        self.timers.set(Timer::Findings, old, due);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a watch can see now. Findings depend on it: while a watch is blind, no finding about its objects opens or
+//! closes.
+//!
+//! ```text
+//!                 source fails, list begins                    grace is over
+//!   Clear ──────────────────────────────────▶ Lost ──▶ Grace ───────────────▶ Clear
+//!                                      source recovers,
+//!                                      list ends
+//! ```
+//!
+//! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem that newly appears
+//! becomes a finding only after a grace as long as the blindness was, at most [`MAX_GRACE`]. Blindness that begins
+//! during a grace does not extend it, so a connection that breaks again and again hides nothing.
+
+use super::Model;
+use super::kinds::Watch;
+use super::store::Slot;
+use crate::time::{Span, Timestamp};
+
+/// The longest grace after blindness.
+const MAX_GRACE: Span = Span::mins(1);
+
+/// What a watch can see now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// All objects are up to date.
+    Clear,
+    /// All objects are up to date, but new findings open only at this instant.
+    Grace(Timestamp),
+    /// The objects may be out of date.
+    Lost,
+}
+
+// === impl Watch ===
+
+impl Watch {
+    pub(crate) fn sight(&self, now: Timestamp) -> Sight {
+        match (self.lost_since, self.grace_until) {
+            (Some(_), _) => Sight::Lost,
+            (None, until) if until > now => Sight::Grace(until),
+            (None, _) => Sight::Clear,
+        }
+    }
+
+    fn is_up_to_date(&self) -> bool {
+        self.synced && self.listing.is_none() && !self.failing
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Updates the sight of a watch after its source failed or recovered, or a list began or ended. If sight returns,
+    /// everything that would have changed meanwhile is reviewed.
+    pub(crate) fn update_sight(&mut self, number: u16) {
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+        match (watch.is_up_to_date(), watch.lost_since) {
+            (false, None) => watch.lost_since = Some(now),
+            (true, Some(since)) => {
+                watch.lost_since = None;
+                if watch.seen_before && since >= watch.grace_until {
+                    watch.grace_until = now.after(now.since(since).min(MAX_GRACE));
+                }
+                watch.seen_before = true;
+                self.reviews.objects.append(&mut watch.postponed);
+                self.reviews.kinds.insert(watch.kind);
+                self.forget_restored();
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers to review an object when the sight of its watch returns.
+    pub(crate) fn postpone_review(&mut self, slot: Slot) {
+        if let Some(record) = self.store.get(slot) {
+            self.watches[record.watch as usize].postponed.insert(slot);
+        }
+    }
+}
