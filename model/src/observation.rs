@@ -87,8 +87,22 @@ pub enum Observation {
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
-    /// A leader election lease as it is now.
+    /// A leader election lease as it is now. In recordings of older versions, a deleted lease has no holder.
     LeaseSeen(LeaseView),
+    /// A lease was deleted.
+    LeaseGone {
+        /// Namespace of the lease.
+        namespace: String,
+        /// Name of the lease.
+        name: String,
+    },
+    /// All leases of a namespace have been listed. Others no longer exist.
+    LeasesListed {
+        /// The namespace.
+        namespace: String,
+        /// The names of its leases.
+        names: Vec<String>,
+    },
     /// The answer to a probe of the model.
     Answered {
         /// The probe.
