@@ -302,6 +302,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::fake::{Reply, Script};
 
     /// Connects with a kubeconfig that holds these fields of the user.
     async fn connect(user: &str) -> Result<Cluster, ConnectError> {
@@ -341,6 +342,16 @@ mod tests {
             biased;
             _ = connect(user) => panic!("the plugin held the thread"),
             () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn responses_set_the_clock_even_refusals() {
+        let date = || vec![("date", "Sun, 06 Nov 1994 08:49:37 GMT".to_owned())];
+        for (status, body) in [(200, r#"{"gitVersion": "v1.34.2"}"#), (403, "{}")] {
+            let cluster = Script::new([Reply::Response(status, date(), body.to_owned())]).cluster();
+            assert_eq!(cluster.server_version().await.is_ok(), status == 200);
+            assert_eq!(cluster.clock().now().0 / 1000, 784_111_777, "{status}");
         }
     }
 }
