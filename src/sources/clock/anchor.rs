@@ -320,9 +320,9 @@ mod tests {
     #[test]
     fn a_slow_response_is_no_reason_to_move() {
         let mut rig = Rig::new(0);
-        let jump = rig.hear(Exchange { pause: 0, out: 0, back: 30 * SECOND }, 0);
-        assert_eq!((jump, rig.anchor.target), (0, rig.anchor.offset));
-        let jump = rig.hear(Exchange { pause: 0, out: 30 * SECOND, back: 0 }, 0);
-        assert_eq!((jump, rig.error() / MS), (0, 0));
+        for (out, back) in [(0, 5), (5, 0), (0, 30), (30, 0)] {
+            let jump = rig.hear(Exchange { pause: 0, out: out * SECOND, back: back * SECOND }, 0);
+            assert_eq!((jump, rig.anchor.target, rig.error() / MS), (0, rig.anchor.offset, 0), "{out} s, {back} s");
+        }
     }
 }
