@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
+use loopwatch_model::observation::{Cause, Probe, SourceId};
 use loopwatch_model::settings::Settings;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Writer;
-use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
 use crate::telemetry::SelfMetrics;
@@ -63,7 +63,7 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
     let settings = memory::limited(settings);
     let stop = stop_signal();
     let mut model = Model::new(settings);
-    let (feed, observations) = Feed::new(CHANNEL);
+    let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     if let Some(dir) = &state_dir {
         state::restore(dir, &mut model);
     }
@@ -121,10 +121,9 @@ pub(crate) async fn pump(
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
 ) -> (Option<RecordingSink>, Ended) {
-    let clock = SystemClock::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
-        let due = lock(&model).next_due().map(|due| due.since(clock.wall()));
+        let due = lock(&model).next_due().map(|due| due.since(observations.now()));
         let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
             u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
         });
@@ -134,7 +133,7 @@ pub(crate) async fn pump(
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
                 return (sink, Ended::SendersGone);
             },
-            () = timer => batch.push((clock.wall(), Observation::Tick)),
+            () = timer => batch.extend(observations.ticks()),
         }
         waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
         if let Some(sink) = sink.as_mut()
@@ -162,15 +161,15 @@ pub(crate) async fn pump(
 /// # Errors
 /// If the cluster cannot be reached. The error says what to do.
 pub(crate) async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
-    let cluster = Cluster::connect(access).await?;
+    let cluster = Cluster::connect(access, &ServerClock::new()).await?;
     cluster.reach().await?;
     Ok(cluster)
 }
 
-/// Creates the channel between the sources and the pump.
+/// Creates the channel between the sources of a cluster and the pump.
 #[must_use]
-pub(crate) fn channel() -> (Feed, Observations) {
-    Feed::new(CHANNEL)
+pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
+    Feed::new(CHANNEL, cluster.clock().clone())
 }
 
 /// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would not free the port.
@@ -252,7 +251,7 @@ async fn watch_cluster(
 async fn start_sources(access: &crate::sources::Access, options: SourceOptions, feed: Feed) -> Option<Handle> {
     let mut wait = RETRY.0;
     loop {
-        match Cluster::connect(access).await {
+        match Cluster::connect(access, feed.clock()).await {
             Ok(cluster) => {
                 info!(server = cluster.url(), "watching");
                 feed.recovered(SourceId::Discovery).await.ok()?;

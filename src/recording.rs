@@ -38,7 +38,8 @@ pub struct RecordingHeader {
 /// Every further line: one observation and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedObservation {
-    /// When the observation entered the model, by the recorder's clock.
+    /// When the observation entered the model, by the API server's clock (by the recorder's in recordings of older
+    /// versions).
     pub at: Timestamp,
     /// The observation.
     pub saw: Observation,

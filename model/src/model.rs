@@ -14,6 +14,7 @@ mod kinds; // kinds, watches and their totals
 mod timers;
 mod detection; // the conclusion of a detector
 mod open_findings;
+mod leases;
 
 // One object.
 pub mod reading; // reads its status
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use self::detection::Detection;
 use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
+use self::leases::Leases;
 use self::open_findings::{OpenFindings, Raised, Report};
 use self::reviews::Reviews;
 use self::sources::Sources;
@@ -59,10 +61,6 @@ use crate::time::Timestamp;
 
 /// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
 const MAX_INTERNED: usize = 50_000;
-
-/// The maximum number of leases. An operator usually has one per controller, but the watched namespaces may contain
-/// others.
-const MAX_LEASES: usize = 1_000;
 
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`], [`Model::probes`] and
 /// [`Model::checkpoint`] are its output.
@@ -94,7 +92,7 @@ pub struct Model {
     open_findings: OpenFindings,
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
-    leases: BTreeMap<(String, String), LeaseView>,
+    leases: Leases,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
@@ -131,7 +129,7 @@ impl Model {
             open_findings: OpenFindings::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            leases: Leases::default(),
             restored_learning: BTreeMap::new(),
             dropped: BTreeMap::new(),
             observations: BTreeMap::new(),
@@ -252,6 +250,11 @@ impl Model {
             }
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
+            Observation::LeaseGone { namespace, name } => self.leases.gone(namespace, name),
+            Observation::LeasesListed { namespace, names } => {
+                self.sources.note_success(&SourceId::Lease, self.now);
+                self.leases.listed(&namespace, &names);
+            }
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
@@ -292,11 +295,9 @@ impl Model {
 
     fn lease_seen(&mut self, lease: LeaseView) {
         self.sources.note_success(&SourceId::Lease, self.now);
-        let key = (lease.namespace.clone(), lease.name.clone());
-        if self.leases.len() >= MAX_LEASES && !self.leases.contains_key(&key) {
-            return self.count_dropped("leases");
+        if !self.leases.seen(self.now, lease) {
+            self.count_dropped("leases");
         }
-        self.leases.insert(key, lease);
     }
 
     /// Opens the finding of a detection, or updates it. Counts it as dropped if too many findings are open.
@@ -349,7 +350,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
         Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
         Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",
-        Observation::LeaseSeen(_) => "lease",
+        Observation::LeaseSeen(_) | Observation::LeaseGone { .. } | Observation::LeasesListed { .. } => "lease",
         Observation::Answered { .. } => "audit",
         Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
         Observation::ClockStepped { .. } => "clock",

@@ -87,8 +87,22 @@ pub enum Observation {
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
-    /// A leader election lease as it is now.
+    /// A leader election lease as it is now. In recordings of older versions, a deleted lease has no holder.
     LeaseSeen(LeaseView),
+    /// A lease was deleted.
+    LeaseGone {
+        /// Namespace of the lease.
+        namespace: String,
+        /// Name of the lease.
+        name: String,
+    },
+    /// All leases of a namespace have been listed. Others no longer exist.
+    LeasesListed {
+        /// The namespace.
+        namespace: String,
+        /// The names of its leases.
+        names: Vec<String>,
+    },
     /// The answer to a probe of the model.
     Answered {
         /// The probe.
@@ -111,7 +125,13 @@ pub enum Observation {
         /// The source that works.
         source: SourceId,
     },
-    /// The wall clock was set. Times measured across this instant are wrong by `by_ms`.
+    /// The clock of the timestamps was set. The timestamp of this observation is the first one by the new setting. An
+    /// earlier timestamp `t` is `t + by_ms` by the new setting; times that others wrote, such as creation times, stay
+    /// as they are.
+    ///
+    /// The clock follows the API server's, so that setting the clock of the node does nothing. It is set by the first
+    /// response of the API server if the node's clock was wrong, and later after a suspension of the machine or if the
+    /// API server's clock is set. In recordings of older versions, it is the clock of the node.
     ClockStepped {
         /// Milliseconds by which the clock was set forward; negative if it was set back.
         by_ms: i64,

@@ -36,11 +36,21 @@ pub struct Snapshot {
     /// Missing permissions, per namespace ("" for the cluster).
     pub permissions_missing: Vec<(String, Permission)>,
     /// Leader election leases, ordered by namespace and name.
-    pub leases: Vec<LeaseView>,
+    pub leases: Vec<LeaseRow>,
     /// The number of items dropped, by the name of the limit.
     pub dropped: BTreeMap<&'static str, u64>,
     /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.
     pub observations: BTreeMap<&'static str, u64>,
+}
+
+/// One leader election lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// The lease as it is now.
+    pub lease: LeaseView,
+    /// When loopwatch saw `renewTime` change; at first sight, when the API server recorded the change if that is known.
+    /// Absent if the lease has no `renewTime`.
+    pub seen_renewed_at: Option<Timestamp>,
 }
 
 /// One kind.

@@ -141,7 +141,8 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         ..args.cluster.source_options(app::hash_key())
     };
     let model = Arc::new(Mutex::new(Model::new(settings)));
-    let (feed, observations) = app::channel();
+    let (feed, observations) = app::channel(&cluster);
+    let clock = cluster.clock().clone();
     let handle = Supervisor::start(cluster, options, feed);
     let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false));
     let timeout = args.timeout;
@@ -153,7 +154,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     }
     handle.shutdown().await;
     pump.await?;
-    app::lock(&model).apply(SystemClock::new().wall(), Observation::Tick);
+    clock.ticks().for_each(|(at, tick)| app::lock(&model).apply(at, tick));
     let model = Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
     Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }

@@ -17,7 +17,6 @@ use super::SUCCESS;
 use crate::app::{self, Ended, RecordingSink, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::recording::Writer;
-use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
 
 /// Flags of `record`.
@@ -94,11 +93,11 @@ async fn record_segment(
     let create = || -> std::io::Result<Writer> {
         let model = app::lock(model);
         let mut writer = Writer::create(segment.output, model.settings(), segment.key)?;
-        writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(model.checkpoint())))?;
+        writer.write(server.clock().now(), &Observation::Restored(Box::new(model.checkpoint())))?;
         Ok(writer)
     };
     let writer = create().with_context(|| format!("cannot create {shown}"))?;
-    let (feed, observations) = app::channel();
+    let (feed, observations) = app::channel(server);
     let handle = Supervisor::start(server.clone(), options, feed);
     let sink = RecordingSink { writer, max_bytes: segment.max_bytes };
     let (sender, mut probes) = tokio::sync::mpsc::channel(64);
@@ -125,7 +124,7 @@ async fn record_segment(
     if let Some(mut sink) = sink {
         let lines = sink.writer.lines();
         sink.writer
-            .write_end(SystemClock::new().wall())
+            .write_end(server.clock().now())
             .and_then(|()| sink.writer.finish())
             .with_context(|| format!("cannot write {shown}"))?;
         tracing::info!(file = %shown, observations = lines, "recorded");

@@ -111,10 +111,10 @@ catalog! {
             "Always 1, for the current holder of a leader election lease; absent if there is no holder."
             => Whole(leases::lease_holder);
         "loopwatch_lease_renew_age_seconds" Gauge Stable ["target_namespace", "lease"]
-            "Time since the lease was last renewed."
+            "Time since loopwatch saw the last renewal of the lease."
             => Whole(leases::lease_renew_age);
         "loopwatch_lease_renew_timestamp_seconds" Gauge Stable ["target_namespace", "lease"]
-            "Unix time of the last renewal of the lease."
+            "Unix time at which loopwatch saw the last renewal of the lease."
             => Whole(leases::lease_renew);
         "loopwatch_leader_transitions_total" Counter Stable ["target_namespace", "lease"]
             "Number of times that the holder of the lease has changed, from leaseTransitions."

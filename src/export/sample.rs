@@ -9,8 +9,8 @@ use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, Findi
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, NamespaceTotals,
-    ObjectRef, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary, WatchTotals,
+    ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -53,13 +53,16 @@ pub(crate) fn sample() -> Sample {
             "team-b".to_owned(),
             Permission { verb: "list".to_owned(), resource: "events".to_owned(), ..Permission::default() },
         )],
-        leases: vec![LeaseView {
-            namespace: "db-system".to_owned(),
-            name: "db-operator".to_owned(),
-            holder: "db-operator-7c9d_1f".to_owned(),
-            renewed: Some(ago(Span::secs(4))),
-            transitions: 3,
-            ..LeaseView::default()
+        leases: vec![LeaseRow {
+            lease: LeaseView {
+                namespace: "db-system".to_owned(),
+                name: "db-operator".to_owned(),
+                holder: "db-operator-7c9d_1f".to_owned(),
+                renewed: Some(ago(Span::mins(4))), // the operator's clock is slow
+                transitions: 3,
+                ..LeaseView::default()
+            },
+            seen_renewed_at: Some(ago(Span::secs(4))),
         }],
         dropped: BTreeMap::from([("phases", 2)]),
         observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),

@@ -53,6 +53,12 @@ impl Pseudonyms {
                 holder: self.name("holder", &lease.holder),
                 ..lease
             }),
+            Observation::LeaseGone { namespace, name } => {
+                Observation::LeaseGone { namespace: self.namespace(&namespace), name }
+            }
+            Observation::LeasesListed { namespace, names } => {
+                Observation::LeasesListed { namespace: self.namespace(&namespace), names }
+            }
             Observation::Answered { probe: Probe::Count(watch), answer } => {
                 Observation::Answered { probe: Probe::Count(self.watch(&watch)), answer: Answer::clone(&answer) }
             }

@@ -1,10 +1,24 @@
-//! The only place that reads the wall clock: for the timestamps of the feed, and for the ticks between observations.
+//! The one clock of loopwatch: the API server's, between whose responses a steady clock counts.
+//!
+//! Objects carry times that the API server wrote. An age is right only if the other time comes from the same clock, and
+//! the clock of the node may be wrong, or be set at any moment. loopwatch therefore reads the node's wall clock only
+//! once, at its start. From then on a monotonic clock counts, and the `Date` header of each response corrects it; see
+//! [`Anchor`] for the algorithm. Setting the node's clock changes nothing.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use http::{HeaderMap, StatusCode, header};
+use jiff::fmt::rfc2822;
+use loopwatch_model::observation::Observation;
 use loopwatch_model::time::Timestamp;
+use tracing::info;
 
-/// A wall clock and a steady clock. Comparing them reveals that somebody has set the wall clock.
+mod anchor;
+
+use self::anchor::Anchor;
+
+/// The clocks of a node.
 pub(crate) trait Clock: Send + Sync {
     /// The wall clock time.
     fn wall(&self) -> Timestamp;
@@ -12,21 +26,26 @@ pub(crate) trait Clock: Send + Sync {
     fn steady(&self) -> Duration;
 }
 
-/// The clock of the machine.
+/// The clocks of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock {
     started: Instant,
 }
 
-/// Detects steps of the wall clock by comparing it with the steady clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StepDetector {
-    last: Option<(Timestamp, Duration)>,
+/// The clock of the API server. All observations, and the ticks between them, get their timestamps from it.
+#[derive(Clone)]
+pub(crate) struct ServerClock {
+    node: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
 }
 
-/// Smallest step to report, in milliseconds. A slewed clock drifts by less between two readings, and no verdict depends
-/// on half a second.
-const STEP_AT_LEAST_MS: i64 = 500;
+struct State {
+    anchor: Anchor,
+    /// Whether anybody has read the clock, so that a jump has to be announced.
+    was_read: bool,
+    /// Jumps that no reading has announced yet, in microseconds.
+    jumped: i64,
+}
 
 // === impl SystemClock ===
 
@@ -52,48 +71,189 @@ impl Clock for SystemClock {
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
 
+    // On Linux, this clock stops while the machine is suspended. That suits loopwatch, which sees nothing meanwhile:
+    // the next responses set the clock forward, and the jump is announced.
     fn steady(&self) -> Duration {
         self.started.elapsed()
     }
 }
 
-// === impl StepDetector ===
+// === impl ServerClock ===
 
-impl StepDetector {
-    /// Reads both clocks. Also returns the step of the wall clock since the last reading, in milliseconds.
-    pub(crate) fn read(&mut self, clock: &dyn Clock) -> (Timestamp, Option<i64>) {
-        let (wall, steady) = (clock.wall(), clock.steady());
-        let step = self.last.map(|(last_wall, last_steady)| {
-            let passed = i64::try_from(steady.saturating_sub(last_steady).as_millis()).unwrap_or(i64::MAX);
-            wall.0.saturating_sub(last_wall.0).saturating_sub(passed)
-        });
-        self.last = Some((wall, steady));
-        (wall, step.filter(|by| by.abs() >= STEP_AT_LEAST_MS))
+impl ServerClock {
+    /// A clock that starts with the time of this machine.
+    #[must_use]
+    pub(crate) fn new() -> Self {
+        Self::of(Arc::new(SystemClock::new()))
     }
+
+    /// A clock that starts with the time of a node.
+    #[must_use]
+    pub(crate) fn of(node: Arc<dyn Clock>) -> Self {
+        let anchor = Anchor::new(node.wall(), node.steady());
+        Self { node, state: Arc::new(Mutex::new(State { anchor, was_read: false, jumped: 0 })) }
+    }
+
+    /// The time by the monotonic clock, to pass to [`ServerClock::hear`].
+    pub(crate) fn steady(&self) -> Duration {
+        self.node.steady()
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        let state = self.state();
+        Timestamp(state.anchor.micros(self.node.steady()).div_euclid(1000))
+    }
+
+    /// The time now, and the size of a jump since the last call, in milliseconds. The caller must announce the jump to
+    /// the model before anything else.
+    pub(crate) fn read(&self) -> (Timestamp, Option<i64>) {
+        let mut state = self.state();
+        let micros = state.anchor.micros(self.node.steady());
+        let now = micros.div_euclid(1000);
+        let jumped = now - (micros - std::mem::take(&mut state.jumped)).div_euclid(1000);
+        state.was_read = true;
+        (Timestamp(now), Some(jumped).filter(|by_ms| *by_ms != 0))
+    }
+
+    /// A tick, after the announcement of a jump if there was one.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = (Timestamp, Observation)> + use<> {
+        let (now, step) = self.read();
+        let step = step.map(|by_ms| Observation::ClockStepped { by_ms });
+        step.into_iter().chain([Observation::Tick]).map(move |observation| (now, observation))
+    }
+
+    /// Reads the `Date` of a response that has just begun, to a request that was sent at `sent` by the monotonic clock.
+    pub(crate) fn hear(&self, status: StatusCode, headers: &HeaderMap, sent: Duration) {
+        // Proxies answer with such statuses themselves, by their own clocks, and a cached response is old.
+        if status.is_server_error() || headers.contains_key(header::AGE) {
+            return;
+        }
+        let Some(date) = headers.get(header::DATE).and_then(|value| parse_date(value.as_bytes())) else { return };
+        let mut state = self.state();
+        let jumped = state.anchor.hear(date, sent, self.node.steady());
+        if jumped != 0 {
+            info!(by_ms = jumped / 1000, "set the clock by the API server's");
+        }
+        if state.was_read {
+            state.jumped += jumped;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Parses a `Date` header, for example `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn parse_date(text: &[u8]) -> Option<Timestamp> {
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(Timestamp(date.as_millisecond()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
     use super::*;
 
-    struct Fake(i64, u64);
+    /// A node whose clocks a test sets, in milliseconds.
+    #[derive(Default)]
+    struct Node {
+        wall: AtomicI64,
+        steady: AtomicU64,
+    }
 
-    impl Clock for Fake {
+    impl Clock for Node {
         fn wall(&self) -> Timestamp {
-            Timestamp(self.0)
+            Timestamp(self.wall.load(Ordering::Relaxed))
         }
         fn steady(&self) -> Duration {
-            Duration::from_millis(self.1)
+            Duration::from_millis(self.steady.load(Ordering::Relaxed))
         }
     }
 
+    impl Node {
+        /// Lets time pass, by both clocks.
+        fn pass(&self, ms: u64) {
+            self.steady.fetch_add(ms, Ordering::Relaxed);
+            self.wall.fetch_add(i64::try_from(ms).expect("small"), Ordering::Relaxed);
+        }
+    }
+
+    /// 1994-11-06T08:49:37Z.
+    const DATE: i64 = 784_111_777_000;
+
+    fn headers(date: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::DATE, date.parse().expect("a value"))])
+    }
+
+    /// Hears the time that is `seconds` after [`DATE`].
+    fn hear(clock: &ServerClock, seconds: i64) {
+        let date = jiff::Timestamp::from_second(DATE / 1000 + seconds).expect("a valid time");
+        let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&date).expect("printable");
+        clock.hear(StatusCode::OK, &headers(&date), clock.steady());
+    }
+
+    fn started(wall: i64) -> (Arc<Node>, ServerClock) {
+        let node = Arc::new(Node::default());
+        node.wall.store(wall, Ordering::Relaxed);
+        (node.clone(), ServerClock::of(node))
+    }
+
     #[test]
-    fn only_setting_the_wall_clock_counts_as_a_step() {
-        let mut steps = StepDetector::default();
-        assert_eq!(steps.read(&Fake(1_000, 0)), (Timestamp(1_000), None));
-        assert_eq!(steps.read(&Fake(61_100, 60_000)), (Timestamp(61_100), None), "100 ms of slew in a minute");
-        assert_eq!(steps.read(&Fake(3_661_100, 60_000)).1, Some(3_600_000));
-        assert_eq!(steps.read(&Fake(1_000, 61_000)).1, Some(-3_661_100));
-        assert_eq!(steps.read(&Fake(2_000, 62_000)).1, None);
+    fn setting_the_clock_of_the_node_changes_nothing() {
+        let (node, clock) = started(DATE + 200);
+        for step in [3_600_000, -7_200_000, 3_600_000] {
+            node.wall.fetch_add(step, Ordering::Relaxed);
+            node.pass(1_000);
+            assert_eq!(clock.read().1, None, "before the first response");
+        }
+        hear(&clock, 3);
+        for step in [3_600_000, -7_200_000, 3_600_000] {
+            node.wall.fetch_add(step, Ordering::Relaxed);
+            node.pass(1_000);
+            hear(&clock, i64::try_from(clock.steady().as_secs()).expect("small"));
+            assert_eq!(clock.read().1, None);
+        }
+        assert_eq!(clock.now(), Timestamp(DATE + 6_200));
+    }
+
+    #[test]
+    fn a_jump_is_announced_once_and_before_the_tick() {
+        let (node, clock) = started(DATE - 3_600_000);
+        assert_eq!(clock.read(), (Timestamp(DATE - 3_600_000), None));
+        node.pass(100);
+        hear(&clock, 0);
+        let now = Timestamp(DATE + 500);
+        let stepped = Observation::ClockStepped { by_ms: 3_600_400 };
+        assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, stepped), (now, Observation::Tick)]);
+        assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, Observation::Tick)]);
+    }
+
+    #[test]
+    fn a_jump_before_the_first_reading_concerns_nobody() {
+        let (_, clock) = started(0);
+        hear(&clock, 0);
+        assert_eq!(clock.read(), (Timestamp(DATE + 500), None));
+    }
+
+    #[test]
+    fn only_the_dates_of_the_api_server_count() {
+        let (_, clock) = started(0);
+        for (status, date, age) in [
+            (StatusCode::BAD_GATEWAY, "Sun, 06 Nov 1994 08:49:37 GMT", None),
+            (StatusCode::OK, "Sun, 06 Nov 1994 08:49:37 GMT", Some("60")),
+            (StatusCode::OK, "yesterday", None),
+            (StatusCode::OK, "", None),
+        ] {
+            let mut headers = headers(date);
+            headers.extend(age.map(|age| (header::AGE, age.parse().expect("a value"))));
+            clock.hear(status, &headers, Duration::ZERO);
+            assert_eq!(clock.now(), Timestamp(0), "{status} {date:?}");
+        }
+        // The API server refuses by its own clock.
+        clock.hear(StatusCode::FORBIDDEN, &headers("Sun, 06 Nov 1994 08:49:37 GMT"), Duration::ZERO);
+        assert_eq!(clock.now(), Timestamp(DATE + 500));
     }
 }

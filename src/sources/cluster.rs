@@ -7,6 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use loopwatch_model::observation::Cause;
 
+use super::clock::ServerClock;
 use super::failure::{Failure, first_line};
 
 mod proxy;
@@ -41,6 +42,7 @@ pub(crate) struct OperatorName {
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
+    clock: ServerClock,
     url: String,
     namespace: String,
     acting_as: Option<String>,
@@ -109,15 +111,15 @@ const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 
 impl Cluster {
     /// Builds the connection. Sends no request, except to find the operator to impersonate, because a sidecar may start
-    /// before the API server. See [`Cluster::reach`].
+    /// before the API server. See [`Cluster::reach`]. The responses will correct `clock`.
     ///
     /// # Errors
     /// Names the problem, its place, and the solution.
-    pub(crate) async fn connect(access: &Access) -> Result<Self, ConnectError> {
+    pub(crate) async fn connect(access: &Access, clock: &ServerClock) -> Result<Self, ConnectError> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = load(access).await?;
-        let cluster = Self::from_config(config.clone()).await?;
+        let cluster = Self::from_config(config.clone(), clock).await?;
         match &access.operator {
             Some(operator) => cluster.impersonate(config, operator).await,
             None => Ok(cluster),
@@ -127,11 +129,11 @@ impl Cluster {
     /// Wraps a client whose API server is part of a test.
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
-        let namespace = client.default_namespace().to_owned();
-        Self { client, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new() }
+        let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
+        Self { client, clock, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new() }
     }
 
-    async fn from_config(mut config: Config) -> Result<Self, ConnectError> {
+    async fn from_config(mut config: Config, clock: &ServerClock) -> Result<Self, ConnectError> {
         // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by
         // itself.
         config.default_retry = false;
@@ -149,7 +151,8 @@ impl Cluster {
             Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
-        Ok(Self { client, url, namespace, acting_as: None, watched_namespaces: Vec::new() })
+        let clock = clock.clone();
+        Ok(Self { client, clock, url, namespace, acting_as: None, watched_namespaces: Vec::new() })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -171,6 +174,12 @@ impl Cluster {
             git_version: String,
         }
         self.get_json::<Version>("/version", JSON).await.map(|version| version.git_version)
+    }
+
+    /// The clock of the API server.
+    #[must_use]
+    pub(crate) fn clock(&self) -> &ServerClock {
+        &self.clock
     }
 
     /// The URL of the API server.
@@ -206,7 +215,7 @@ impl Cluster {
             "system:authenticated".to_owned(),
         ]);
         config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), watched_namespaces, ..Self::from_config(config).await? })
+        Ok(Self { acting_as: Some(user), watched_namespaces, ..Self::from_config(config, &self.clock).await? })
     }
 
     /// The Pod template of the operator.
@@ -232,7 +241,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, url, namespace, acting_as, watched_namespaces: _ } = self;
+        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)
@@ -293,6 +302,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::fake::{Reply, Script};
 
     /// Connects with a kubeconfig that holds these fields of the user.
     async fn connect(user: &str) -> Result<Cluster, ConnectError> {
@@ -303,7 +313,7 @@ mod tests {
              clusters: [{{name: a, cluster: {{server: 'https://a'}}}}], users: [{{name: a, user: {user}}}]}}"
         );
         std::fs::write(&file, text).expect("written");
-        Cluster::connect(&Access { kubeconfig: Some(file), ..Access::default() }).await
+        Cluster::connect(&Access { kubeconfig: Some(file), ..Access::default() }, &ServerClock::new()).await
     }
 
     #[tokio::test]
@@ -332,6 +342,16 @@ mod tests {
             biased;
             _ = connect(user) => panic!("the plugin held the thread"),
             () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn responses_set_the_clock_even_refusals() {
+        let date = || vec![("date", "Sun, 06 Nov 1994 08:49:37 GMT".to_owned())];
+        for (status, body) in [(200, r#"{"gitVersion": "v1.34.2"}"#), (403, "{}")] {
+            let cluster = Script::new([Reply::Response(status, date(), body.to_owned())]).cluster();
+            assert_eq!(cluster.server_version().await.is_ok(), status == 200);
+            assert_eq!(cluster.clock().now().0 / 1000, 784_111_777, "{status}");
         }
     }
 }

@@ -16,7 +16,7 @@ use loopwatch_model::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::clock::Clock;
+use super::clock::{Clock, ServerClock};
 use super::cluster::Cluster;
 
 pub(crate) mod world;
@@ -110,8 +110,9 @@ impl Script {
 // === impl VirtualClock ===
 
 impl VirtualClock {
-    pub(crate) fn new() -> Self {
-        Self(Instant::now())
+    /// The clock of an API server that sends no dates.
+    pub(crate) fn server() -> ServerClock {
+        ServerClock::of(Arc::new(Self(Instant::now())))
     }
 }
 

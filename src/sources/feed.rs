@@ -1,24 +1,24 @@
 //! The bounded channel from the sources to the model. Each observation gets its timestamp as it enters.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use loopwatch_model::observation::{Cause, MAX_DETAIL, Observation, SourceId};
 use loopwatch_model::time::Timestamp;
 use tokio::sync::mpsc;
 
-use super::clock::{Clock, StepDetector, SystemClock};
+use super::clock::ServerClock;
 use super::failure::Failure;
 
 /// The sending end, for sources. If the reader is slow, the sources wait, and so does the API server.
 #[derive(Clone)]
 pub(crate) struct Feed {
     sender: mpsc::Sender<(Timestamp, Observation)>,
-    clock: Arc<dyn Clock>,
-    steps: Arc<Mutex<StepDetector>>,
+    clock: ServerClock,
 }
 
-/// The receiving end of a [`Feed`].
-pub(crate) type Observations = mpsc::Receiver<(Timestamp, Observation)>;
+/// The receiving end of a [`Feed`], with the same clock.
+pub(crate) struct Observations {
+    receiver: mpsc::Receiver<(Timestamp, Observation)>,
+    clock: ServerClock,
+}
 
 /// The receiver is gone: the program is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,17 +28,16 @@ pub(crate) struct Closed;
 // === impl Feed ===
 
 impl Feed {
-    /// A feed of up to `capacity` observations, with timestamps from the system clock.
+    /// A feed of up to `capacity` observations, with timestamps from this clock.
     #[must_use]
-    pub(crate) fn new(capacity: usize) -> (Self, Observations) {
-        Self::with_clock(capacity, Arc::new(SystemClock::new()))
+    pub(crate) fn new(capacity: usize, clock: ServerClock) -> (Self, Observations) {
+        let (sender, receiver) = mpsc::channel(capacity.max(1));
+        (Self { sender, clock: clock.clone() }, Observations { receiver, clock })
     }
 
-    /// A feed with its own clock.
-    #[must_use]
-    pub(crate) fn with_clock(capacity: usize, clock: Arc<dyn Clock>) -> (Self, Observations) {
-        let (sender, receiver) = mpsc::channel(capacity.max(1));
-        (Self { sender, clock, steps: Arc::default() }, receiver)
+    /// The clock of the timestamps.
+    pub(crate) fn clock(&self) -> &ServerClock {
+        &self.clock
     }
 
     /// Sends one observation; waits while the channel is full.
@@ -46,18 +45,17 @@ impl Feed {
     /// # Errors
     /// [`Closed`] if the receiver is gone.
     pub(crate) async fn send(&self, observation: Observation) -> Result<(), Closed> {
-        // Reserves a place before it reads the clock, so that timestamps in the channel are in order even if several
-        // senders have waited for a full channel.
-        let place = self.sender.reserve().await.map_err(|_| Closed)?;
-        let (now, step) = self.now();
-        let Some(by_ms) = step else {
-            place.send((now, observation));
-            return Ok(());
-        };
-        place.send((now, Observation::ClockStepped { by_ms }));
-        let place = self.sender.reserve().await.map_err(|_| Closed)?;
-        place.send((self.now().0, observation));
-        Ok(())
+        loop {
+            // Reserves a place before it reads the clock, so that timestamps in the channel are in order even if
+            // several senders have waited for a full channel.
+            let place = self.sender.reserve().await.map_err(|_| Closed)?;
+            let (now, step) = self.clock.read();
+            let Some(by_ms) = step else {
+                place.send((now, observation));
+                return Ok(());
+            };
+            place.send((now, Observation::ClockStepped { by_ms }));
+        }
     }
 
     /// Waits until the receiver is gone.
@@ -89,9 +87,36 @@ impl Feed {
     pub(crate) async fn invalid(&self, source: SourceId, detail: String) -> Result<(), Closed> {
         self.failed(source, &Failure::new(Cause::Invalid, detail)).await
     }
+}
 
-    fn now(&self) -> (Timestamp, Option<i64>) {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).read(&*self.clock)
+// === impl Observations ===
+
+impl Observations {
+    /// Waits for observations, appends up to `limit` of them, and returns their number: 0 if all senders are gone.
+    pub(crate) async fn recv_many(&mut self, buffer: &mut Vec<(Timestamp, Observation)>, limit: usize) -> usize {
+        self.receiver.recv_many(buffer, limit).await
+    }
+
+    /// The next observation, if there is one.
+    #[cfg(test)]
+    pub(crate) fn try_recv(&mut self) -> Option<(Timestamp, Observation)> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// The number of waiting observations.
+    pub(crate) fn len(&self) -> usize {
+        self.receiver.len()
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A tick, after the announcement of a jump of the clock if there was one. Only if no observation waits: a tick
+    /// must not overtake one.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = (Timestamp, Observation)> + use<> {
+        self.clock.ticks()
     }
 }
 
@@ -102,36 +127,44 @@ fn cut(detail: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::time::Duration;
 
+    use http::{HeaderMap, StatusCode, header};
+
     use super::*;
+    use crate::sources::clock::Clock;
 
-    /// A wall clock that a test sets, beside a steady one that stands still.
+    /// A node at the beginning of 1970, whose steady clock a test sets.
     #[derive(Default)]
-    struct Set(AtomicI64);
+    struct Node(AtomicI64);
 
-    impl Clock for Set {
+    impl Clock for Node {
         fn wall(&self) -> Timestamp {
-            Timestamp(self.0.load(Ordering::Relaxed))
+            Timestamp(0)
         }
         fn steady(&self) -> Duration {
-            Duration::ZERO
+            Duration::from_millis(self.0.load(Ordering::Relaxed).unsigned_abs())
         }
     }
 
     #[tokio::test]
-    async fn a_clock_step_precedes_the_observations_after_it() {
-        let clock = Arc::new(Set::default());
-        let (feed, mut observations) = Feed::with_clock(10, clock.clone());
+    async fn a_jump_of_the_clock_precedes_the_observations_after_it() {
+        let node = Arc::new(Node::default());
+        let clock = ServerClock::of(node.clone());
+        let (feed, mut observations) = Feed::new(10, clock.clone());
         let source = SourceId::Config;
         feed.recovered(source.clone()).await.expect("the receiver exists");
-        clock.0.store(3_600_000, Ordering::Relaxed);
+        node.0.store(1_000, Ordering::Relaxed);
+        let date = HeaderMap::from_iter([(header::DATE, "Thu, 01 Jan 1970 01:00:00 GMT".parse().expect("a value"))]);
+        clock.hear(StatusCode::OK, &date, clock.steady());
         feed.recovered(source.clone()).await.expect("the receiver exists");
         let stamped = |at, observation| Some((Timestamp(at), observation));
-        assert_eq!(observations.recv().await, stamped(0, Observation::SourceRecovered { source: source.clone() }));
-        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::ClockStepped { by_ms: 3_600_000 }));
-        assert_eq!(observations.recv().await, stamped(3_600_000, Observation::SourceRecovered { source }));
+        assert_eq!(observations.try_recv(), stamped(0, Observation::SourceRecovered { source: source.clone() }));
+        assert_eq!(observations.try_recv(), stamped(3_600_500, Observation::ClockStepped { by_ms: 3_599_500 }));
+        assert_eq!(observations.try_recv(), stamped(3_600_500, Observation::SourceRecovered { source }));
+        assert_eq!(observations.ticks().next(), stamped(3_600_500, Observation::Tick), "announced once");
         drop(observations);
         assert_eq!(feed.recovered(SourceId::Config).await, Err(Closed));
     }

@@ -10,6 +10,7 @@ mod alerts;
 mod bed;
 mod case;
 mod check;
+mod clock;
 mod compare;
 mod discovery;
 mod faults;
@@ -61,6 +62,7 @@ fn trials() -> Vec<Trial> {
         alerts::trials(),
         faults::trials(),
         check::trials(),
+        clock::trials(),
         recording::trials(),
         itself::trials(),
         install::trials(),

@@ -57,18 +57,37 @@ pub fn quick_but(changes: Value) -> Value {
 impl Sidecar {
     /// Starts loopwatch with an account's kubeconfig, thresholds, and further flags.
     pub fn start(plane: &ControlPlane, name: &str, kubeconfig: &Path, settings: &Value, flags: &[&str]) -> Self {
+        Self::start_with(plane, name, kubeconfig, settings, flags, &[])
+    }
+
+    /// Like [`Sidecar::start`], with environment variables.
+    pub fn start_with(
+        plane: &ControlPlane,
+        name: &str,
+        kubeconfig: &Path,
+        settings: &Value,
+        flags: &[&str],
+        environment: &[(&str, &Path)],
+    ) -> Self {
         let config = plane.directory().join(format!("{name}.config.yaml"));
         // JSON is YAML.
         std::fs::write(&config, json!({"settings": settings}).to_string()).expect("our own folder");
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let config = format!("--config={}", config.display());
-        Self::bare(plane, name, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
+        Self::run(plane, name, &[&[kubeconfig.as_str(), config.as_str()], flags].concat(), environment)
     }
 
     /// Starts loopwatch with only these flags.
     pub fn bare(plane: &ControlPlane, name: &str, flags: &[&str]) -> Self {
+        Self::run(plane, name, flags, &[])
+    }
+
+    fn run(plane: &ControlPlane, name: &str, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
         let port = ports::free();
-        let process = program(name, plane)
+        let program = program(name, plane);
+        let process = environment
+            .iter()
+            .fold(program, |program, (name, value)| program.env(name, *value))
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])

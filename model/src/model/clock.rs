@@ -18,6 +18,7 @@ impl Model {
         self.findings_due.iter_mut().for_each(shift);
         self.dropped.values_mut().for_each(|(_, last)| shift(last));
         self.sources.rebase(by_ms);
+        self.leases.clock_stepped(by_ms);
         for watch in &mut self.watches {
             watch.rebase(by_ms);
         }

@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 
 use super::detection::Detection;
+use super::leases::MAX_LEASES;
 use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
-use super::{MAX_INTERNED, MAX_LEASES, Model};
+use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{Cause, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;

@@ -168,9 +168,12 @@ pub struct LeaseView {
     pub name: String,
     /// The holder's identity; empty if nobody holds the lease.
     pub holder: String,
-    /// `spec.renewTime`.
+    /// `spec.renewTime`, by the clock of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed: Option<Timestamp>,
+    /// When `renewTime` was written, by the clock of the API server: from `metadata.managedFields`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Timestamp>,
     /// `spec.leaseDurationSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,

@@ -96,10 +96,12 @@ impl Cluster {
             request.headers_mut().insert(header::IF_NONE_MATCH, tag.clone());
         }
         *request.method_mut() = method;
+        let sent = self.clock.steady();
         let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {
             Ok(answer) => answer.map_err(|error| Failure::client(&error))?,
             Err(_) => return Err(Failure::timeout(path, ANSWER_WITHIN)),
         };
+        self.clock.hear(answer.status(), answer.headers(), sent);
         if answer.status().is_success() {
             return Ok(answer);
         }

@@ -114,7 +114,8 @@ impl Running {
             }
             Job::Lease => {
                 if let Some(namespace) = self.lease_namespace() {
-                    self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
+                    let (target, sink) = (lease::target(&namespace), LeaseSink::new(namespace));
+                    self.spawn(job, target, sink, SyncReporter::silent(), self.options.once);
                 }
             }
             // The audit cannot restart, because the panic dropped its channel. The model then gets no answers.

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
@@ -21,7 +20,7 @@ struct Run {
 
 impl Run {
     fn start(world: &World, change: impl FnOnce(&mut SourceOptions)) -> Self {
-        let (feed, observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
+        let (feed, observations) = Feed::new(10_000, VirtualClock::server());
         let mut options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
         change(&mut options);
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
@@ -31,7 +30,7 @@ impl Run {
     async fn within(&mut self, seconds: u64) -> Vec<Observation> {
         sleep(Duration::from_secs(seconds)).await;
         let mut seen = Vec::new();
-        while let Ok((_, observation)) = self.observations.try_recv() {
+        while let Some((_, observation)) = self.observations.try_recv() {
             seen.push(observation);
         }
         seen

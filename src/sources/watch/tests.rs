@@ -38,7 +38,7 @@ async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
 
 async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> WatchRun {
     let script = Script::new(replies);
-    let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
+    let (feed, mut observations) = Feed::new(10_000, VirtualClock::server());
     let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
     let name = WatchId("widgets.example.io".into());
     let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
@@ -49,7 +49,7 @@ async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: boo
         () = script.ended() => {}
     }
     let mut seen = Vec::new();
-    while let Ok(observation) = observations.try_recv() {
+    while let Some(observation) = observations.try_recv() {
         seen.push(observation);
     }
     WatchRun { seen, script, progress: sync.progress() }
