@@ -26,6 +26,7 @@ mod judge; // its state, findings and next timer
 // Watches, kinds and sources.
 mod watches;
 mod sources;
+pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
 mod show;
@@ -82,6 +83,8 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: BTreeMap<(String, String), LeaseView>,
+    /// The annotations of namespaces, by the name of the namespace; only of those that have any.
+    namespaces: BTreeMap<String, Box<tuning::Annotated>>,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
@@ -115,6 +118,7 @@ impl Model {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
             dropped: BTreeMap::new(),
             observations: BTreeMap::new(),
@@ -218,11 +222,15 @@ impl Model {
                     &Subject::Definition { name },
                 );
             }
+            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
+            Observation::NamespaceSeen(namespace) => self.namespace_seen(namespace),
+            Observation::NamespaceGone(name) => self.namespace_gone(&name),
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
+            Observation::SettingsChanged(settings) => self.settings_changed(*settings),
             // Durations measured across a step are wrong by its size, which is usually small compared with deadlines of
             // minutes.
             Observation::ClockStepped { .. } | Observation::Tick => {}
@@ -307,6 +315,10 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
         Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",
         Observation::LeaseSeen(_) => "lease",
+        Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
+            "namespaces"
+        }
+        Observation::SettingsChanged(_) => "config",
         Observation::Answered { .. } => "audit",
         Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
         Observation::ClockStepped { .. } => "clock",
