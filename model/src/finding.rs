@@ -21,6 +21,8 @@ pub struct Finding {
     pub id: FindingId,
     /// The kind of problem.
     pub code: FindingCode,
+    /// How urgently a person must act: as in [`FINDINGS`], unless the settings change it.
+    pub severity: Severity,
     /// The object, kind or part of loopwatch that has the problem.
     pub subject: Subject,
     /// When the problem began according to the best evidence, which may be before loopwatch noticed it.

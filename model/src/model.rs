@@ -40,6 +40,7 @@ use self::open_findings::OpenFindings;
 use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
+use self::tuning::Tuned;
 use crate::checkpoint::Checkpoint;
 use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
 use crate::observation::{
@@ -277,11 +278,20 @@ impl Model {
         self.leases.insert(key, lease);
     }
 
-    /// Opens a finding, or updates its evidence. Counts it as dropped if too many findings are open.
-    fn raise(&mut self, since: Timestamp, code: FindingCode, subject: Subject, evidence: Evidence) {
-        if !self.open_findings.raise(self.now, since, code, subject, evidence, self.settings.limits.findings) {
+    /// Opens a finding, or updates its evidence, unless the settings or annotations disable it. Counts it as dropped if
+    /// too many findings are open. Returns whether it is open.
+    fn raise(&mut self, since: Timestamp, code: FindingCode, subject: Subject, evidence: Evidence) -> bool {
+        let Tuned { enabled, severity } = self.tuned(code, &subject);
+        if !enabled {
+            self.open_findings.clear(self.now, code, &subject);
+            return false;
+        }
+        let limit = self.settings.limits.findings;
+        let fits = self.open_findings.raise(self.now, since, code, subject, evidence, severity, limit);
+        if !fits {
             self.count_dropped("findings");
         }
+        fits
     }
 
     fn intern_text(&mut self, text: &str) -> Symbol {

@@ -170,18 +170,8 @@ impl Model {
         let old_findings = self.store.get(slot).and_then(|r| r.hot.as_ref()).map_or(0, |hot| hot.findings);
         let mut findings = 0_u64;
         for (code, since, evidence) in problems {
-            let fits = self.open_findings.raise(
-                self.now,
-                since,
-                code,
-                subject.clone(),
-                evidence,
-                self.settings.limits.findings,
-            );
-            if fits {
+            if self.raise(since, code, subject.clone(), evidence) {
                 findings |= 1 << code as u64;
-            } else {
-                self.count_dropped("findings");
             }
         }
         for info in FINDINGS.iter().filter(|info| (old_findings & !findings) >> info.code as u64 & 1 == 1) {

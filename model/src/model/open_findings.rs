@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Subject};
+use super::tuning::Tuned;
+use crate::finding::{Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::time::Timestamp;
 
 /// Open findings by ID.
@@ -30,12 +31,14 @@ impl OpenFindings {
         code: FindingCode,
         subject: Subject,
         evidence: Evidence,
+        severity: Severity,
         limit: usize,
     ) -> bool {
         let id = FindingId::of(code, &subject);
         if let Some(finding) = self.open.get_mut(&id) {
             finding.since = finding.since.min(since);
             finding.evidence = evidence;
+            finding.severity = severity;
             return true;
         }
         if self.open.len() >= limit {
@@ -43,7 +46,8 @@ impl OpenFindings {
         }
         let since = self.restored.remove(&id).map_or(since, |earlier| earlier.min(since));
         let confidence = Confidence::Confirmed;
-        let finding = Finding { id, code, subject, since, found: now, confidence, evidence, explained_by: None };
+        let finding =
+            Finding { id, code, severity, subject, since, found: now, confidence, evidence, explained_by: None };
         self.push_event(now, Change::Opened, finding.clone());
         self.open.insert(id, finding);
         true
@@ -61,6 +65,20 @@ impl OpenFindings {
         let closed = self.open.values().filter(|finding| finding.code == code && !keep(&finding.subject));
         let closed: Vec<Subject> = closed.map(|finding| finding.subject.clone()).collect();
         closed.iter().for_each(|subject| self.clear(now, code, subject));
+    }
+
+    /// Closes the findings that the settings disable, and gives the others their severity. `tuned` decides about a
+    /// finding.
+    pub(crate) fn retune(&mut self, now: Timestamp, tuned: impl Fn(&Finding) -> Tuned) {
+        let mut closed = Vec::new();
+        for finding in self.open.values_mut() {
+            let Tuned { enabled, severity } = tuned(finding);
+            finding.severity = severity;
+            if !enabled {
+                closed.push((finding.code, finding.subject.clone()));
+            }
+        }
+        closed.iter().for_each(|(code, subject)| self.clear(now, *code, subject));
     }
 
     /// Removes and returns the events since the last call.
@@ -101,7 +119,7 @@ mod tests {
         let subject = || Subject::Source { name: "config".to_owned() };
         let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
         for at in [Timestamp(1), Timestamp(2)] {
-            assert!(open_findings.raise(at, at, code, subject(), evidence.clone(), 10));
+            assert!(open_findings.raise(at, at, code, subject(), evidence.clone(), Severity::Warning, 10));
         }
         open_findings.clear(Timestamp(3), code, &subject());
         open_findings.clear(Timestamp(4), code, &subject());

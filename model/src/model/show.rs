@@ -78,7 +78,7 @@ impl Model {
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
         }
         findings.sort_by(|a, b| {
-            let key = |f: &Finding| (f.info().severity, f.since, f.code);
+            let key = |f: &Finding| (f.severity, f.since, f.code);
             key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
         });
         findings
@@ -178,7 +178,7 @@ impl Model {
             }
         }
         for finding in findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. })) {
-            let word = match finding.info().severity {
+            let word = match finding.severity {
                 Severity::Critical => Health::Failing,
                 Severity::Warning => Health::Degraded,
                 Severity::Info => Health::Healthy,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::open_findings::OpenFindings;
 use super::timers::{Timer, Timers};
+use super::tuning::Tuned;
 use super::{MAX_INTERNED, MAX_LEASES, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{Cause, Permission, PermissionsView, SourceId};
@@ -142,6 +143,13 @@ impl Model {
         self.mark_blind(&id, since);
     }
 
+    /// Opens and closes the findings about sources again, because the settings changed.
+    pub(crate) fn review_sources(&mut self) {
+        for number in 0..self.sources.list.len() {
+            self.source_due(u16::try_from(number).unwrap_or(u16::MAX));
+        }
+    }
+
     fn mark_blind(&mut self, id: &SourceId, since: Timestamp) {
         let SourceId::Watch(watch) = id else { return };
         let Some(number) = self.find_watch(watch) else { return };
@@ -248,7 +256,11 @@ impl Model {
         // `Model::raise` calls this function if the limit of findings is reached; calling it here could recurse
         // forever.
         let subject = Subject::Limit { name: limit.to_owned() };
-        self.open_findings.raise(now, now, FindingCode::LimitReached, subject, evidence, usize::MAX);
+        let Tuned { enabled, severity } = self.tuned(FindingCode::LimitReached, &subject);
+        if enabled {
+            let (code, limit) = (FindingCode::LimitReached, usize::MAX);
+            self.open_findings.raise(now, now, code, subject, evidence, severity, limit);
+        }
         let due = Some(now.after(LIMIT_REACHED_FOR));
         let old = std::mem::replace(&mut self.limits_due, due);
         self.timers.set(Timer::Limits, old, due);

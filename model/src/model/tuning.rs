@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
+use super::store::Slot;
 use crate::finding::{Evidence, FINDINGS, FindingCode, Severity, Subject};
 use crate::observation::NamespaceView;
 use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
@@ -221,27 +222,92 @@ impl<'a> Target<'a> {
 // === impl Model ===
 
 impl Model {
+    /// Returns whether a finding may open, and its severity.
+    pub(crate) fn tuned(&self, code: FindingCode, subject: &Subject) -> Tuned {
+        let mut target = Target::of(subject);
+        if !self.settings.findings.is_empty() && target.resource.is_empty() {
+            let mut kinds = self.kinds.iter();
+            let kind = kinds.find(|kind| *kind.group == *target.group && *kind.kind == *target.kind);
+            target.resource = kind.map_or("", |kind| &kind.resource);
+        }
+        let namespace = self.namespaces.get(target.namespace).map(|annotated| &**annotated);
+        tuned(&self.settings, code, &target, namespace)
+    }
+
     /// Replaces the settings.
     pub(crate) fn settings_changed(&mut self, settings: Settings) {
         self.settings = settings;
+        self.review_all();
+    }
+
+    /// Judges everything again, because settings or annotations changed.
+    fn review_all(&mut self) {
+        let mut open = std::mem::take(&mut self.open_findings);
+        open.retune(self.now, |finding| self.tuned(finding.code, &finding.subject));
+        self.open_findings = open;
+        let hot = self.store.iter().filter(|(_, record)| record.hot.is_some());
+        for slot in hot.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.set_deadlines(slot);
+            self.review_object(slot);
+        }
+        for number in 0..self.kinds.len() {
+            self.review_kind(u16::try_from(number).unwrap_or(u16::MAX));
+        }
+        self.review_permissions();
+        self.review_sources();
+    }
+
+    /// Gives the open obligation of an object the deadlines of its kind as they are now.
+    fn set_deadlines(&mut self, slot: Slot) {
+        let Some(watch) = self.store.get(slot).map(|record| record.watch) else { return };
+        let kind = self.kind_of(watch);
+        let ((deadline, source), slo_deadline) = (kind.deadline(&self.settings), kind.slo_deadline(&self.settings));
+        let hot = self.store.get_mut(slot).and_then(|record| record.hot.as_mut());
+        let obligation = hot.and_then(|hot| hot.unconverged.as_mut()).and_then(|u| u.obligation.as_mut());
+        if let Some(obligation) = obligation {
+            obligation.deadline = obligation.opened.after(deadline);
+            obligation.deadline_source = source;
+            obligation.slo_deadline = obligation.opened.after(slo_deadline);
+        }
     }
 
     /// Replaces the annotations of all namespaces.
     pub(crate) fn namespaces_listed(&mut self, namespaces: Vec<NamespaceView>) {
         let listed: BTreeSet<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
-        let gone = self.namespaces.keys().filter(|name| !listed.contains(name.as_str()));
-        for name in gone.cloned().collect::<Vec<_>>() {
-            self.namespace_gone(&name);
+        let gone = self.namespaces.keys().filter(|name| !listed.contains(name.as_str())).cloned();
+        let mut changed = false;
+        for name in gone.collect::<Vec<_>>() {
+            changed |= self.forget_namespace(&name);
         }
-        namespaces.into_iter().for_each(|namespace| self.namespace_seen(namespace));
+        for namespace in namespaces {
+            changed |= self.take_namespace(namespace);
+        }
+        if changed {
+            self.review_all();
+        }
     }
 
-    /// Takes the annotations of a namespace.
+    /// Handles a change of a namespace's annotations.
     pub(crate) fn namespace_seen(&mut self, namespace: NamespaceView) {
+        if self.take_namespace(namespace) {
+            self.review_all();
+        }
+    }
+
+    /// Handles the deletion of a namespace.
+    pub(crate) fn namespace_gone(&mut self, name: &str) {
+        if self.forget_namespace(name) {
+            self.review_all();
+        }
+    }
+
+    /// Takes the annotations of a namespace; returns whether they changed.
+    fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
         let NamespaceView { name, annotations } = namespace;
-        let Some(annotated) = Annotated::read(&annotations) else { return self.namespace_gone(&name) };
+        let Some(annotated) = Annotated::read(&annotations) else { return self.forget_namespace(&name) };
         if self.namespaces.len() >= self.settings.limits.namespaces && !self.namespaces.contains_key(&name) {
-            return self.count_dropped("namespaces");
+            self.count_dropped("namespaces");
+            return false;
         }
         let subject = namespace_subject(&name);
         if annotated.problems.is_empty() {
@@ -250,13 +316,14 @@ impl Model {
             let evidence = Evidence::new().text("problem", annotated.problems.join("; "));
             self.raise(self.now, FindingCode::ConfigInvalid, subject, evidence);
         }
-        self.namespaces.insert(name, annotated);
+        let earlier = self.namespaces.insert(name, annotated.clone());
+        earlier.as_ref() != Some(&annotated)
     }
 
-    /// Forgets the annotations of a namespace.
-    pub(crate) fn namespace_gone(&mut self, name: &str) {
-        self.namespaces.remove(name);
+    /// Forgets the annotations of a namespace; returns whether it had any.
+    fn forget_namespace(&mut self, name: &str) -> bool {
         self.open_findings.clear(self.now, FindingCode::ConfigInvalid, &namespace_subject(name));
+        self.namespaces.remove(name).is_some()
     }
 }
 
