@@ -196,12 +196,12 @@ fn states(kind: &KindSummary) -> BTreeMap<&'static str, u64> {
 
 impl<'a> FindingView<'a> {
     fn of(finding: &'a Finding) -> Self {
-        let Finding { id, code: _, subject, since, found, confidence, evidence, explained_by } = finding;
+        let Finding { id, code: _, severity, subject, since, found, confidence, evidence, explained_by } = finding;
         let (info, Evidence(evidence)) = (finding.info(), evidence);
         Self {
             id: id.to_string(),
             code: info.name,
-            severity: info.severity.as_str(),
+            severity: severity.as_str(),
             confidence: confidence.as_str(),
             since: *since,
             found: *found,

@@ -179,7 +179,8 @@ fn namespace(name: &str, states: [u64; 8]) -> (Arc<str>, NamespaceTotals) {
 fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) -> Finding {
     let id = FindingId::of(code, &subject);
     let since = ago(held);
-    Finding { id, code, subject, since, found: since, confidence: Confidence::Confirmed, evidence, explained_by: None }
+    let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
+    Finding { id, code, severity, subject, since, found: since, confidence, evidence, explained_by: None }
 }
 
 fn findings() -> Vec<Finding> {
