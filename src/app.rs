@@ -1,6 +1,6 @@
 //! The wiring: sources → channel → model → exporters, and the order in which they stop.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
 use loopwatch_model::settings::Settings;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -70,7 +69,7 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
     let waiting = exporter.metrics().channel_depth.clone();
-    let listen = serve_flags.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into());
+    let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
     report_problems(&feed, problems).await;
 
@@ -177,7 +176,7 @@ pub(crate) fn channel() -> (Feed, Observations) {
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
-        match TcpListener::bind(listen).await {
+        match http::bind(listen) {
             Ok(listener) => {
                 info!(address = %listener.local_addr().unwrap_or(listen), "listening");
                 return http::serve(listener, exporter, stop.cancelled_owned()).await;

@@ -88,8 +88,8 @@ pub(crate) struct JudgeFlags {
 pub(crate) struct ServeFlags {
     /// Address to serve metrics, health checks, page and API on; the default depends on the command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
-        "Address to serve metrics, health checks, page and API on [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
-         127.0.0.1:{DEFAULT_PORT}]"
+        "Address to serve metrics, health checks, page and API on [default: [::]:{DEFAULT_PORT}, which includes IPv4; \
+         demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
     ))]
     pub listen: Option<SocketAddr>,
     /// Serve the page and the API to other hosts, too; both show the names of tenants' objects

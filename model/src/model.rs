@@ -29,6 +29,7 @@ mod sources;
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
+mod readiness; // for `/readyz`
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -74,6 +74,16 @@ impl Sources {
         open_findings.clear(now, source_finding_code(id), &source_subject(id));
     }
 
+    /// Returns whether anything is known about the source.
+    pub(crate) fn is_known(&self, id: &SourceId) -> bool {
+        self.list.iter().any(|source| source.active && source.id == *id)
+    }
+
+    /// Returns whether the source does not fail, as far as is known.
+    pub(crate) fn is_up(&self, id: &SourceId) -> bool {
+        !self.list.iter().any(|source| source.active && source.id == *id && !source.summary.up)
+    }
+
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
         let active = self.list.iter().filter(|source| source.active);
         let mut summaries: Vec<_> = active.map(|source| source.summary.clone()).collect();
