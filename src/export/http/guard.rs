@@ -27,7 +27,7 @@ const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", 
 
 /// Refuses requests unless client and `Host` header are both loopback.
 pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
-    if exporter.options.expose_ui {
+    if exporter.options().expose_ui {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
