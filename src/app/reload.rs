@@ -1,6 +1,6 @@
 //! Reads the configuration file again when it changes, so that a new threshold does not restart the operator's Pod.
 //!
-//! loopwatch polls the file, which costs one `stat` every five seconds. The kubelet itself takes up to a minute to update
+//! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes up to a minute to update
 //! a ConfigMap. Notifications of the kernel (inotify) would be faster, but they follow files and not paths: each swap of the
 //! ConfigMap's symbolic link would need new ones for the folders on the path, and network file systems send none.
 
@@ -23,7 +23,7 @@ use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::feed::Closed;
 
 /// Time between two polls of the file.
-const POLL_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(3);
 
 /// The configuration of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
