@@ -1,19 +1,17 @@
 //! The wiring: sources → channel → model → exporters, and the order in which they stop.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Probe, SourceId};
-use loopwatch_model::settings::Settings;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
+use crate::config::{ClusterFlags, DEFAULT_PORT, Flags, ServeFlags};
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Writer;
@@ -23,7 +21,11 @@ use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations,
 use crate::telemetry::SelfMetrics;
 
 mod memory;
+mod reload;
 mod state;
+
+use self::reload::Reloader;
+pub(crate) use self::reload::{Configuration, Reload};
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
 /// the sources wait, and so does the API server.
@@ -57,12 +59,13 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
-/// Watches, judges and exports until a stop signal arrives, and returns for no other reason.
-pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>) {
-    let Flags { cluster, serve: serve_flags, state_dir, .. } = flags;
-    let settings = memory::limited(settings);
+/// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With `reload`, it follows
+/// changes of the configuration file.
+pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
+    let configuration = configuration.limited();
+    let Flags { cluster, serve: serve_flags, state_dir, .. } = configuration.flags.clone();
     let stop = stop_signal();
-    let mut model = Model::new(settings);
+    let mut model = Model::new(configuration.settings.clone());
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     if let Some(dir) = &state_dir {
         state::restore(dir, &mut model);
@@ -70,15 +73,19 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
     let waiting = exporter.metrics().channel_depth.clone();
-    let listen = serve_flags.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into());
-    let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
-    report_problems(&feed, problems).await;
+    let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
+    let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
+    let _ = reload::report(&configuration.problems, &feed, &exporter).await;
+    let (change_cluster, cluster) = tokio::sync::watch::channel(cluster);
+    if let Some(reload) = reload {
+        let reloader = Reloader { current: configuration, feed: feed.clone(), exporter, cluster: change_cluster };
+        tokio::spawn(reloader.run(reload, stop.clone()));
+    }
 
     let (ask, probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| ask.try_send(probe).is_ok();
     let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
-    let options = cluster.source_options(hash_key());
-    let sources = tokio::spawn(watch_cluster(cluster.access(), options, feed, probes, stop.clone()));
+    let sources = tokio::spawn(watch_cluster(cluster, feed, probes, stop.clone()));
 
     stop.cancelled().await;
     info!("stopping");
@@ -176,7 +183,7 @@ pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
-        match TcpListener::bind(listen).await {
+        match http::bind(listen) {
             Ok(listener) => {
                 info!(address = %listener.local_addr().unwrap_or(listen), "listening");
                 return http::serve(listener, exporter, stop.cancelled_owned()).await;
@@ -233,19 +240,45 @@ pub(crate) fn stop_signal() -> CancellationToken {
     stop
 }
 
-/// Retries until it is connected, and then watches until a stop signal arrives.
+/// Retries until it is connected, and then watches until a stop signal arrives. If the flags change, it starts again.
 async fn watch_cluster(
-    access: crate::sources::Access,
-    options: SourceOptions,
+    mut flags: tokio::sync::watch::Receiver<ClusterFlags>,
     feed: Feed,
     mut probes: tokio::sync::mpsc::Receiver<Probe>,
     stop: CancellationToken,
 ) {
-    let Some(Some(handle)) = stop.run_until_cancelled(start_sources(&access, options, feed)).await else { return };
-    while let Some(Some(probe)) = stop.run_until_cancelled(probes.recv()).await {
-        let _ = handle.ask(probe); // if the queue is full, the model repeats the probe
+    let hash_key = hash_key(); // another key would make every spec look changed
+    loop {
+        let (access, options) = {
+            let flags = flags.borrow_and_update();
+            (flags.access(), flags.source_options(hash_key))
+        };
+        let handle = tokio::select! {
+            started = start_sources(&access, options, feed.clone()) => started,
+            true = changed(&mut flags) => continue,
+            () = stop.cancelled() => return,
+        };
+        let Some(handle) = handle else { return };
+        let restarts = loop {
+            tokio::select! {
+                Some(probe) = probes.recv() => {
+                    let _ = handle.ask(probe); // if the queue is full, the model repeats the probe
+                }
+                true = changed(&mut flags) => break true,
+                () = stop.cancelled() => break false,
+            }
+        };
+        handle.shutdown().await;
+        if !restarts {
+            return;
+        }
+        info!("what to watch has changed; starting the sources again");
     }
-    handle.shutdown().await;
+}
+
+/// Waits for a change of the flags. Returns false if nothing can change them any more.
+async fn changed(flags: &mut tokio::sync::watch::Receiver<ClusterFlags>) -> bool {
+    flags.changed().await.is_ok()
 }
 
 async fn start_sources(access: &crate::sources::Access, options: SourceOptions, feed: Feed) -> Option<Handle> {
@@ -276,16 +309,6 @@ fn cause(error: &ConnectError) -> Cause {
         | ConnectError::Kubeconfig { .. }
         | ConnectError::InCluster(_)
         | ConnectError::Client { .. } => Cause::Invalid,
-    }
-}
-
-async fn report_problems(feed: &Feed, problems: Vec<String>) {
-    if problems.is_empty() {
-        let _ = feed.recovered(SourceId::Config).await;
-    } else {
-        let problem = problems.join("; ");
-        warn!(problem, "parts of the configuration are invalid; running without them");
-        let _ = feed.invalid(SourceId::Config, problem).await;
     }
 }
 

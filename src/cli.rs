@@ -82,7 +82,7 @@ struct LogFlags {
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let Parsed { cli, settings, mut problems } = match parse::parse(&arguments) {
+    let Parsed { cli, settings, mut problems, file, .. } = match parse::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error, &arguments),
     };
@@ -93,7 +93,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         return ExitCode::from(FAILURE);
     }
     let code = match cli.command {
-        Command::Run(args) => run::run(args, settings, problems),
+        Command::Run(args) => run::run(args, settings, problems, file, arguments),
         Command::Check(args) => check::check(args, settings),
         Command::Record(args) => record::record(args, settings),
         Command::Replay(args) => replay::replay(args, settings),

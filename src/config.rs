@@ -6,6 +6,7 @@
 //! flags' defaults. To add a flag, add a field to one of these structs.
 
 mod file;
+mod findings;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,8 +27,11 @@ use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
 /// list uses it.
 pub(crate) const DEFAULT_PORT: u16 = 9917;
 
+/// The configuration file of `run` if the user names none. It need not exist.
+pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
+
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands some.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// Which cluster, and what to watch in it.
     #[command(flatten)]
@@ -44,7 +48,7 @@ pub(crate) struct Flags {
 }
 
 /// Which cluster, and what to watch in it.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterFlags {
     /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
@@ -68,11 +72,14 @@ pub(crate) struct ClusterFlags {
 }
 
 /// How to judge objects.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Judging")]
 pub(crate) struct JudgeFlags {
-    /// Configuration file in YAML; its keys are the names of the flags, and `settings` for thresholds and limits
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file in YAML; `run` reads it again when it changes.
+    #[arg(long, value_name = "FILE", help = format!(
+        "Configuration file in YAML; its keys are the names of the flags, `settings` and `findings`. `run` reads it again \
+         when it changes [default: {DEFAULT_FILE} for run, if it exists]"
+    ))]
     pub config: Option<PathBuf>,
     /// Time that an object may take to converge, for all kinds (10m) or for one kind (example.io/Widget=30m).
     #[arg(long, value_name = "[GROUP/KIND=]DURATION", value_delimiter = ',', help = format!(
@@ -83,13 +90,13 @@ pub(crate) struct JudgeFlags {
 }
 
 /// How to serve the results over HTTP.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Serving")]
 pub(crate) struct ServeFlags {
     /// Address to serve metrics, health checks, page and API on; the default depends on the command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
-        "Address to serve metrics, health checks, page and API on [default: 0.0.0.0:{DEFAULT_PORT}; demo and replay: \
-         127.0.0.1:{DEFAULT_PORT}]"
+        "Address to serve metrics, health checks, page and API on [default: [::]:{DEFAULT_PORT}, which includes IPv4; \
+         demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
     ))]
     pub listen: Option<SocketAddr>,
     /// Serve the page and the API to other hosts, too; both show the names of tenants' objects

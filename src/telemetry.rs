@@ -1,5 +1,6 @@
 //! Logs and metrics of loopwatch itself.
 
+mod config;
 mod process;
 mod readings;
 
@@ -10,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use tracing_subscriber::EnvFilter;
 
+pub use self::config::ConfigReads;
 pub use self::process::ProcessReadings;
 pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
 
@@ -78,6 +80,8 @@ pub struct SelfMetrics {
     pub render_seconds: Histogram,
     /// Observations in the channel to the model.
     pub channel_depth: Gauge,
+    /// How reading the configuration went.
+    pub config: ConfigReads,
 }
 
 /// Labels of [`SelfMetrics::requests`].
@@ -97,7 +101,12 @@ impl SelfMetrics {
     pub fn new() -> Self {
         // From a small snapshot (under a millisecond) to a scrape of a million objects.
         let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
-        Self { requests: Family::default(), render_seconds: Histogram::new(bounds), channel_depth: Gauge::default() }
+        Self {
+            requests: Family::default(),
+            render_seconds: Histogram::new(bounds),
+            channel_depth: Gauge::default(),
+            config: ConfigReads::default(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 fn loopwatch(arguments: &[&str]) -> Output {
@@ -184,23 +184,14 @@ fn run_serves_despite_an_invalid_configuration() {
     let state = tempfile::tempdir().expect("a folder");
     let pipe = state.path().join("checkpoint.jsonl"); // to open it would wait for a writer
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    command
         .args(["run", "--no-such-flag", "--listen", "127.0.0.1:0", "--config", "/no/such/file", "--state-dir"])
         .arg(state.path())
         .env("LOOPWATCH_CONTEXT", std::ffi::OsStr::from_bytes(b"\xff"))
         .env("LOOPWATCH_MAX_WATCHES", "many")
-        .env("LOOPWATCH_DEADLINE", "soon")
-        .env("HOME", "/nonexistent")
-        .env_remove("KUBECONFIG")
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("loopwatch runs");
-    let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
-    let address = lines
-        .by_ref()
-        .find_map(|line| Some(line.split_once("listening")?.1.split("127.0.0.1:").nth(1)?.trim().to_owned()))
-        .expect("it listens");
-    let port: u16 = address.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("a port");
+        .env("LOOPWATCH_DEADLINE", "soon");
+    let (child, port) = start(&mut command);
     let findings = eventually(|| {
         let answer = get(port, "/api/v1/findings");
         answer.contains("ConfigInvalid").then_some(answer)
@@ -210,6 +201,58 @@ fn run_serves_despite_an_invalid_configuration() {
         assert!(known, "{part} is not reported: {findings}");
     }
     assert!(get(port, "/metrics").contains("loopwatch_source_up{source=\"config\"} 0"));
+    stop(child);
+}
+
+#[test]
+fn run_reads_its_configuration_file_again_when_it_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.yaml");
+    let write = |text: &str| std::fs::write(&file, text).expect("written");
+    write("settings: {settle: 5s}\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    let (child, port) = start(command.args(["run", "--listen", "127.0.0.1:0", "--config"]).arg(&file));
+    let metric = |name: &str| {
+        let text = get(port, "/metrics");
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+        line.rsplit(' ').next().expect("a value").to_owned()
+    };
+    let (successful, time) =
+        ("loopwatch_config_last_reload_successful ", "loopwatch_config_last_reload_success_timestamp_seconds ");
+    let started = metric(time);
+    assert_eq!(metric(successful), "1");
+    write("findings: {ConfigInvalid: {severity: critical}}\n");
+    eventually(|| (metric(time) != started).then_some(()));
+    let changed = metric(time);
+    write("settings: {settle: soon}\n");
+    // The old configuration still applies, with its rule.
+    let finding = "loopwatch_findings{group=\"\",kind=\"Source\",target_namespace=\"\",finding=\"ConfigInvalid\",\
+                   severity=\"critical\",confidence=\"confirmed\",explained=\"false\"} 1";
+    eventually(|| get(port, "/metrics").contains(finding).then_some(()));
+    assert_eq!((metric(successful), metric(time)), ("0".to_owned(), changed));
+    assert!(get(port, "/api/v1/findings").contains("soon"));
+    write("settings: {settle: 5s}\n");
+    eventually(|| (metric(successful) == "1").then_some(()));
+    assert!(!get(port, "/metrics").contains("ConfigInvalid"));
+    stop(child);
+}
+
+/// Starts a command that serves on a free port of 127.0.0.1; returns the port.
+fn start(command: &mut Command) -> (Child, u16) {
+    command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").stderr(Stdio::piped());
+    let mut child = command.spawn().expect("loopwatch runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines().map_while(Result::ok);
+    let address = lines
+        .by_ref()
+        .find_map(|line| Some(line.split_once("listening")?.1.split("127.0.0.1:").nth(1)?.trim().to_owned()))
+        .expect("it listens");
+    std::thread::spawn(move || lines.for_each(drop)); // a full pipe would block the process
+    let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+    (child, port.parse().expect("a port"))
+}
+
+/// Stops a process by SIGTERM, after which it must exit with 0.
+fn stop(mut child: Child) {
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));

@@ -76,32 +76,48 @@ fn rules_use_only_metrics_in_the_catalog() {
     }
 }
 
+/// A selector of findings in a generated alert: the names and the severities.
+type FindingSelector = (Vec<String>, Vec<String>);
+
 /// The generated alerts, with the findings that each covers.
-fn covered() -> Vec<(String, Vec<String>)> {
+fn covered() -> Vec<(String, Vec<FindingSelector>)> {
+    let values = |text: &str, label: &str| -> Vec<String> {
+        let (_, after) = text.split_once(label).unwrap_or_else(|| panic!("no {label} in {text}"));
+        let quoted = after.trim_start_matches(['=', '~', '"']).split('"').next().unwrap_or_default();
+        quoted.split('|').map(str::to_owned).collect()
+    };
     let rules = rules().into_iter().filter_map(|rule| {
-        let (_, after) = rule["expr"].as_str()?.split_once("loopwatch_findings{finding=")?;
-        let names = after.trim_start_matches('~').strip_prefix('"')?.split('"').next()?;
-        Some((rule["alert"].as_str()?.to_owned(), names.split('|').map(str::to_owned).collect()))
+        let parts = rule["expr"].as_str()?.split("loopwatch_findings{").skip(1);
+        let selectors: Vec<_> = parts.map(|part| (values(part, "finding"), values(part, "severity"))).collect();
+        (!selectors.is_empty()).then(|| (rule["alert"].as_str().expect("an alert").to_owned(), selectors))
     });
     rules.collect()
+}
+
+/// The names of the alerts that a finding of this severity raises.
+fn alerts_of(finding: &str, severity: Severity) -> Vec<String> {
+    let selects = |(names, severities): &FindingSelector| {
+        names.iter().any(|name| name == finding) && severities.iter().any(|word| word == severity.as_str())
+    };
+    let rules = covered().into_iter().filter(|(_, selectors)| selectors.iter().any(selects));
+    rules.map(|(rule, _)| rule).collect()
 }
 
 #[test]
 fn every_finding_has_the_alert_that_its_row_names() {
     let covered = covered();
     for finding in FINDINGS {
-        let rules: Vec<&str> = covered
-            .iter()
-            .filter(|(_, names)| names.iter().any(|n| n == finding.name))
-            .map(|(r, _)| r.as_str())
-            .collect();
         let own = format!("Loopwatch{}", finding.name);
         let expected: &[&str] = match finding.alert {
             Alert::Page => &[own.as_str()],
             Alert::Ticket => &["LoopwatchFinding"],
             Alert::None => &[],
         };
-        assert_eq!(rules, expected, "{}", finding.name);
+        assert_eq!(alerts_of(finding.name, finding.severity), expected, "{}", finding.name);
+        let raised = if finding.alert == Alert::Page { own.as_str() } else { "LoopwatchFinding" };
+        assert_eq!(alerts_of(finding.name, Severity::Critical), [raised], "{}, raised to critical", finding.name);
+        assert_eq!(alerts_of(finding.name, Severity::Warning), ["LoopwatchFinding"], "{}, as warning", finding.name);
+        assert!(alerts_of(finding.name, Severity::Info).is_empty(), "{}, lowered to info", finding.name);
         if finding.severity == Severity::Critical {
             assert_eq!(finding.alert, Alert::Page, "{} is critical, so it must page", finding.name);
         }
@@ -112,7 +128,8 @@ fn every_finding_has_the_alert_that_its_row_names() {
         }
     }
     let known = |name: &String| FINDINGS.iter().any(|finding| finding.name == name);
-    assert!(covered.iter().flat_map(|(_, names)| names).all(known), "an alert on a finding that does not exist");
+    let names = covered.iter().flat_map(|(_, selectors)| selectors).flat_map(|(names, _)| names);
+    assert!(names.into_iter().all(known), "an alert on a finding that does not exist");
     let pages = FINDINGS.iter().filter(|finding| finding.alert == Alert::Page).count();
     assert!(pages <= 8, "{pages} findings page: people cannot keep so many apart; make one a ticket");
 }
@@ -157,7 +174,8 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
     for alert in &alerts {
         let name = alert["alert"].as_str().expect("a name");
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
-        let of_findings = covered.iter().find(|(rule, _)| rule == name).map(|(_, names)| names);
+        let selectors = covered.iter().find(|(rule, _)| rule == name).map(|(_, selectors)| selectors);
+        let of_findings = selectors.map(|all| all.iter().flat_map(|(names, _)| names.clone()).collect::<Vec<_>>());
         let taken_over = of_findings.is_some() && severity == "{{ $labels.severity }}";
         assert!(taken_over || ["critical", "warning", "info"].contains(&severity), "{name}: severity {severity:?}");
         for annotation in ["summary", "description", "runbook_url"] {
@@ -168,7 +186,7 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
         }
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
         let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook of ours");
-        for finding in of_findings.map_or(&[String::new()][..], Vec::as_slice) {
+        for finding in of_findings.as_deref().unwrap_or(&[String::new()]) {
             let runbook = runbook.replace("{{ $labels.finding }}", finding);
             assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
         }

@@ -35,8 +35,10 @@ mod sight; // what a watch can see
 mod watches;
 mod sources;
 mod clock; // steps of the clock
+pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
+mod readiness; // for `/readyz`
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +53,9 @@ use self::reviews::Reviews;
 use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
+use self::tuning::Tuned;
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
+use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::observation::{
     DefinitionView, LeaseView, Observation, PermissionsView, Probe, SourceId, StatusSchema, WatchId,
 };
@@ -93,6 +96,8 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
+    /// The annotations of namespaces, by the name of the namespace; only of those that have any.
+    namespaces: BTreeMap<String, Box<tuning::Annotated>>,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 
@@ -130,6 +135,7 @@ impl Model {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
+            namespaces: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
             dropped: BTreeMap::new(),
             observations: BTreeMap::new(),
@@ -248,6 +254,9 @@ impl Model {
                     &Subject::Definition { name },
                 );
             }
+            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
+            Observation::NamespaceSeen(namespace) => self.namespace_seen(namespace),
+            Observation::NamespaceGone(name) => self.namespace_gone(&name),
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
             Observation::LeaseGone { namespace, name } => self.leases.gone(namespace, name),
@@ -258,6 +267,7 @@ impl Model {
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
+            Observation::SettingsChanged(settings) => self.settings_changed(*settings),
             Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
         }
     }
@@ -300,9 +310,15 @@ impl Model {
         }
     }
 
-    /// Opens the finding of a detection, or updates it. Counts it as dropped if too many findings are open.
+    /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as
+    /// dropped if too many findings are open.
     fn raise(&mut self, subject: Subject, detection: Detection) {
-        let Detection { code, since, evidence, severity, confidence, .. } = detection;
+        let Tuned { enabled, severity } = self.tuned(detection.code, &subject);
+        if !enabled {
+            return self.open_findings.clear(self.now, detection.code, &subject);
+        }
+        let Detection { code, since, evidence, weak, confidence, .. } = detection;
+        let severity = if weak { severity.max(Severity::Warning) } else { severity };
         let report = Report { code, subject, since, severity, confidence, evidence };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
@@ -351,6 +367,10 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
         Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",
         Observation::LeaseSeen(_) | Observation::LeaseGone { .. } | Observation::LeasesListed { .. } => "lease",
+        Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
+            "namespaces"
+        }
+        Observation::SettingsChanged(_) => "config",
         Observation::Answered { .. } => "audit",
         Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
         Observation::ClockStepped { .. } => "clock",

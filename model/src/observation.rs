@@ -9,6 +9,7 @@
 //! recorded form.
 
 mod kinds;
+mod namespace;
 mod object;
 mod sources;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::kinds::{
     DefinitionView, LeaseView, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
 };
+pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, StatusShape,
@@ -24,6 +26,7 @@ pub use self::object::{
 pub use self::sources::{Answer, Cause, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;
+use crate::settings::Settings;
 
 /// One fact about the cluster, or about a source of such facts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +87,12 @@ pub enum Observation {
     DefinitionSeen(DefinitionView),
     /// A custom resource definition was deleted, by its name.
     DefinitionGone(String),
+    /// All namespaces with annotations for loopwatch. Replaces the earlier list.
+    NamespacesListed(Vec<NamespaceView>),
+    /// A namespace whose annotations for loopwatch changed, as it is now.
+    NamespaceSeen(NamespaceView),
+    /// A namespace with annotations for loopwatch was deleted, by its name.
+    NamespaceGone(String),
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
@@ -125,6 +134,8 @@ pub enum Observation {
         /// The source that works.
         source: SourceId,
     },
+    /// The settings changed, because the user edited the configuration file. Replaces the earlier settings.
+    SettingsChanged(Box<Settings>),
     /// The clock of the timestamps was set. The timestamp of this observation is the first one by the new setting. An
     /// earlier timestamp `t` is `t + by_ms` by the new setting; times that others wrote, such as creation times, stay
     /// as they are.

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::Severity;
 use crate::time::Span;
 
 /// Thresholds and limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Settings {
     /// The default time that an object may take from a spec change to converged. A kind may have a configured or a
     /// learned deadline instead. Ten minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`).
@@ -64,12 +65,50 @@ pub struct Settings {
     pub learn_after: u32,
     /// Limits on the size of collections.
     pub limits: Limits,
+    /// Rules by the name of the finding. The rules under [`ALL_FINDINGS`] apply to every finding, after its own rules.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub findings: BTreeMap<String, Vec<FindingRule>>,
+}
+
+/// The name that stands for every finding, in rules and in annotations.
+pub const ALL_FINDINGS: &str = "all";
+
+/// Whether a finding opens about the selected subjects, and with which severity. For both, the first rule that selects
+/// the subject and has a value decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindingRule {
+    /// The kinds of the subjects, as `group/Kind` (`Kind` alone for the core group).
+    #[serde(skip_serializing_if = "Selector::selects_all")]
+    pub kinds: Selector,
+    /// The namespaces of the subjects. A subject without a namespace is in none.
+    #[serde(skip_serializing_if = "Selector::selects_all")]
+    pub namespaces: Selector,
+    /// Whether the finding opens; `None` leaves the decision to the next rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// The severity of the finding; `None` leaves the decision to the next rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+}
+
+/// Selects names: those in `include`, or all if it is empty, except those in `exclude`. In both, `*` stands for any
+/// text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Selector {
+    /// The names to select; empty for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Names that are not selected although `include` contains them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
 }
 
 /// Limits on the size of the model's collections. Items beyond a limit are dropped and counted in
 /// `loopwatch_dropped_total{limit}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Limits {
     /// Objects. `run` derives this limit from its memory limit.
     pub objects: usize,
@@ -116,7 +155,25 @@ impl Default for Settings {
             audit_every: Span::mins(1),
             learn_after: 20,
             limits: Limits::default(),
+            findings: BTreeMap::new(),
         }
+    }
+}
+
+// === impl Selector ===
+
+impl Selector {
+    /// Returns whether the selector selects every name.
+    #[must_use]
+    pub fn selects_all(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// Returns whether the selector selects a name, according to `matches`, which compares a pattern with the name.
+    #[must_use]
+    pub fn selects(&self, matches: impl Fn(&str) -> bool) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern));
+        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
 

@@ -221,3 +221,20 @@ fn a_finding_makes_one_event_when_it_opens_and_one_when_it_closes() {
     assert!(events[1].finding.summary().contains("lost for 6m"), "{}", events[1].finding.summary());
     assert!(lab.model.finding_events().is_empty());
 }
+
+#[test]
+fn watches_are_pending_until_their_first_list_or_their_first_failure() {
+    let mut lab = Lab::unsynced(Settings::default());
+    assert_eq!(loopwatch_model::model::Model::new(Settings::default()).pending(), ["discovery"]);
+    assert_eq!(lab.model.pending(), ["widgets.example.io"]);
+    let source = SourceId::Watch(lab::watch());
+    lab.observe(Observation::SourceFailed { source: source.clone(), cause: Cause::Timeout, detail: String::new() });
+    assert!(lab.model.pending().is_empty(), "it fails");
+    lab.observe(Observation::SourceRecovered { source });
+    assert_eq!(lab.model.pending(), ["widgets.example.io"]);
+    lab.list(&[]);
+    assert!(lab.model.pending().is_empty(), "it is listed");
+    let denied = loopwatch_model::observation::WatchedKind { missing: vec!["list".into()], ..lab::kind() };
+    lab.observe(Observation::KindsDiscovered(vec![denied]));
+    assert!(lab.model.pending().is_empty(), "the account may not list it");
+}

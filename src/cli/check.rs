@@ -69,7 +69,7 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
         return Ok(FAILURE); // the report names the reason
     }
-    let found = snapshot.findings.iter().any(|finding| finding.info().severity <= args.fail_on);
+    let found = snapshot.findings.iter().any(|finding| finding.severity <= args.fail_on);
     Ok(if found { FINDINGS } else { SUCCESS })
 }
 

@@ -1,7 +1,7 @@
 //! Turns arguments, environment variables and the configuration file into a command and its settings.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches};
@@ -18,31 +18,46 @@ pub(super) struct Parsed {
     pub(super) settings: Settings,
     /// The parts of the configuration that loopwatch left out because they are invalid.
     pub(super) problems: Vec<String>,
+    /// The configuration file that `run` reads, which may not exist.
+    pub(super) file: Option<PathBuf>,
+    /// Whether the whole file is valid.
+    pub(super) file_is_valid: bool,
 }
 
 /// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down.
 /// For `run`, this function therefore leaves out invalid arguments and variables one by one. For every command, it
 /// leaves out invalid parts of the file; the caller decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
+    parse_with(arguments, Path::new(config::DEFAULT_FILE))
+}
+
+/// Like [`parse`]; `run` reads the `default` file if the user names none.
+fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
-    let mut file = None;
+    let (mut file, mut path, mut file_is_valid) = (None, None, true);
     loop {
         let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
         let error = match command.try_get_matches_from(&arguments) {
-            Ok(matches) => match (&file, named_file(&matches)) {
-                (None, Some(path)) => {
-                    let (valid, more) = File::read(&path);
-                    problems.extend(more);
-                    file = Some(valid);
-                    continue; // parse again, with the values of the file as defaults
-                }
-                _ => {
-                    let cli = Cli::from_arg_matches(&matches)?;
-                    return Ok(Parsed { cli, settings: file.unwrap_or_default().settings, problems });
-                }
-            },
+            Ok(matches) if file.is_none() => {
+                let named = named_file(&matches);
+                let missing = named.is_none() && !default.exists();
+                path = named.or_else(|| named_command(&matches, "run").then(|| default.to_owned()));
+                let (valid, more) = match &path {
+                    Some(path) if !missing => File::read(path),
+                    _ => Default::default(),
+                };
+                file_is_valid = more.is_empty();
+                problems.extend(more);
+                file = Some(valid);
+                continue; // parse again, with the values of the file as defaults
+            }
+            Ok(matches) => {
+                let cli = Cli::from_arg_matches(&matches)?;
+                let settings = file.unwrap_or_default().settings;
+                return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
+            }
             Err(error) => error,
         };
         let problem = one_line(&error, &arguments);
@@ -130,6 +145,11 @@ fn command_position(arguments: &[OsString]) -> Option<usize> {
 fn named_file(matches: &clap::ArgMatches) -> Option<PathBuf> {
     let (_, matches) = matches.subcommand()?;
     matches.try_get_one::<PathBuf>("config").ok().flatten().cloned()
+}
+
+/// Whether the arguments name this command.
+fn named_command(matches: &clap::ArgMatches, command: &str) -> bool {
+    matches.subcommand_name() == Some(command)
 }
 
 /// The argument that an error names: as the user wrote it, or as `--deadline <DURATION>`.
@@ -302,7 +322,7 @@ mod tests {
                     object_series: all\nmax_object_series: 9\ncontext: file\n";
         let (_folder, config) = config(text);
         let line = format!("loopwatch run {config} --max-watches 8 -n z");
-        let Parsed { cli, settings, problems } = parse(&arguments(&line)).expect("valid");
+        let Parsed { cli, settings, problems, .. } = parse(&arguments(&line)).expect("valid");
         let Command::Run(args) = cli.command else { panic!("run") };
         assert_eq!(problems, Vec::<String>::new());
         let (cluster, serve) = (&args.flags.cluster, &args.flags.serve);
@@ -329,6 +349,24 @@ mod tests {
             (settings.deadline.to_string().as_str(), &shown[..]),
             ("5m", &["a.io/A 1m".to_owned(), "a.io/B 3m".to_owned()][..])
         );
+    }
+
+    #[test]
+    fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let default = folder.path().join("config.yaml");
+        let parsed = |line: &str| parse_with(&arguments(line), &default).expect("valid");
+        let missing = parsed("loopwatch run");
+        assert_eq!((missing.file.as_deref(), missing.problems.len()), (Some(default.as_path()), 0));
+        std::fs::write(&default, "settings: {settle: 3s}\n").expect("written");
+        assert_eq!(parsed("loopwatch run").settings.settle.to_string(), "3s");
+        assert_eq!(parsed("loopwatch check").settings, Settings::default(), "run only");
+        let (_folder, named) = config("settings: {settle: 4s}\n");
+        assert_eq!(parsed(&format!("loopwatch run {named}")).settings.settle.to_string(), "4s");
+        assert!(parsed("loopwatch run --config /does/not/exist").problems[0].contains("cannot read"));
+        std::fs::write(&default, "settings: {settle: soon}\n").expect("written");
+        assert!(!parsed("loopwatch run").file_is_valid);
+        assert!(parsed(&format!("loopwatch run {named} --no-such-flag")).file_is_valid, "only the flag is invalid");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) fn replay(args: ReplayArgs, mut settings: Settings) -> anyhow::Result
     }
     let (model, timeline, unreadable) = play(recording, model);
     let snapshot = model.snapshot();
-    let found = snapshot.findings.iter().any(|f| f.info().severity <= Severity::Warning);
+    let found = snapshot.findings.iter().any(|f| f.severity <= Severity::Warning);
     match args.output {
         Output::Metrics => {
             let exporter = app::exporter(Arc::new(Mutex::new(model)), &args.serve_flags);

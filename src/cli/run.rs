@@ -1,10 +1,14 @@
 //! `loopwatch run`: the sidecar. It starts with any configuration, and ends only on a signal.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use clap::Args;
 use loopwatch_model::settings::Settings;
 
-use super::SUCCESS;
-use crate::app;
+use super::parse::{self, Parsed};
+use super::{Command, SUCCESS};
+use crate::app::{self, Configuration, Reload};
 use crate::config::Flags;
 
 /// Flags of `run`.
@@ -17,8 +21,35 @@ pub(super) struct RunArgs {
     pub(super) flags: Flags,
 }
 
-pub(super) fn run(args: RunArgs, mut settings: Settings, problems: Vec<String>) -> anyhow::Result<u8> {
-    args.flags.apply(&mut settings);
-    app::runtime()?.block_on(app::run(args.flags, settings, problems));
+/// Runs. `file` is the configuration file, and `arguments` are those of the command line, with which loopwatch reads the
+/// file again when it changes.
+pub(super) fn run(
+    args: RunArgs,
+    settings: Settings,
+    problems: Vec<String>,
+    file: Option<PathBuf>,
+    arguments: Vec<OsString>,
+) -> anyhow::Result<u8> {
+    let reload = file.map(|path| Reload { path, read: Box::new(move || read(&arguments)) });
+    let configuration = configuration(args, settings, problems);
+    app::runtime()?.block_on(app::run(configuration, reload));
     Ok(SUCCESS)
+}
+
+/// Reads the configuration again.
+///
+/// # Errors
+/// The problems of the file, if a part of it is invalid.
+fn read(arguments: &[OsString]) -> Result<Configuration, Vec<String>> {
+    let Parsed { cli, settings, problems, file_is_valid, .. } =
+        parse::parse(arguments).map_err(|error| vec![parse::one_line(&error, arguments)])?;
+    match cli.command {
+        Command::Run(args) if file_is_valid => Ok(configuration(args, settings, problems)),
+        _ => Err(problems),
+    }
+}
+
+fn configuration(args: RunArgs, mut settings: Settings, problems: Vec<String>) -> Configuration {
+    args.flags.apply(&mut settings);
+    Configuration { flags: args.flags, settings, problems }
 }

@@ -1,4 +1,4 @@
-//! The configuration file: YAML whose keys are the names of the flags, and `settings`.
+//! The configuration file: YAML whose keys are the names of the flags, `settings` and `findings`.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -10,6 +10,7 @@ use clap::{Arg, Command, FromArgMatches};
 use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
 
+use super::findings::{self, FINDINGS_KEY};
 use super::{Flags, keys};
 use crate::sources::failure::first_line;
 
@@ -37,7 +38,7 @@ const CONFIG: &str = "config";
 pub(crate) struct File {
     /// The values of flags, by the long name of the flag.
     pub(super) values: BTreeMap<String, Vec<String>>,
-    /// The thresholds, with the deadlines and limits of [`File::values`].
+    /// The thresholds and the rules about findings, with the deadlines and limits of [`File::values`].
     pub settings: Settings,
 }
 
@@ -73,6 +74,10 @@ impl File {
             let name = key.replace('_', "-");
             if name == SETTINGS {
                 problems.extend(file.take_settings(value));
+            } else if name == FINDINGS_KEY {
+                let (rules, more) = findings::read(value);
+                file.settings.findings = rules;
+                problems.extend(more);
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
                 problems.push(problem);
             }
@@ -88,7 +93,7 @@ impl File {
     fn take(&mut self, command: &Command, key: &str, name: &str, value: Value) -> Result<(), String> {
         let known = || command.get_arguments().filter(|arg| arg.get_long() != Some(CONFIG));
         let Some(arg) = known().find(|arg| arg.get_long() == Some(name)) else {
-            let names = known().filter_map(Arg::get_long).chain([SETTINGS]);
+            let names = known().filter_map(Arg::get_long).chain([SETTINGS, FINDINGS_KEY]);
             return Err(unknown(key, names.map(|name| name.replace('-', "_"))));
         };
         if self.values.contains_key(name) {
@@ -108,7 +113,7 @@ impl File {
 
     /// Takes the thresholds, one by one, and returns the problems.
     fn take_settings(&mut self, value: Value) -> Vec<String> {
-        let (entries, defaults) = match (value, serde_json::to_value(&self.settings)) {
+        let (entries, defaults) = match (value, serde_json::to_value(Settings::default())) {
             (Value::Object(entries), Ok(defaults)) => (entries, defaults),
             (Value::Null, _) => return Vec::new(),
             _ => return vec![format!("{SETTINGS}: expected keys and values, for example `settle: 10s`")],
@@ -116,7 +121,8 @@ impl File {
         let (mut all, mut problems) = (defaults, Vec::new());
         overlay(&mut all, "", entries, &mut problems);
         if let Ok(settings) = serde_json::from_value(all) {
-            self.settings = settings;
+            let findings = std::mem::take(&mut self.settings.findings); // another key of the file
+            self.settings = Settings { findings, ..settings };
         }
         problems
     }
@@ -224,7 +230,8 @@ fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, pro
     }
 }
 
-fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
+/// The problem of a key that is not among the known ones.
+pub(super) fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
     let known: Vec<String> = known.collect();
     let similarity = |candidate: &String| strsim::jaro_winkler(name, candidate);
     let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
@@ -255,6 +262,20 @@ mod tests {
     }
 
     #[test]
+    fn rules_about_findings_are_a_key_of_their_own() {
+        for text in [
+            "findings: {Overdue: {severity: critical}}\nsettings: {settle: 3s}\n",
+            "settings: {settle: 3s}\nfindings: {Overdue: {severity: critical}}\n",
+        ] {
+            let (file, problems) = File::parse(text);
+            assert_eq!(problems, Vec::<String>::new());
+            assert_eq!((file.settings.settle, file.settings.findings.len()), (Span::secs(3), 1), "{text}");
+        }
+        let (_, problems) = File::parse("findings: {Overdue: {enabled: false}}\nsettings: {findings: {}}\n");
+        assert!(problems.len() == 1 && problems[0].contains("settings: unknown key"), "{problems:?}");
+    }
+
+    #[test]
     fn a_problem_names_the_mistake_and_the_correction() {
         for (text, expected) in [
             ("deadlin: 5m", "did you mean \"deadline\"?"),
@@ -275,6 +296,7 @@ mod tests {
             ("expose_ui: perhaps", "expose_ui: expected true or false"),
             ("kubeconfig: ''", "kubeconfig: a value is required"),
             ("config: other.yaml", "unknown key \"config\""),
+            ("findings: {Overdeu: {enabled: false}}", "did you mean \"Overdue\"?"),
             ("zebra: 1", "valid keys are kubeconfig, context"),
             ("- a\n- b", "expected keys and values"),
             ("a: [1", "invalid YAML"),

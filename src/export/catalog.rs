@@ -188,6 +188,12 @@ catalog! {
         "loopwatch_channel_depth" Gauge Alpha []
             "Number of observations that wait for the model."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.channel_depth));
+        "loopwatch_config_last_reload_successful" Gauge Stable []
+            "1 if all of the configuration was valid when loopwatch last read it, 0 if a part was not; absent without `run`."
+            => Whole(|shown, samples| samples.put_some(&[], shown.metrics.config.successful().map(u64::from)));
+        "loopwatch_config_last_reload_success_timestamp_seconds" Gauge Stable []
+            "Unix time at which loopwatch last read a configuration that was valid; absent if none was."
+            => Whole(|shown, samples| samples.put_some(&[], shown.metrics.config.last_success()));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

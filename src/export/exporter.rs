@@ -1,7 +1,7 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use loopwatch_model::model::Model;
 use tokio::sync::Semaphore;
@@ -28,7 +28,7 @@ pub(crate) struct ExportOptions {
 /// Exports a model over HTTP.
 pub(crate) struct Exporter {
     pub(super) view: Arc<dyn View>,
-    pub(super) options: ExportOptions,
+    options: Mutex<ExportOptions>,
     pub(super) metrics: Arc<SelfMetrics>,
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
@@ -47,6 +47,7 @@ impl Exporter {
     #[must_use]
     pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
+        let options = Mutex::new(options);
         Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
     }
 
@@ -56,10 +57,21 @@ impl Exporter {
         &self.metrics
     }
 
+    /// The options as they are now.
+    #[must_use]
+    pub(crate) fn options(&self) -> ExportOptions {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the options.
+    pub(crate) fn set_options(&self, options: ExportOptions) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
     /// Starts an exposition of the current state.
     #[must_use]
     pub(crate) fn render(&self, format: TextFormat) -> Render {
-        let ExportOptions { object_series, max_object_series, .. } = self.options;
+        let ExportOptions { object_series, max_object_series, .. } = self.options();
         let (view, metrics) = (self.view.clone(), self.metrics.clone());
         Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)
     }

@@ -3,9 +3,11 @@
 //! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of tenants' objects, so
 //! without `--expose-ui` the server limits them to clients on its own host, which includes `kubectl port-forward`.
 
-mod accept; // connections, limited in number and duration
+mod accept; // connections, limited in duration
 mod api; // the page and the JSON API
+mod connections; // open connections, limited in number
 mod guard; // access control
+mod listen; // the port
 mod scrape; // /metrics, streamed
 
 use std::sync::Arc;
@@ -16,11 +18,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use loopwatch_model::snapshot::Snapshot;
 
 pub(crate) use self::accept::serve;
 #[cfg(test)]
 use self::accept::{ServerLimits, serve_with};
+pub(crate) use self::listen::bind;
 use super::exporter::Exporter;
 use crate::telemetry::RequestLabels;
 
@@ -66,24 +68,11 @@ async fn livez() -> &'static str {
 /// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would make the operator's
 /// own Pod unready.
 async fn readyz(State(exporter): State<Arc<Exporter>>) -> Response {
-    let pending = pending(&exporter.view.snapshot());
+    let pending = exporter.view.pending();
     if pending.is_empty() {
         return "ok\n".into_response();
     }
     (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for: {}\n", pending.join(", "))).into_response()
-}
-
-/// Watches that have neither completed their first list nor failed; `discovery` until it has run once.
-fn pending(snapshot: &Snapshot) -> Vec<String> {
-    let failing = |name: &str| snapshot.sources.iter().any(|source| source.source == name && !source.up);
-    if snapshot.kinds.is_empty() && !snapshot.sources.iter().any(|source| source.source == "discovery") {
-        return vec!["discovery".to_owned()];
-    }
-    let watches = snapshot.kinds.iter().flat_map(|kind| &kind.watches);
-    watches
-        .filter(|watch| !watch.synced && watch.missing.is_empty() && !failing(&format!("watch/{}", watch.watch)))
-        .map(|watch| watch.watch.to_string())
-        .collect()
 }
 
 async fn not_found() -> Response {

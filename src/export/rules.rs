@@ -1,9 +1,9 @@
 //! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages,
-//! and one alert for all tickets.
+//! and one alert for all others. The label `severity` decides whether a finding alerts, because settings may change it.
 
-use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo};
+use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo, Severity};
 
-/// The alert that covers all tickets.
+/// The alert that covers all tickets, and critical findings without an alert of their own.
 const TICKET: &str = "LoopwatchFinding";
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
@@ -11,8 +11,9 @@ const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 c
 # One alert per finding, group, kind and target namespace. It gives the number of affected objects, and the three that have
 # been affected longest.
 #
-# - Each finding of severity critical has its own alert. LoopwatchFinding covers all findings of severity warning; its label
-#   `finding` distinguishes them. Findings of severity info have no alert.
+# - The severity of a finding decides whether it alerts. The configuration of loopwatch may change it.
+# - LoopwatchFinding covers all findings of severity warning, and those of severity critical that have no alert of their own;
+#   its label `finding` distinguishes them. Findings of severity info have no alert.
 # - The alerts count only confirmed findings that no other finding explains, so that one cause raises one alert.
 # - A finding opens only after its own threshold, such as a deadline. `for` only needs to span one or two scrapes.
 # - `keep_firing_for` covers the restart of a sidecar and the first list after it, so that a restart causes no second
@@ -28,7 +29,7 @@ groups:
 const RULE: &str = r#"      - alert: <alert>
         expr: >-
           max without (pod, instance, confidence, explained)
-            (loopwatch_findings{finding<matcher>,confidence!="suspected",explained!="true"}) > 0
+            (<selectors>) > 0
         for: 2m
         keep_firing_for: 5m
         labels:
@@ -99,7 +100,7 @@ Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
     ),
 ];
 
-/// The name of the generated alert that covers a finding.
+/// The name of the generated alert that covers a finding, unless the settings change its severity.
 #[must_use]
 pub(super) fn alert(info: &FindingInfo) -> Option<String> {
     match info.alert {
@@ -112,29 +113,37 @@ pub(super) fn alert(info: &FindingInfo) -> Option<String> {
 /// `alerts/findings.rules.yaml`.
 #[must_use]
 pub(super) fn findings() -> String {
-    let mut alerts: Vec<(String, Vec<&FindingInfo>)> = Vec::new();
-    for info in FINDINGS {
-        let Some(name) = alert(info) else { continue };
-        match alerts.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, findings)) => findings.push(info),
-            None => alerts.push((name, vec![info])),
-        }
+    let (pages, others): (Vec<_>, Vec<_>) = FINDINGS.iter().partition(|info| info.alert == Alert::Page);
+    let mut rules: Vec<String> = Vec::new();
+    for info in &pages {
+        let selector = selector(&[info], &[Severity::Critical]);
+        let severity = Severity::Critical.as_str();
+        rules.push(rule(&format!("Loopwatch{}", info.name), &[info], &selector, severity, info.name));
     }
-    alerts.sort_by_key(|(name, _)| name == TICKET); // the longest alert comes last
-    let rules: Vec<_> = alerts.iter().map(|(name, findings)| rule(name, findings)).collect();
+    let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
+    let lowered = selector(&pages, &[Severity::Warning]);
+    let selectors = format!("{urgent}\n            or {lowered}");
+    let all: Vec<_> = FINDINGS.iter().collect();
+    rules.push(rule(TICKET, &all, &selectors, "'{{ $labels.severity }}'", "{{ $labels.finding }}"));
     format!("{HEAD}{}", rules.join("\n"))
 }
 
-/// The rule `name`, which covers `findings`.
-fn rule(name: &str, findings: &[&FindingInfo]) -> String {
-    let names: Vec<_> = findings.iter().map(|info| info.name).collect();
-    let (matcher, severity, runbook) = match findings {
-        [one] => (format!("=\"{}\"", one.name), one.severity.as_str(), one.name),
-        _ => (format!("=~\"{}\"", names.join("|")), "'{{ $labels.severity }}'", "{{ $labels.finding }}"),
+/// Selects the confirmed root findings of these codes and severities.
+fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
+    let matcher = |names: Vec<&str>| match names[..] {
+        [one] => format!("=\"{one}\""),
+        _ => format!("=~\"{}\"", names.join("|")),
     };
+    let finding = matcher(findings.iter().map(|info| info.name).collect());
+    let severity = matcher(severities.iter().map(|severity| severity.as_str()).collect());
+    format!("loopwatch_findings{{finding{finding},severity{severity},confidence!=\"suspected\",explained!=\"true\"}}")
+}
+
+/// The rule `name`, which covers `findings`.
+fn rule(name: &str, findings: &[&FindingInfo], selectors: &str, severity: &str, runbook: &str) -> String {
     let parts = [
         ("<alert>", name.to_owned()),
-        ("<matcher>", matcher),
+        ("<selectors>", selectors.to_owned()),
         ("<severity>", severity.to_owned()),
         ("<summary>", by_finding(findings, |info| info.meaning.trim_end_matches('.').to_owned())),
         ("<subject>", by_finding(findings, subject)),

@@ -318,6 +318,18 @@ impl View for Sample {
         self.snapshot.clone()
     }
 
+    fn pending(&self) -> Vec<String> {
+        if self.snapshot.kinds.is_empty() {
+            return vec!["discovery".to_owned()];
+        }
+        let watches = self.snapshot.kinds.iter().flat_map(|kind| &kind.watches);
+        let pending = watches.filter(|watch| !watch.synced && watch.missing.is_empty());
+        pending
+            .filter(|watch| !super::summary::is_down(&self.snapshot, &watch.watch))
+            .map(|w| w.watch.to_string())
+            .collect()
+    }
+
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
         let from = (cursor.0 as usize).min(self.rows.len());
         let to = (from + limit).min(self.rows.len());

@@ -77,10 +77,12 @@ pub(crate) struct Findings<'a> {
     root_of: BTreeMap<FindingId, &'a Finding>,
 }
 
-/// The root findings of one code.
+/// The root findings of one code and severity.
 pub(crate) struct Group<'a> {
     /// The code.
     pub code: FindingCode,
+    /// The severity.
+    pub severity: Severity,
     /// The findings, oldest first.
     pub findings: Vec<&'a Finding>,
 }
@@ -132,14 +134,17 @@ impl<'a> Findings<'a> {
         self.root_of.get(&finding.id).copied()
     }
 
-    /// Roots by code, in the order of the first finding of each code, so that meaning and advice appear once.
+    /// Roots by code and severity, in the order of the first finding of each, so that meaning and advice appear once.
     #[must_use]
     pub(crate) fn groups(&self) -> Vec<Group<'a>> {
         let mut groups = Vec::<Group<'_>>::new();
         for finding in &self.roots {
-            match groups.iter_mut().find(|group| group.code == finding.code) {
+            match groups.iter_mut().find(|group| (group.code, group.severity) == (finding.code, finding.severity)) {
                 Some(group) => group.findings.push(finding),
-                None => groups.push(Group { code: finding.code, findings: vec![finding] }),
+                None => {
+                    let &Finding { code, severity, .. } = *finding;
+                    groups.push(Group { code, severity, findings: vec![finding] });
+                }
             }
         }
         groups
@@ -148,7 +153,7 @@ impl<'a> Findings<'a> {
     /// The number of roots of one severity.
     #[must_use]
     pub(crate) fn count(&self, severity: Severity) -> usize {
-        self.roots.iter().filter(|finding| finding.info().severity == severity).count()
+        self.roots.iter().filter(|finding| finding.severity == severity).count()
     }
 }
 

@@ -10,6 +10,9 @@ pub trait View: Send + Sync {
     /// Returns the current snapshot.
     fn snapshot(&self) -> Snapshot;
 
+    /// Returns the watches that have neither completed their first list nor failed; `discovery` until it has run once.
+    fn pending(&self) -> Vec<String>;
+
     /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
 
@@ -37,6 +40,10 @@ pub struct Filter {
 impl View for Mutex<Model> {
     fn snapshot(&self) -> Snapshot {
         lock(self).snapshot()
+    }
+
+    fn pending(&self) -> Vec<String> {
+        lock(self).pending()
     }
 
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {

@@ -5,10 +5,12 @@
 
 use std::hash::Hasher;
 
+use loopwatch_model::model::tuning::Annotated;
 use loopwatch_model::observation::{
-    Answer, FactValue, LeaseView, ObjectKey, ObjectView, Observation, PermissionsView, Probe, Scope, SourceId, WatchId,
-    WatchedKind,
+    Answer, FactValue, LeaseView, NamespaceView, ObjectKey, ObjectView, Observation, PermissionsView, Probe, Scope,
+    SourceId, WatchId, WatchedKind,
 };
+use loopwatch_model::settings::Settings;
 use siphasher::sip::SipHasher24;
 
 /// The pseudonyms of one recording.
@@ -48,6 +50,13 @@ impl Pseudonyms {
             Observation::PermissionsReviewed(view) => {
                 Observation::PermissionsReviewed(PermissionsView { namespace: self.namespace(&view.namespace), ..view })
             }
+            Observation::NamespacesListed(namespaces) => {
+                let namespaces = namespaces.into_iter().map(|namespace| self.namespace_view(namespace));
+                Observation::NamespacesListed(namespaces.collect())
+            }
+            Observation::NamespaceSeen(namespace) => Observation::NamespaceSeen(self.namespace_view(namespace)),
+            Observation::NamespaceGone(name) => Observation::NamespaceGone(self.namespace(&name)),
+            Observation::SettingsChanged(settings) => Observation::SettingsChanged(Box::new(self.settings(*settings))),
             Observation::LeaseSeen(lease) => Observation::LeaseSeen(LeaseView {
                 namespace: self.namespace(&lease.namespace),
                 holder: self.name("holder", &lease.holder),
@@ -72,6 +81,27 @@ impl Pseudonyms {
             | Observation::ClockStepped { .. }
             | Observation::Tick => observation,
         }
+    }
+
+    /// Returns the settings with pseudonyms. A pattern such as `prod-*` matches no pseudonym, so its rule has no effect in
+    /// a replay.
+    pub(super) fn settings(&self, mut settings: Settings) -> Settings {
+        for rule in settings.findings.values_mut().flatten() {
+            let selector = &mut rule.namespaces;
+            for name in selector.include.iter_mut().chain(&mut selector.exclude).filter(|name| *name != "*") {
+                *name = self.namespace(name);
+            }
+        }
+        settings
+    }
+
+    /// Keeps valid annotations only, because invalid ones may contain any text.
+    fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
+        let NamespaceView { name, mut annotations } = namespace;
+        if Annotated::read(&annotations).is_none_or(|annotated| !annotated.problems.is_empty()) {
+            annotations.clear();
+        }
+        NamespaceView { name: self.namespace(&name), annotations }
     }
 
     fn kind(&self, kind: WatchedKind) -> WatchedKind {
@@ -138,6 +168,28 @@ impl Pseudonyms {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_and_namespaces_reveal_no_names() {
+        use loopwatch_model::settings::{FindingRule, Selector};
+        let pseudonyms = Pseudonyms::new([7; 16]);
+        let seen = |value: &str| {
+            let annotations = [("loopwatch.dev/ignore".to_owned(), value.to_owned())].into();
+            pseudonyms.anonymize(Observation::NamespaceSeen(NamespaceView { name: "team-a".into(), annotations }))
+        };
+        let include = vec!["team-a".to_owned(), "team-*".to_owned(), "*".to_owned()];
+        let namespaces = Selector { include, exclude: vec!["team-b".to_owned()] };
+        let rule = FindingRule { namespaces, enabled: Some(false), ..FindingRule::default() };
+        let settings = Settings { findings: [("all".to_owned(), vec![rule])].into(), ..Settings::default() };
+        let changed = pseudonyms.anonymize(Observation::SettingsChanged(Box::new(settings)));
+        let gone = pseudonyms.anonymize(Observation::NamespaceGone("team-a".into()));
+        let listed = pseudonyms.anonymize(Observation::NamespacesListed(vec![NamespaceView {
+            name: "team-b".into(),
+            ..NamespaceView::default()
+        }]));
+        let text = serde_json::to_string(&[seen("all"), seen("team-c"), changed, gone, listed]).expect("JSON");
+        assert!(!text.contains("team-") && text.contains(r#""loopwatch.dev/ignore":"all""#), "{text}");
+    }
 
     #[test]
     fn equal_names_get_equal_pseudonyms_and_messages_are_removed() {

@@ -43,10 +43,14 @@ impl Writer {
             RecordingFile::Plain(file)
         };
         let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
+        let settings = match &writer.pseudonyms {
+            Some(pseudonyms) => pseudonyms.settings(settings.clone()),
+            None => settings.clone(),
+        };
         writer.line(&RecordingHeader {
             loopwatch_recording: RECORDING_VERSION,
             recorded_by: format!("loopwatch {}", env!("CARGO_PKG_VERSION")),
-            settings: settings.clone(),
+            settings,
         })?;
         Ok(writer)
     }

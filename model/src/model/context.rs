@@ -7,8 +7,8 @@ use super::sight::Sight;
 use super::store::{Record, Slot};
 use crate::observation::ObjectView;
 use crate::settings::Settings;
-use crate::snapshot::ObjectState;
-use crate::time::Timestamp;
+use crate::snapshot::{DeadlineSource, ObjectState};
+use crate::time::{Span, Timestamp};
 
 /// One object, with the data that judging it reads and changes.
 pub(crate) struct ObjectContext<'a> {
@@ -18,6 +18,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) sight: Sight,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
+    /// The deadline that annotations set.
+    pub(crate) annotated_deadline: Option<Span>,
     /// The number of objects with a history is below `limits.histories`.
     pub(crate) may_add_history: bool,
     /// The object needed a history, but the limit was reached.
@@ -57,6 +59,24 @@ pub(crate) struct Update<'a> {
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
+    /// Returns how long the object may take to converge after its creation, or else after an update.
+    pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
+        match self.annotated_deadline {
+            Some(annotated) => (annotated, DeadlineSource::Configured),
+            None => self.kind.deadline(self.settings, creation),
+        }
+    }
+
+    /// Returns how long the operator may take to acknowledge a spec change.
+    pub(crate) fn acknowledgement_deadline(&self) -> Span {
+        self.annotated_deadline.unwrap_or_else(|| self.kind.acknowledgement_deadline(self.settings))
+    }
+
+    /// Returns the time after which an obligation counts as late.
+    pub(crate) fn slo_deadline(&self) -> Span {
+        self.annotated_deadline.unwrap_or_else(|| self.kind.slo_deadline(self.settings))
+    }
+
     /// Moves the object to `state`, which it entered at `since`.
     pub(crate) fn enter_state(&mut self, state: ObjectState, since: Timestamp) {
         if self.record.state == state {

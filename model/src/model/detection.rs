@@ -4,7 +4,7 @@
 //! threshold sets the timer and opens the finding. `detectors.rs` contains the detectors that look at a single object,
 //! `relations.rs` those that look at several objects at once.
 
-use crate::finding::{Confidence, Evidence, FindingCode, Severity};
+use crate::finding::{Confidence, Evidence, FindingCode};
 use crate::time::Timestamp;
 
 /// A problem that is a finding, or becomes one if nothing changes.
@@ -17,7 +17,8 @@ pub(crate) struct Detection {
     pub(crate) due: Timestamp,
     /// The evidence, which is empty before the problem is due.
     pub(crate) evidence: Evidence,
-    pub(crate) severity: Severity,
+    /// The evidence does not justify waking anybody, so the finding is at most a warning.
+    pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
 }
 
@@ -33,14 +34,10 @@ impl Detection {
         evidence: impl FnOnce() -> Evidence,
     ) -> Self {
         let evidence = if due <= now { evidence() } else { Evidence::new() };
-        Self { code, since, due, evidence, severity: code.info().severity, confidence: Confidence::Confirmed }
+        Self { code, since, due, evidence, weak: false, confidence: Confidence::Confirmed }
     }
 
-    /// Lowers a critical detection to a warning if `weak`: the evidence does not justify waking anybody.
-    pub(crate) fn no_page_if(mut self, weak: bool) -> Self {
-        if weak {
-            self.severity = self.severity.max(Severity::Warning);
-        }
-        self
+    pub(crate) fn weak_if(self, weak: bool) -> Self {
+        Self { weak, ..self }
     }
 }

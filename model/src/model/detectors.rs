@@ -21,6 +21,7 @@ const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.phase_stuck(),
     |object| object.phase_cycling(),
     |object| object.condition_flapping(),
+    |object| object.annotations_invalid(),
 ];
 
 // === impl ObjectContext ===
@@ -41,7 +42,7 @@ impl ObjectContext<'_> {
         evidence: impl FnOnce() -> Evidence,
     ) -> Detection {
         // Without managed fields, nothing shows when the spec was written, so nobody should be woken.
-        Detection::new(self.now, code, since, due, evidence).no_page_if(self.record.flags.has(Flag::Undated))
+        Detection::new(self.now, code, since, due, evidence).weak_if(self.record.flags.has(Flag::Undated))
     }
 
     fn missed_deadline(&self) -> Option<Detection> {
@@ -121,7 +122,7 @@ impl ObjectContext<'_> {
             return None;
         }
         let since = self.in_phase_since()?;
-        let deadline = self.kind.longest_deadline(self.settings).0;
+        let deadline = self.annotated_deadline.unwrap_or_else(|| self.kind.longest_deadline(self.settings).0);
         let due = since.after(self.settings.phase_stuck_after.max(deadline));
         Some(self.detect(FindingCode::PhaseStuck, since, due, || {
             Evidence::new()
@@ -150,6 +151,12 @@ impl ObjectContext<'_> {
                 .with("window", Value::Span(self.settings.flap_window))
                 .with("reasons", Value::Names(condition.reasons.clone()))
         }))
+    }
+
+    fn annotations_invalid(&self) -> Option<Detection> {
+        let problems = &self.record.hot.as_ref()?.annotated.as_ref()?.problems;
+        let evidence = || Evidence::new().text("problem", problems.join("; "));
+        (!problems.is_empty()).then(|| self.detect(FindingCode::ConfigInvalid, self.now, self.now, evidence))
     }
 
     fn finalizer_stuck(&self) -> Option<Detection> {

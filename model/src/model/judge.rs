@@ -44,7 +44,7 @@ impl ObjectContext<'_> {
     /// the acknowledgement applies, from the first spec change that the operator has not acknowledged.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
         match (&unconverged.obligation, unconverged.unacknowledged_since) {
-            (_, Some(since)) => since.after(self.kind.acknowledgement_deadline(self.settings)),
+            (_, Some(since)) => since.after(self.acknowledgement_deadline()),
             (Some(obligation), None) => obligation.deadline,
             (None, None) => Timestamp(i64::MAX),
         }
@@ -60,7 +60,7 @@ impl ObjectContext<'_> {
     /// Returns how long a regression may last before it is a finding. Planned work, such as a rolling restart, looks
     /// like a regression, so the kind's deadline applies instead if it is configured or learned, and longer.
     pub(crate) fn regressed_after(&self) -> Span {
-        let (deadline, source) = self.kind.deadline(self.settings, false);
+        let (deadline, source) = self.deadline(false);
         let specific = source != DeadlineSource::Default;
         if specific { self.settings.regressed_after.max(deadline) } else { self.settings.regressed_after }
     }

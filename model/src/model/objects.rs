@@ -14,6 +14,7 @@ use super::reading::{self, Acknowledged, Reading, Verdict};
 use super::sight::Sight;
 use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
+use super::tuning::Annotated;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
 use crate::snapshot::{ObjectState, Outcome};
@@ -161,7 +162,11 @@ impl Model {
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
         let reading = reading::read(&group, &name, view);
         let old_finalizers = self.finalizers_of(slot);
+        let annotated = Annotated::read(&view.annotations);
+        let annotated_deadline = self.annotated_deadline(annotated.as_deref(), &view.key.namespace);
         let Some(mut context) = self.context(slot) else { return };
+        let deadline_changed =
+            std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
         context.count_status(view, new);
         let update = context.compare(view, &reading, new, live);
         context.update_record(&update, version, &reading, finalizer_set);
@@ -176,6 +181,10 @@ impl Model {
         let finalizers_fit = context.update_deletion(&update, moved, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, context.now);
+        }
+        context.update_annotated(annotated);
+        if deadline_changed {
+            context.update_deadlines();
         }
         let history_fits = !context.history_denied;
         self.texts.release(old.0);
@@ -211,8 +220,13 @@ impl Model {
         let due = context.due(&detections);
         let expected: Vec<FindingCode> = detections.iter().map(|detection| detection.code).collect();
         let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
-        let found: Vec<Detection> = detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
+        let mut found: Vec<Detection> =
+            detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
         let failing_since = context.failing_since();
+        if !found.is_empty() {
+            let subject = self.subject(slot);
+            found.retain(|detection| !self.is_silenced(slot, detection.code, &subject));
+        }
         let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
         if !findings.is_empty() || !old.is_empty() {
             self.update_findings(slot, found, &old);
@@ -284,6 +298,9 @@ impl Model {
 
     /// Returns the context in which to judge an object.
     pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
+        let record = self.store.get(slot)?;
+        let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
+        let annotated_deadline = self.annotated_deadline(annotated, &record.namespace);
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
         Some(ObjectContext {
@@ -291,6 +308,7 @@ impl Model {
             settings: &self.settings,
             sight: watch.sight(self.now),
             blind: watch.blind.is_some(),
+            annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,
             history_denied: false,
             slot,
@@ -399,6 +417,14 @@ impl ObjectContext<'_> {
             let hot = record.hot_mut();
             hot.signal.clone_from(&reading.signal);
             hot.message = message;
+        }
+    }
+
+    /// Keeps the annotations that tune findings, as long as anything about the object is undecided.
+    fn update_annotated(&mut self, annotated: Option<Box<Annotated>>) {
+        let invalid = annotated.as_ref().is_some_and(|annotated| !annotated.problems.is_empty());
+        if invalid || self.record.hot.is_some() {
+            self.record.hot_mut().annotated = annotated;
         }
     }
 

@@ -211,9 +211,21 @@ impl ObjectContext<'_> {
         true
     }
 
+    /// Gives the open obligation the deadlines that apply now.
+    pub(crate) fn update_deadlines(&mut self) {
+        let Some(creation) = self.record.obligation().map(|obligation| obligation.creation) else { return };
+        let ((deadline, source), slo_deadline) = (self.deadline(creation), self.slo_deadline());
+        let hot = self.record.hot.as_mut();
+        if let Some(obligation) = hot.and_then(|hot| hot.unconverged.as_mut()).and_then(|u| u.obligation.as_mut()) {
+            obligation.deadline = obligation.opened.after(deadline);
+            obligation.deadline_source = source;
+            obligation.slo_deadline = obligation.opened.after(slo_deadline);
+        }
+    }
+
     fn new_obligation(&self, creation: bool, opened: Timestamp, opening: Opening) -> Obligation {
-        let (deadline, deadline_source) = self.kind.deadline(self.settings, creation);
-        let slo_deadline = opened.after(self.kind.slo_deadline(self.settings));
+        let (deadline, deadline_source) = self.deadline(creation);
+        let slo_deadline = opened.after(self.slo_deadline());
         let backfilled = opening == Opening::Backfilled;
         // If the deadline passed before this process read the object, an earlier process may have counted the
         // obligation as late already.
@@ -241,7 +253,7 @@ impl ObjectContext<'_> {
             Verdict::Converged | Verdict::Finished => self.record.flags.set(Flag::SpecConverged, true),
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
-                let deadline = self.kind.deadline(self.settings, false).0;
+                let deadline = self.deadline(false).0;
                 match (written, update.lost_at) {
                     (Some(written), Some(lost)) if lost > written.after(deadline) => {
                         // Lost after the deadline, so it had converged before.
@@ -294,7 +306,7 @@ impl ObjectContext<'_> {
     /// out, even if its status has said converged meanwhile.
     pub(crate) fn rollout_until(&self) -> Option<Timestamp> {
         let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
-        (self.record.spec_changed > 0).then(|| changed.after(self.kind.deadline(self.settings, false).0))
+        (self.record.spec_changed > 0).then(|| changed.after(self.deadline(false).0))
     }
 
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.

@@ -187,6 +187,27 @@ impl OpenFindings {
         std::mem::take(&mut self.lost_events)
     }
 
+    /// Changes the severity of a finding that is open or waits.
+    pub(crate) fn set_severity(&mut self, code: FindingCode, subject: &Subject, severity: Severity) {
+        let id = FindingId::of(code, subject);
+        if let Some(finding) = self.open.get_mut(&id) {
+            let old = std::mem::replace(&mut finding.severity, severity);
+            if self.ranked.remove(&(old, id)) {
+                self.ranked.insert((severity, id));
+            }
+        } else if let Some(finding) = self.waiting.get_mut(&id) {
+            let old = std::mem::replace(&mut finding.severity, severity);
+            self.queue.remove(&(old, id));
+            self.queue.insert((severity, id));
+        }
+    }
+
+    /// Returns the codes and subjects of the findings that are open or wait.
+    pub(crate) fn subjects(&self) -> Vec<(FindingCode, Subject)> {
+        let all = self.open.values().chain(self.waiting.values());
+        all.map(|finding| (finding.code, finding.subject.clone())).collect()
+    }
+
     /// Returns the open findings.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.open.values()

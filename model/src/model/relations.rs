@@ -84,7 +84,7 @@ impl Model {
         };
         let undated = |slot: &Slot| self.store.get(*slot).is_some_and(|record| record.flags.has(Flag::Undated));
         let due = since.after(self.settings.settle);
-        Some(Detection::new(self.now, FindingCode::Failing, since, due, evidence).no_page_if(slots().any(undated)))
+        Some(Detection::new(self.now, FindingCode::Failing, since, due, evidence).weak_if(slots().any(undated)))
     }
 
     /// Detects that the operator writes malformed conditions.

@@ -93,6 +93,16 @@ impl Sources {
         }
     }
 
+    /// Returns whether anything is known about the source.
+    pub(crate) fn is_known(&self, id: &SourceId) -> bool {
+        self.list.iter().any(|source| source.active && source.id == *id)
+    }
+
+    /// Returns whether the source does not fail, as far as is known.
+    pub(crate) fn is_up(&self, id: &SourceId) -> bool {
+        !self.list.iter().any(|source| source.active && source.id == *id && !source.summary.up)
+    }
+
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
         let active = self.list.iter().filter(|source| source.active);
         let mut summaries: Vec<_> = active.map(|source| source.summary.clone()).collect();
@@ -171,6 +181,13 @@ impl Model {
         let detection = Detection::new(now, source_finding_code(&id), since, now, || evidence);
         self.raise(source_subject(&id), detection);
         self.mark_blind(&id, since);
+    }
+
+    /// Opens and closes the findings about sources again, because the settings changed.
+    pub(crate) fn review_sources(&mut self) {
+        for number in 0..self.sources.list.len() {
+            self.source_due(u16::try_from(number).unwrap_or(u16::MAX));
+        }
     }
 
     fn mark_blind(&mut self, id: &SourceId, since: Timestamp) {

@@ -11,6 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
+use super::tuning::Annotated;
 use crate::finding::FindingCode;
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};
 use crate::time::{Span, Timestamp};
@@ -109,6 +110,8 @@ pub(crate) struct HotRecord {
     pub(crate) failing_since: Option<Timestamp>,
     /// When the object entered its phase, if loopwatch saw that.
     pub(crate) phase_since: Option<Timestamp>,
+    /// The annotations of the object that tune findings about it.
+    pub(crate) annotated: Option<Box<Annotated>>,
     /// The findings about the object that are open, or wait for room.
     pub(crate) findings: Vec<FindingCode>,
 }

@@ -1,5 +1,7 @@
 //! The view of one object: the fields that the model reads or that later versions may need, never the whole body.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Timestamp};
@@ -46,6 +48,9 @@ pub struct ObjectView {
     /// `metadata.ownerReferences`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
+    /// The annotations that loopwatch reads; the decoder selects them by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
     /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<Manager>,

@@ -21,6 +21,8 @@ pub enum SourceId {
     Audit,
     /// The operator's leader election leases.
     Lease,
+    /// The annotations of namespaces.
+    Namespaces,
     /// A dump: files from `kubectl get -o yaml|json`.
     #[serde(rename = "snapshot")]
     Dump,
@@ -92,6 +94,7 @@ impl fmt::Display for SourceId {
             Self::Watch(watch) => write!(f, "watch/{watch}"),
             Self::Audit => f.write_str("audit"),
             Self::Lease => f.write_str("lease"),
+            Self::Namespaces => f.write_str("namespaces"),
             Self::Dump => f.write_str("snapshot"),
         }
     }

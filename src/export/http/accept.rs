@@ -1,4 +1,4 @@
-//! Connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of
+//! Serves connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of
 //! connections nor the time that a request may take to arrive.
 
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
+use super::connections::{Activity, Connections};
 use super::guard::Peer;
 use super::router;
 use crate::export::exporter::Exporter;
@@ -28,6 +28,8 @@ use crate::export::exporter::Exporter;
 pub(super) struct ServerLimits {
     /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
     pub connections: usize,
+    /// Concurrent connections of one peer address, which several clients may share behind a proxy or a gateway.
+    pub per_peer: usize,
     /// Time for a request head to arrive, and for a connection to be idle.
     pub request_head: Duration,
     /// Lifetime of a connection, longer than any scrape. It disconnects clients that have stopped reading.
@@ -49,33 +51,34 @@ pub(super) async fn serve_with(
     shutdown: impl Future<Output = ()>,
 ) {
     let router = router(exporter);
-    let slots = Arc::new(Semaphore::new(limits.connections));
     let (stop, stopping) = watch::channel(false);
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::new(limits.connections, limits.per_peer);
     let mut shutdown = pin!(shutdown);
     loop {
-        let (slot, stream, peer) = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = accept(&listener, &slots) => accepted,
+            true = connections.ended() => continue,
+            accepted = accept(&listener) => accepted,
         };
-        connections.spawn(connection(slot, stream, peer, router.clone(), limits, stopping.clone()));
+        if connections.make_room(peer.ip()) {
+            let (router, stopping) = (router.clone(), stopping.clone());
+            connections.spawn(peer.ip(), |activity| connection(activity, stream, peer, router, limits, stopping));
+        } else {
+            debug!(%peer, "connection refused: this peer has too many, and all of them are busy");
+        }
     }
     drop(listener);
     let _ = stop.send(true);
-    if timeout(limits.grace, async { while connections.join_next().await.is_some() {} }).await.is_err() {
+    if timeout(limits.grace, async { while connections.ended().await {} }).await.is_err() {
         debug!(open = connections.len(), "connections aborted at shutdown");
     }
 }
 
-/// Waits for a free slot before it accepts, so that excess connections wait in the kernel's queue.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream, SocketAddr) {
+/// Accepts the next connection. An IPv4 peer of a socket for both families has its IPv4 address.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else {
-            return std::future::pending().await; // the semaphore is never closed
-        };
         match listener.accept().await {
-            Ok((stream, peer)) => return (slot, stream, peer),
+            Ok((stream, peer)) => return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())),
             Err(error) => {
                 // Most likely the process is out of file descriptors, which is temporary. Pauses to avoid a busy loop.
                 warn!(%error, "failed to accept a connection");
@@ -86,7 +89,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (OwnedSemapho
 }
 
 async fn connection(
-    _slot: OwnedSemaphorePermit,
+    activity: Activity,
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
@@ -96,7 +99,9 @@ async fn connection(
     let _ = stream.set_nodelay(true); // only affects latency
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
-        router.clone().oneshot(request.map(Body::new))
+        let busy = activity.busy();
+        let response = router.clone().oneshot(request.map(Body::new));
+        async move { response.await.map(|response| response.map(|body| busy.during(body))) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -144,6 +149,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 256,
+            per_peer: 32,
             request_head: Duration::from_secs(10),
             lifetime: Duration::from_secs(300),
             grace: Duration::from_secs(5),

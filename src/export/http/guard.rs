@@ -1,10 +1,11 @@
 //! Access control.
 //!
 //! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission
-//! to port-forward to it. Any web page can make a browser on that host send requests here (DNS rebinding), so the
+//! to port-forward to it. The proxy of a service mesh is such a container, too, but forwards requests of other hosts: it
+//! connects from another address of the loopback network, such as 127.0.0.6, or adds headers. Any web page can make a browser on that host send requests here (DNS rebinding), so the
 //! `Host` header must name a loopback address too.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -18,13 +19,19 @@ use crate::export::exporter::Exporter;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
+/// Headers that proxies add.
+const FORWARDING: &[&str] = &["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"];
+
+/// Prefixes of headers that proxies add: in general, Envoy (Istio, Consul, Kuma) and Linkerd.
+const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", "x-envoy-", "l5d-"];
+
 /// Refuses requests unless client and `Host` header are both loopback.
 pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
-    if exporter.options.expose_ui {
+    if exporter.options().expose_ui {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
-    if !peer.is_some_and(is_loopback) {
+    if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
         return refuse(
             "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
              kubectl port-forward -n <namespace> pod/<pod> 9917\n\n\
@@ -51,8 +58,16 @@ fn refuse(why: &'static str) -> Response {
     (StatusCode::FORBIDDEN, why).into_response()
 }
 
+/// Whether the address is exactly 127.0.0.1 or ::1, or 127.0.0.1 as an IPv6 address.
 fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback() // includes ::ffff:127.0.0.1
+    [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.to_canonical())
+}
+
+/// Whether a proxy has added headers that name another client.
+fn is_forwarded(request: &Request) -> bool {
+    let by_proxy =
+        |name: &str| FORWARDING.contains(&name) || FORWARDING_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    request.headers().keys().any(|name| by_proxy(name.as_str()))
 }
 
 /// Whether a `Host` header names this host: `localhost`, `127.0.0.1` or `[::1]`, with any port.
@@ -73,7 +88,7 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_pass() {
-        for host in ["localhost", "LOCALHOST:9917", "127.0.0.1", "127.0.0.1:80", "127.1.2.3", "[::1]", "[::1]:9917"] {
+        for host in ["localhost", "LOCALHOST:9917", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:9917"] {
             assert!(names_loopback(host), "{host}");
         }
         for host in [
@@ -82,6 +97,7 @@ mod tests {
             "localhost.evil.example",
             "127.0.0.1.evil.example",
             "10.0.0.1",
+            "127.1.2.3",
             "[::2]",
             "[::1",
             "[::1]x",
@@ -94,13 +110,17 @@ mod tests {
     }
 
     #[test]
-    fn mapped_ipv4_addresses_count_as_ipv4() {
+    fn only_two_addresses_are_loopback_and_mapped_ones_count_as_ipv4() {
         for (address, expected) in [
             ("127.0.0.1", true),
             ("::1", true),
             ("::ffff:127.0.0.1", true),
             ("::ffff:10.0.0.1", false),
+            ("::ffff:127.0.0.6", false),
             ("10.0.0.1", false),
+            ("127.0.0.6", false),
+            ("127.0.0.2", false),
+            ("::2", false),
         ] {
             assert_eq!(is_loopback(address.parse().expect("an address")), expected, "{address}");
         }

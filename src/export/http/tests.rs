@@ -16,7 +16,9 @@ use super::guard::Peer;
 use super::{ServerLimits, router, serve_with};
 use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
+use crate::export::view::{Filter, View};
 use crate::telemetry::SelfMetrics;
+use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, Snapshot};
 
 fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
@@ -132,6 +134,36 @@ async fn readyz_waits_for_watches_that_can_sync() {
     assert_eq!(get(&exporter(empty(), ExportOptions::default()), "/readyz").await.0, 503);
 }
 
+/// A view that cannot make snapshots.
+struct WithoutSnapshot;
+
+impl View for WithoutSnapshot {
+    fn snapshot(&self) -> Snapshot {
+        unreachable!("a snapshot of a million objects takes time, and anybody may ask for readiness")
+    }
+
+    fn pending(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+        None
+    }
+
+    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        (Vec::new(), None)
+    }
+}
+
+#[tokio::test]
+async fn probes_need_no_snapshot() {
+    let options = ExportOptions::default();
+    let exporter = Arc::new(Exporter::with_view(Arc::new(WithoutSnapshot), Arc::new(SelfMetrics::new()), options));
+    for path in ["/readyz", "/livez"] {
+        assert_eq!(get(&exporter, path).await.0, 200, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn requests_are_counted_by_documented_path() {
     let exporter = exporter(sample(), ExportOptions::default());
@@ -189,9 +221,88 @@ async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
     task.await.expect("the server ends");
 }
 
+/// Connects from an address of the loopback network, which is another peer to the server.
+async fn connect_from(host: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind((host, 0).into()).expect("an address of the loopback network");
+    socket.connect(address).await.expect("a connection")
+}
+
+/// Whether a probe from this address succeeds, as the kubelet's do: a new connection, within a second.
+async fn probe_from(host: [u8; 4], address: SocketAddr) -> bool {
+    let probe = async {
+        let mut stream = connect_from(host, address).await;
+        let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        let mut answer = Vec::new();
+        sent.is_ok() && stream.read_to_end(&mut answer).await.is_ok() && answer.starts_with(b"HTTP/1.1 200")
+    };
+    tokio::time::timeout(Duration::from_secs(1), probe).await.unwrap_or(false)
+}
+
+#[tokio::test]
+async fn idle_and_slow_clients_do_not_keep_probes_out() {
+    let (address, stop, task) = server(sample(), ServerLimits::default()).await;
+    let (attacker, kubelet) = ([127, 0, 0, 2], [127, 0, 0, 3]);
+    let mut held = Vec::new();
+    for number in 0..600 {
+        let mut stream = connect_from(attacker, address).await;
+        if number % 2 == 0 {
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
+        }
+        held.push(stream);
+    }
+    for number in 0..20 {
+        assert!(probe_from(kubelet, address).await, "probe {number} from another address");
+        assert!(probe_from(attacker, address).await, "probe {number} from the same address, as behind a gateway");
+    }
+    // Clients from many addresses fill the server, and probes still pass.
+    for number in 0..300_u16 {
+        held.push(connect_from([127, 0, 1, (number / 20) as u8], address).await);
+    }
+    assert!(probe_from(kubelet, address).await, "a full server");
+    drop((stop, held));
+    task.await.expect("the server ends");
+}
+
+#[tokio::test]
+async fn a_connection_stays_open_between_requests() {
+    let (address, _stop, _task) = server(sample(), ServerLimits::default()).await;
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    for _ in 0..3 {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..length]);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("content-length: 3\r\n"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn ipv4_clients_of_a_port_for_both_families_are_local() {
+    let listener = super::bind("[::]:0".parse().expect("an address")).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let exporter = exporter(sample(), ExportOptions::default());
+    let task = tokio::spawn(serve_with(listener, exporter, ServerLimits::default(), std::future::pending()));
+    let status = async |host: [u8; 4], header: &str| {
+        let mut stream = connect_from(host, ([127, 0, 0, 1], port).into()).await;
+        let request = format!("GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(status([127, 0, 0, 1], "").await, "200");
+    assert_eq!(status([127, 0, 0, 6], "").await, "403", "a mesh delivers requests of other hosts from 127.0.0.6");
+    for header in ["X-Forwarded-For: 10.1.2.3", "Forwarded: for=10.1.2.3", "x-envoy-internal: true", "l5d-client-id: a"]
+    {
+        assert_eq!(status([127, 0, 0, 1], &format!("{header}\r\n")).await, "403", "{header}");
+    }
+    task.abort();
+}
+
 #[tokio::test]
 async fn slow_requests_time_out_and_free_their_connections() {
-    let limits = ServerLimits { request_head: Duration::from_millis(200), connections: 2, ..ServerLimits::default() };
+    let limits = ServerLimits { request_head: Duration::from_millis(200), ..ServerLimits::default() };
     let (address, _stop, _task) = server(sample(), limits).await;
     let began = Instant::now();
     let mut slow = Vec::new();
@@ -200,9 +311,6 @@ async fn slow_requests_time_out_and_free_their_connections() {
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
         slow.push(stream);
     }
-    // Both connections are taken; the next client waits until one is free.
-    let answer = exchange(address, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     for mut stream in slow {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest).await;

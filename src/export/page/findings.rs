@@ -15,7 +15,7 @@ const SHOWN: usize = 100;
 pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
     let findings = Findings::of(snapshot);
     let (info, urgent): (Vec<_>, Vec<_>) =
-        findings.groups().into_iter().partition(|group| group.code.info().severity == Severity::Info);
+        findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
     if urgent.is_empty() {
         let text = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
@@ -51,10 +51,10 @@ fn cards(page: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], findings:
 /// One card per code, so that a hundred objects with the same finding show its advice once.
 fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Findings<'_>) {
     let info = group.code.info();
-    let (name, severity) = (info.name, info.severity.as_str());
+    let (name, severity) = (info.name, group.severity.as_str());
     let _ = write!(
         page,
-        "<article class=\"card {severity}\" data-key=\"c-{name}\" data-find><header><span class=\"severity\">{severity}</span>\
+        "<article class=\"card {severity}\" data-key=\"c-{name}-{severity}\" data-find><header><span class=\"severity\">{severity}</span>\
          <h3>{name}</h3><span class=\"age\">{}</span></header><p class=\"meaning\">{}</p>",
         if group.findings.len() == 1 {
             String::new()

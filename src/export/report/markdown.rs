@@ -38,7 +38,7 @@ fn findings(out: &mut String, snapshot: &Snapshot) {
     let found = Findings::of(snapshot);
     for group in found.groups() {
         let info = group.code.info();
-        let _ = write!(out, "\n### {}: {}\n\n{}\n\n", info.severity.as_str(), info.name, info.meaning);
+        let _ = write!(out, "\n### {}: {}\n\n{}\n\n", group.severity.as_str(), info.name, info.meaning);
         for finding in group.findings.iter().take(SHOWN) {
             let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
             let (subject, lasting) = (text(&finding.subject.to_string()), lasting(snapshot, finding));

@@ -52,12 +52,12 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
 
 fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Findings<'_>, style: Style) {
     let info = group.code.info();
-    let ink = match info.severity {
+    let ink = match group.severity {
         Severity::Critical => Ink::Critical,
         Severity::Warning => Ink::Warning,
         Severity::Info => Ink::Note,
     };
-    let severity = paint(&info.severity.as_str().to_uppercase(), ink, style.colours);
+    let severity = paint(&group.severity.as_str().to_uppercase(), ink, style.colours);
     let name = paint(info.name, Ink::Strong, style.colours);
     let _ = writeln!(out, "\n{severity}  {name}");
     out.push_str(&wrap(info.meaning, "  ", style.width));

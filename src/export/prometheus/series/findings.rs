@@ -14,12 +14,13 @@ pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
     for finding in &shown.snapshot.findings {
         let subject = &finding.subject;
         let explained = tree.root_of(finding).is_some();
-        let key = (finding.code, subject.group(), subject.kind(), subject.namespace(), finding.confidence, explained);
+        let of_finding = (finding.code, finding.severity, finding.confidence, explained);
+        let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
         *counts.entry(key).or_default() += 1;
     }
-    for ((code, group, kind, namespace, confidence, explained), count) in counts {
+    for (((code, severity, confidence, explained), group, kind, namespace), count) in counts {
         let explained = if explained { "true" } else { "false" };
-        let severity = code.info().severity.as_str();
+        let severity = severity.as_str();
         samples.put(&[group, kind, namespace, code.name(), severity, confidence.as_str(), explained], count);
     }
 }
@@ -28,7 +29,14 @@ pub(crate) fn finding_since(shown: &Exposition, samples: &mut Samples<'_>) {
     for finding in shown.snapshot.findings.iter().take(shown.object_series) {
         let (subject, info) = (&finding.subject, finding.info());
         samples.put(
-            &[subject.group(), subject.kind(), subject.namespace(), subject.name(), info.name, info.severity.as_str()],
+            &[
+                subject.group(),
+                subject.kind(),
+                subject.namespace(),
+                subject.name(),
+                info.name,
+                finding.severity.as_str(),
+            ],
             finding.since,
         );
     }

@@ -1,0 +1,17 @@
+//! Namespaces.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The part of a namespace that loopwatch reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceView {
+    /// The namespace's name.
+    pub name: String,
+    /// The annotations that loopwatch reads, [`IGNORE`](crate::model::tuning::IGNORE) and
+    /// [`DEADLINE`](crate::model::tuning::DEADLINE).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}

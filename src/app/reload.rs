@@ -1,0 +1,178 @@
+//! Reads the configuration file again when it changes, so that a new threshold does not restart the operator's Pod.
+//!
+//! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes up to a minute to update
+//! a ConfigMap. Notifications of the kernel (inotify) would be faster, but they follow files and not paths: each swap of the
+//! ConfigMap's symbolic link would need new ones for the folders on the path, and network file systems send none.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwatch_model::observation::{Observation, SourceId};
+use loopwatch_model::settings::Settings;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::memory;
+use crate::config::{ClusterFlags, Flags};
+use crate::export::{ExportOptions, Exporter};
+use crate::sources::Feed;
+use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::feed::Closed;
+
+/// Time between two polls of the file.
+const POLL_EVERY: Duration = Duration::from_secs(3);
+
+/// The configuration of `run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Configuration {
+    /// The flags, with the values of variables and file.
+    pub(crate) flags: Flags,
+    /// The thresholds, with the deadlines and limits of the flags.
+    pub(crate) settings: Settings,
+    /// The parts that loopwatch left out because they are invalid.
+    pub(crate) problems: Vec<String>,
+}
+
+/// How to read the configuration again.
+pub(crate) struct Reload {
+    /// The file, which may not exist.
+    pub(crate) path: PathBuf,
+    /// Reads the configuration, or returns the problems of the file.
+    pub(crate) read: Box<dyn Fn() -> Result<Configuration, Vec<String>> + Send + Sync>,
+}
+
+/// The parts of loopwatch that a new configuration changes.
+pub(super) struct Reloader {
+    /// The configuration in effect.
+    pub(super) current: Configuration,
+    pub(super) feed: Feed,
+    pub(super) exporter: Arc<Exporter>,
+    /// The flags of the sources, which start again when they change.
+    pub(super) cluster: watch::Sender<ClusterFlags>,
+}
+
+/// Identifies one version of a file: every write changes at least the time of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+// === impl Configuration ===
+
+impl Configuration {
+    /// Limits the number of objects so that they fit the container's memory limit.
+    pub(super) fn limited(self) -> Self {
+        Self { settings: memory::limited(self.settings), ..self }
+    }
+}
+
+// === impl Reloader ===
+
+impl Reloader {
+    /// Follows the file until a stop signal arrives.
+    pub(super) async fn run(self, reload: Reload, stop: CancellationToken) {
+        let _ = stop.run_until_cancelled(self.follow(reload, POLL_EVERY)).await;
+    }
+
+    /// Follows the file, which it polls at this interval.
+    async fn follow(mut self, reload: Reload, every: Duration) -> Result<(), Closed> {
+        let reload = Arc::new(reload);
+        let (mut applied, mut last) = (None, None);
+        loop {
+            tokio::time::sleep(every).await;
+            let now = Stamp::of(&reload.path).await;
+            // A file that has just changed may still be incomplete, so it must stay the same for one interval.
+            let settled = last.replace(now) == Some(now);
+            if applied == Some(now) || !settled {
+                continue;
+            }
+            // The file may have changed between the start, which read it, and the first stamp.
+            let first = applied.replace(now).is_none();
+            let reload = Arc::clone(&reload);
+            // Parsing may take some milliseconds, and reading may wait for a network file system.
+            match tokio::task::spawn_blocking(move || (reload.read)().map(Configuration::limited)).await {
+                Ok(Ok(new)) if !(first && new == self.current) => self.apply(new).await?,
+                Ok(Err(problems)) if !(first && problems == self.current.problems) => {
+                    self.refuse(&problems.join("; ")).await?
+                }
+                Ok(_) => {}
+                Err(error) => self.refuse(&format!("cannot read the configuration: {error}")).await?,
+            }
+        }
+    }
+
+    /// Keeps the old configuration.
+    async fn refuse(&mut self, problem: &str) -> Result<(), Closed> {
+        warn!(problem, "the changed configuration file is invalid; keeping the old configuration");
+        self.exporter.metrics().config.note(SystemClock::new().wall(), false);
+        self.feed.invalid(SourceId::Config, problem.to_owned()).await
+    }
+
+    /// Puts a new configuration into effect.
+    async fn apply(&mut self, new: Configuration) -> Result<(), Closed> {
+        info!("read the changed configuration file");
+        for flag in needs_restart(&self.current.flags, &new.flags) {
+            warn!(flag, "this change of the configuration file takes effect when the container restarts");
+        }
+        if new.settings != self.current.settings {
+            self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
+        }
+        self.exporter.set_options(export_options(&new));
+        self.cluster.send_if_modified(|flags| {
+            let changed = *flags != new.flags.cluster;
+            flags.clone_from(&new.flags.cluster);
+            changed
+        });
+        report(&new.problems, &self.feed, &self.exporter).await?;
+        self.current = new;
+        Ok(())
+    }
+}
+
+/// Reports whether the configuration in effect is valid.
+pub(super) async fn report(problems: &[String], feed: &Feed, exporter: &Exporter) -> Result<(), Closed> {
+    exporter.metrics().config.note(SystemClock::new().wall(), problems.is_empty());
+    if problems.is_empty() {
+        return feed.recovered(SourceId::Config).await;
+    }
+    let problem = problems.join("; ");
+    warn!(problem, "parts of the configuration are invalid; running without them");
+    feed.invalid(SourceId::Config, problem).await
+}
+
+/// The options of the exporter.
+#[must_use]
+pub(super) fn export_options(configuration: &Configuration) -> ExportOptions {
+    let Configuration { flags, settings, .. } = configuration;
+    ExportOptions {
+        object_series: flags.serve.object_series,
+        max_object_series: settings.limits.object_series,
+        expose_ui: flags.serve.expose_ui,
+    }
+}
+
+/// The flags that have changed and that only a restart changes.
+fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str> {
+    let changed = [("listen", old.serve.listen != new.serve.listen), ("state_dir", old.state_dir != new.state_dir)];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
+}
+
+// === impl Stamp ===
+
+impl Stamp {
+    /// The stamp of the file at the end of all links; `None` if it cannot be read.
+    async fn of(path: &Path) -> Option<Self> {
+        let metadata = tokio::fs::metadata(path).await.ok()?;
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Some(Self { device: metadata.dev(), inode: metadata.ino(), size: metadata.size(), changed })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! The key `findings` of the configuration file: rules that disable findings or change their severity, for all subjects or
+//! for some kinds and namespaces.
+//!
+//! ```yaml
+//! findings:
+//!   Overdue: {severity: critical}
+//!   Regressed:
+//!     - {namespaces: [staging-*], enabled: false}
+//!     - {kinds: [example.io/Cache], severity: info}
+//!   all: {namespaces: {exclude: [prod-*]}, severity: info}
+//! ```
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::finding::{FINDINGS, Severity};
+use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector};
+use serde_json::{Map, Value};
+
+use super::file::unknown;
+use crate::sources::options::KindSelector;
+
+/// The key of the rules. It is not a flag.
+pub(super) const FINDINGS_KEY: &str = "findings";
+
+/// Reads the rules. Returns the valid ones, and a problem for each that is not.
+pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
+    let (mut findings, mut problems) = (BTreeMap::new(), Vec::new());
+    let entries = match value {
+        Value::Object(entries) => entries,
+        Value::Null => return (findings, problems),
+        _ => {
+            problems
+                .push(format!("{FINDINGS_KEY}: expected names of findings, for example `Overdue: {{enabled: false}}`"));
+            return (findings, problems);
+        }
+    };
+    let names = || FINDINGS.iter().map(|info| info.name).chain([ALL_FINDINGS]);
+    for (given, value) in entries {
+        let Some(name) = names().find(|name| name.eq_ignore_ascii_case(&given)) else {
+            problems.push(format!("{FINDINGS_KEY}: {}", unknown(&given, names().map(str::to_owned))));
+            continue;
+        };
+        let rules = rules(name, value, &mut problems);
+        if !rules.is_empty() {
+            findings.entry(name.to_owned()).or_insert_with(Vec::new).extend(rules);
+        }
+    }
+    (findings, problems)
+}
+
+/// The valid rules of one finding, which are one rule or a list.
+fn rules(name: &str, value: Value, problems: &mut Vec<String>) -> Vec<FindingRule> {
+    let listed = value.is_array();
+    let values = match value {
+        Value::Array(values) => values,
+        Value::Null => Vec::new(),
+        one => vec![one],
+    };
+    let mut rules = Vec::new();
+    for (index, value) in values.into_iter().enumerate() {
+        let place = if listed { format!("{FINDINGS_KEY}.{name}[{index}]") } else { format!("{FINDINGS_KEY}.{name}") };
+        match rule(value) {
+            Ok(rule) => rules.push(rule),
+            Err(problem) => problems.push(format!("{place}{problem}")),
+        }
+    }
+    rules
+}
+
+/// Reads one rule. A problem begins with `: `, or with the key that it concerns.
+fn rule(value: Value) -> Result<FindingRule, String> {
+    let Value::Object(entries) = value else {
+        return Err(": expected a rule, for example `{namespaces: [staging], enabled: false}`".to_owned());
+    };
+    let mut rule = FindingRule::default();
+    for (key, value) in entries {
+        let at = |problem: String| format!(".{key}: {problem}");
+        match key.as_str() {
+            "enabled" => rule.enabled = Some(value.as_bool().ok_or_else(|| at("expected true or false".to_owned()))?),
+            "severity" => rule.severity = Some(severity(&value).map_err(at)?),
+            "kinds" => rule.kinds = selector(value, kind).map_err(at)?,
+            "namespaces" => rule.namespaces = selector(value, namespace).map_err(at)?,
+            _ => {
+                let keys = ["enabled", "severity", "kinds", "namespaces"].map(str::to_owned);
+                return Err(format!(": {}", unknown(&key, keys.into_iter())));
+            }
+        }
+    }
+    if rule.enabled.is_none() && rule.severity.is_none() {
+        return Err(
+            ": a rule needs `enabled` or `severity`; `kinds` and `namespaces` only say where it applies".to_owned()
+        );
+    }
+    Ok(rule)
+}
+
+fn severity(value: &Value) -> Result<Severity, String> {
+    let given = value.as_str().unwrap_or_default();
+    let severities = [Severity::Critical, Severity::Warning, Severity::Info];
+    let found = severities.into_iter().find(|severity| severity.as_str() == given);
+    found.ok_or_else(|| format!("expected critical, warning or info, not {value}"))
+}
+
+/// Reads a list of names, or `include` and `exclude` with a list each.
+fn selector(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Selector, String> {
+    let mut selector = Selector::default();
+    match value {
+        Value::Object(parts) => read_parts(parts, name, &mut selector)?,
+        value => selector.include = names(value, name)?,
+    }
+    if selector.selects_all() {
+        return Err("names nothing; leave it out to select everything".to_owned());
+    }
+    Ok(selector)
+}
+
+fn read_parts(
+    parts: Map<String, Value>,
+    name: fn(&str) -> Result<String, String>,
+    selector: &mut Selector,
+) -> Result<(), String> {
+    for (key, value) in parts {
+        match key.as_str() {
+            "include" => selector.include = names(value, name)?,
+            "exclude" => selector.exclude = names(value, name)?,
+            _ => return Err(unknown(&key, ["include", "exclude"].map(str::to_owned).into_iter())),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a list of strings, or one string with commas.
+fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<String>, String> {
+    match value {
+        Value::String(text) => text.split(',').map(|part| name(part.trim())).collect(),
+        Value::Array(items) => {
+            let strings = items.into_iter().map(|item| match item {
+                Value::String(text) => name(text.trim()),
+                Value::Number(_) | Value::Bool(_) => Err("expected strings; put each value in quotes".to_owned()),
+                _ => Err("expected strings".to_owned()),
+            });
+            strings.collect()
+        }
+        _ => Err("expected a list of names".to_owned()),
+    }
+}
+
+/// Checks a kind in the notation of `--watch`, in which `*` stands for any text.
+fn kind(text: &str) -> Result<String, String> {
+    if !text.contains('*') {
+        return text.parse().map(|kind: KindSelector| kind.to_string()).map_err(|error| error.to_string());
+    }
+    let is_pattern = |c: char| c.is_ascii_alphanumeric() || "*-./".contains(c);
+    if text.chars().all(is_pattern) && text.matches('/').count() <= 1 {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} does not name kinds; use, for example, example.io/Widget or example.io/*"))
+}
+
+/// Checks the name of a namespace, in which `*` stands for any text.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_pattern = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '*';
+    if !text.is_empty() && text.chars().all(is_pattern) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} does not name namespaces; use, for example, team-a or team-*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(yaml: &str) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
+        read(serde_saphyr::from_str(yaml).expect("YAML"))
+    }
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn rules_are_read_in_every_form() {
+        let (findings, problems) = parse(
+            "overdue: {severity: critical}\nRegressed:\n- {namespaces: [staging-*, ci], enabled: false}\n\
+             - {kinds: 'widgets.example.io, Pod', severity: info}\nall: {namespaces: {include: [a*], exclude: ab}, \
+             kinds: [example.io/*], enabled: true}\nFailing:\n",
+        );
+        assert_eq!(problems, Vec::<String>::new());
+        let names: Vec<&str> = findings.keys().map(String::as_str).collect();
+        assert_eq!(names, ["Overdue", "Regressed", "all"], "names are those of the table");
+        assert_eq!(findings["Overdue"][0].severity, Some(Severity::Critical));
+        let [first, second] = &findings["Regressed"][..] else { panic!("two rules: {findings:?}") };
+        assert_eq!((first.enabled, &first.namespaces.include), (Some(false), &list(&["staging-*", "ci"])));
+        assert_eq!(
+            (second.severity, &second.kinds.include),
+            (Some(Severity::Info), &list(&["example.io/widgets", "Pod"]))
+        );
+        let all = &findings["all"][0];
+        assert_eq!((&all.namespaces.exclude, &all.kinds.include), (&list(&["ab"]), &list(&["example.io/*"])));
+    }
+
+    #[test]
+    fn a_problem_names_the_rule_and_the_mistake() {
+        for (yaml, expected) in [
+            ("Overdeu: {enabled: false}", "findings: unknown key \"Overdeu\"; did you mean \"Overdue\"?"),
+            ("Overdue: {sevrity: info}", "findings.Overdue: unknown key \"sevrity\"; did you mean \"severity\"?"),
+            (
+                "Overdue: {severity: urgent}",
+                "findings.Overdue.severity: expected critical, warning or info, not \"urgent\"",
+            ),
+            ("Overdue: {enabled: maybe}", "findings.Overdue.enabled: expected true or false"),
+            ("Overdue: false", "findings.Overdue: expected a rule"),
+            ("Overdue: {namespaces: [a]}", "findings.Overdue: a rule needs `enabled` or `severity`"),
+            ("Overdue: [{enabled: true}, {kinds: [a/b/c/d], enabled: true}]", "findings.Overdue[1].kinds: \"a/b/c/d\""),
+            ("Overdue: {kinds: ['a b*'], enabled: true}", "does not name kinds"),
+            ("Overdue: {namespaces: [Team_A], enabled: true}", "\"Team_A\" does not name namespaces"),
+            ("Overdue: {namespaces: [42], enabled: true}", "put each value in quotes"),
+            ("Overdue: {namespaces: [], enabled: true}", "names nothing"),
+            ("Overdue: {namespaces: {exlude: [a]}, enabled: true}", "did you mean \"exclude\"?"),
+            ("[Overdue]", "findings: expected names of findings"),
+        ] {
+            let (findings, problems) = parse(yaml);
+            let [problem] = &problems[..] else { panic!("{yaml:?} gave {problems:?}") };
+            assert!(problem.contains(expected), "{yaml:?} gave {problem:?}");
+            assert!(findings.values().flatten().all(|rule| rule.enabled == Some(true)), "{yaml:?} has no other rule");
+        }
+    }
+}
