@@ -91,10 +91,11 @@ impl ObjectContext<'_> {
     }
 
     /// Returns since when the object has failed after it had converged with the same spec. A kind is failing if many of
-    /// its objects do.
+    /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let failed = self.record.verdict == Verdict::Failed;
-        self.record.unconverged().filter(|_| failed).and_then(|unconverged| unconverged.regressed_since)
+        let unconverged = self.record.unconverged().filter(|_| failed)?;
+        unconverged.regressed_since.filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
     }
 
     /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
