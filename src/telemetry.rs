@@ -78,6 +78,15 @@ pub struct SelfMetrics {
     pub render_seconds: Histogram,
     /// Observations in the channel to the model.
     pub channel_depth: Gauge,
+    /// Parts of the replayed recording without effect.
+    pub recording_unread: Family<PartLabels, Gauge>,
+}
+
+/// Labels of [`SelfMetrics::recording_unread`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PartLabels {
+    /// `skipped_line`, `undiscovered_line`, `field` or `header_field`.
+    pub part: &'static str,
 }
 
 /// Labels of [`SelfMetrics::requests`].
@@ -97,7 +106,12 @@ impl SelfMetrics {
     pub fn new() -> Self {
         // From a small snapshot (under a millisecond) to a scrape of a million objects.
         let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
-        Self { requests: Family::default(), render_seconds: Histogram::new(bounds), channel_depth: Gauge::default() }
+        Self {
+            requests: Family::default(),
+            render_seconds: Histogram::new(bounds),
+            channel_depth: Gauge::default(),
+            recording_unread: Family::default(),
+        }
     }
 }
 

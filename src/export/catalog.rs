@@ -188,6 +188,9 @@ catalog! {
         "loopwatch_channel_depth" Gauge Alpha []
             "Number of observations that wait for the model."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.channel_depth));
+        "loopwatch_recording_unread" Gauge Alpha ["part"]
+            "Number of parts of the replayed recording that have no effect, by part (skipped_line, undiscovered_line, field, header_field); absent without a recording."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.recording_unread));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

@@ -1,14 +1,15 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use loopwatch_model::model::Model;
 use tokio::sync::Semaphore;
 
+use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::view::View;
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{PartLabels, SelfMetrics};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each
 /// other. A higher limit would raise the peak use of memory and CPU.
@@ -32,6 +33,7 @@ pub(crate) struct Exporter {
     pub(super) metrics: Arc<SelfMetrics>,
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
+    input: Mutex<Input>,
 }
 
 // === impl Exporter ===
@@ -47,7 +49,21 @@ impl Exporter {
     #[must_use]
     pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
-        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
+        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0), input: Mutex::default() }
+    }
+
+    /// Sets the recording or dump behind the model.
+    pub(crate) fn set_input(&self, input: Input) {
+        for (part, count) in input.recording.iter().flat_map(RecordingInput::unread) {
+            let gauge = self.metrics.recording_unread.get_or_create_owned(&PartLabels { part });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = input;
+    }
+
+    /// The recording or dump behind the model.
+    pub(super) fn input(&self) -> Input {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Metrics about loopwatch itself.
