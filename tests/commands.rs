@@ -266,6 +266,33 @@ fn a_deadline_of_a_replay_changes_only_deadlines() {
     assert!(!configured.contains("FinalizerStuck"), "a file replaces all settings: {configured}");
 }
 
+/// The first login returns an expired token, so that the first request logs in again, which fails.
+#[test]
+fn the_output_of_a_login_plugin_is_never_logged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plugin, config) = (folder.path().join("login"), folder.path().join("config"));
+    let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"S3CRET","expirationTimestamp":"2020-01-01T00:00:00Z"}}"#;
+    let script = format!(
+        "#!/bin/sh\nif mkdir {}; then echo '{credential}'; else echo S3CRET; echo S3CRET >&2; exit 7; fi\n",
+        folder.path().join("used").display()
+    );
+    std::fs::write(&plugin, script).expect("written");
+    let text_of_config = format!(
+        "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+         clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:9'}}}}], users: [{{name: a, user: {{exec: \
+         {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['{}']}}}}}}]}}",
+        plugin.display()
+    );
+    std::fs::write(&config, text_of_config).expect("written");
+    for filter in ["trace", "error"] {
+        let _ = std::fs::remove_dir(folder.path().join("used"));
+        let checked = loopwatch(&["check", "--log", filter, "--kubeconfig", config.to_str().expect("a path")]);
+        let said = text(&checked.stderr) + &text(&checked.stdout);
+        assert!(said.contains("login plugin of the kubeconfig failed with exit status: 7"), "{said}");
+        assert!(!said.contains("S3CRET"), "{filter}: {said}");
+    }
+}
+
 #[test]
 fn demo_runs_without_a_cluster() {
     let demo = loopwatch(&["demo", "--once"]);
