@@ -13,11 +13,14 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+mod held;
 mod pseudonym;
 mod reader;
+mod segments;
 mod writer;
 
 pub use self::reader::{Recording, RecordingError, Unread};
+pub use self::segments::Segments;
 pub use self::writer::Writer;
 
 /// The version of the format that this program writes.

@@ -3,12 +3,15 @@
 //! Kinds, finalizers, managers and reasons stay, because they belong to the operator and the model needs them. Within a
 //! recording, equal names get equal pseudonyms, so that references still match.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::observation::{
     Answer, FactValue, LeaseView, ObjectKey, ObjectView, Observation, PermissionsView, Probe, Scope, SourceId, WatchId,
     WatchedKind,
 };
+use loopwatch_model::time::Timestamp;
 use siphasher::sip::SipHasher24;
 
 /// The pseudonyms of one recording.
@@ -65,6 +68,30 @@ impl Pseudonyms {
             | Observation::DefinitionGone(_)
             | Observation::ClockStepped { .. }
             | Observation::Tick => observation,
+        }
+    }
+
+    /// The start times of findings, under the IDs that the findings get in a replay.
+    pub(super) fn findings(&self, findings: &[Finding]) -> BTreeMap<String, Timestamp> {
+        findings.iter().map(|f| (FindingId::of(f.code, &self.subject(&f.subject)).to_string(), f.since)).collect()
+    }
+
+    fn subject(&self, subject: &Subject) -> Subject {
+        match subject.clone() {
+            Subject::Object { group, kind, namespace, name } => {
+                let ObjectKey { namespace, name } = self.object_key(ObjectKey { namespace, name });
+                Subject::Object { group, kind, namespace, name }
+            }
+            Subject::Source { name } => Subject::Source {
+                name: match name.strip_prefix("watch/") {
+                    Some(watch) => SourceId::Watch(self.watch(&WatchId(watch.into()))).to_string(),
+                    None => name,
+                },
+            },
+            Subject::Permission { namespace, permission } => {
+                Subject::Permission { namespace: self.namespace(&namespace), permission }
+            }
+            other @ (Subject::Kind { .. } | Subject::Definition { .. } | Subject::Limit { .. }) => other,
         }
     }
 
