@@ -170,6 +170,34 @@ mod tests {
         Ok(())
     }
 
+    /// The checkpoint refers to findings by IDs, which are hashes of names.
+    #[test]
+    fn with_pseudonyms_findings_keep_their_age() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/incident.jsonl");
+        let recording = Recording::open(&scenario).map_err(io::Error::other)?;
+        let (mut model, output) = (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
+        let mut segments = Segments::create(&output, 1, Some([7; 16]), &model, Timestamp(0))?;
+        let mut last = Timestamp(0);
+        for line in recording {
+            last = line.at;
+            segments.write(line.at, &line.saw)?;
+            model.apply(line.at, line.saw);
+        }
+        segments.rotate_if_full(&model)?;
+        segments.finish(last)?;
+        let mut recording = Recording::open(&output).map_err(io::Error::other)?;
+        let Some(Observation::Restored(checkpoint)) = recording.next().map(|line| line.saw) else {
+            unreachable!("a file begins with a checkpoint")
+        };
+        let snapshot = replay(&output)?.0.snapshot();
+        let open = |code| snapshot.findings.iter().find(|finding| finding.code == code);
+        let stuck = open(FindingCode::FinalizerStuck).map(|finding| finding.id.to_string());
+        assert!(stuck.is_some_and(|id| checkpoint.findings.contains_key(&id)), "{checkpoint:?}");
+        assert!(!model.checkpoint().findings.keys().any(|id| checkpoint.findings.contains_key(id)));
+        Ok(())
+    }
+
     #[test]
     fn small_sizes_do_not_lead_to_files_without_content() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
