@@ -5,11 +5,10 @@
 //! reader accepts a value of any type for it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hasher;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use siphasher::sip::SipHasher13;
 
 /// Number of distinct paths to test. Lists of labels make new paths, and each test costs several parses of a line.
 const MAX_PATHS: usize = 10_000;
@@ -24,21 +23,46 @@ const OTHERS: &str = "(others)";
 #[derive(Debug, Default)]
 pub(super) struct UnknownFields {
     /// Whether the field at a path, given by its hash, is unknown.
-    tested: HashMap<u64, bool>,
+    tested: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
     /// Occurrences by path: `saw.applied.object.colour`.
     counts: BTreeMap<String, u64>,
 }
 
 /// An object or a list around the current position of a scan.
 struct Level<'a> {
-    /// The hash of the path of keys to this level.
+    /// The hash of the path to this level.
     path: u64,
+    /// The hash of the path to the current position: all items of a list have that of the list.
+    here: u64,
     /// Whether it is an object, so that a string may be a key.
     is_object: bool,
     /// The current key of an object.
     key: &'a [u8],
     /// The current position in a list.
     index: usize,
+}
+
+/// Uses hashes as they are.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+/// The hash of the empty path.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+// === impl AsItIs ===
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = below(self.0, bytes);
+    }
 }
 
 // === impl UnknownFields ===
@@ -56,7 +80,8 @@ impl UnknownFields {
             match line[at] {
                 opening @ (b'{' | b'[') => {
                     let is_object = opening == b'{';
-                    levels.push(Level { path: path_of(&levels), is_object, key: &[], index: 0 });
+                    let path = levels.last().map_or(START, |level| level.here);
+                    levels.push(Level { path, here: path, is_object, key: &[], index: 0 });
                     expects_key = is_object;
                 }
                 b'}' | b']' => _ = levels.pop(),
@@ -70,6 +95,7 @@ impl UnknownFields {
                     let end = end_of_string(line, at);
                     if expects_key && let Some(level) = levels.last_mut() {
                         level.key = line.get(at + 1..end - 1).unwrap_or_default();
+                        level.here = below(level.path, level.key);
                         expects_key = false;
                         if self.is_unknown::<T>(line, &levels) {
                             at = end_of_value(line, end);
@@ -87,7 +113,7 @@ impl UnknownFields {
 
     /// Whether the field at the current position is unknown. Counts it if so.
     fn is_unknown<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
-        let path = path_of(levels);
+        let path = levels.last().map_or(START, |level| level.here);
         let unknown = match self.tested.get(&path) {
             Some(unknown) => *unknown,
             None if self.tested.len() >= MAX_PATHS => false,
@@ -136,15 +162,10 @@ fn key_text(key: &[u8]) -> String {
     serde_json::from_slice(&quoted).unwrap_or_else(|_| String::from_utf8_lossy(key).into_owned())
 }
 
-/// The hash of the keys down to the current position.
-fn path_of(levels: &[Level<'_>]) -> u64 {
-    let Some(level) = levels.last() else { return 0 };
-    if !level.is_object {
-        return level.path; // all items of a list are alike
-    }
-    let mut hasher = SipHasher13::new_with_keys(level.path, 0);
-    hasher.write(level.key);
-    hasher.finish()
+/// The hash of the path to a key below `path`: FNV-1a (draft-eastlake-fnv), because keys are short.
+fn below(path: u64, key: &[u8]) -> u64 {
+    let hash = (path ^ 0xff).wrapping_mul(0x0100_0000_01b3);
+    key.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The position after the string that begins at `at`.
