@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::config::{ClusterFlags, DEFAULT_PORT, Flags, ServeFlags};
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
-use crate::recording::Writer;
+use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
@@ -85,6 +85,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let (ask, probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| ask.try_send(probe).is_ok();
     let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
+    let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
     let sources = tokio::spawn(watch_cluster(cluster, feed, probes, stop.clone()));
 
     stop.cancelled().await;
@@ -92,19 +93,12 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape ends.
     log_panic(sources.await);
     log_panic(pump.await.map(drop));
-    if let Some(dir) = &state_dir {
+    if let (Some(dir), Some(saving)) = (&state_dir, saving) {
+        log_panic(saving.await);
         state::save(dir, &lock(&model));
     }
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
-}
-
-/// A recording that the pump writes.
-pub(crate) struct RecordingSink {
-    /// The writer of the file.
-    pub writer: Writer,
-    /// Size at which the pump stops, in bytes before compression.
-    pub max_bytes: u64,
 }
 
 /// Why the pump stopped.
@@ -112,8 +106,6 @@ pub(crate) struct RecordingSink {
 pub(crate) enum Ended {
     /// All senders of observations are gone.
     SendersGone,
-    /// The recording has reached its size limit.
-    Full,
     /// The recording could not be written.
     Unwritable(std::io::Error),
 }
@@ -124,10 +116,10 @@ pub(crate) enum Ended {
 pub(crate) async fn pump(
     mut observations: Observations,
     model: SharedModel,
-    mut sink: Option<RecordingSink>,
+    mut sink: Option<Segments>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
-) -> (Option<RecordingSink>, Ended) {
+) -> (Option<Segments>, Ended) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(observations.now()));
@@ -144,7 +136,7 @@ pub(crate) async fn pump(
         }
         waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
         if let Some(sink) = sink.as_mut()
-            && let Err(error) = batch.iter().try_for_each(|(at, observation)| sink.writer.write(*at, observation))
+            && let Err(error) = batch.iter().try_for_each(|(at, observation)| sink.write(*at, observation))
         {
             return (None, Ended::Unwritable(error));
         }
@@ -157,8 +149,10 @@ pub(crate) async fn pump(
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
-        if sink.as_ref().is_some_and(|sink| sink.writer.bytes() >= sink.max_bytes) {
-            return (sink, Ended::Full);
+        if let Some(sink) = sink.as_mut()
+            && let Err(error) = sink.rotate_if_full(&lock(&model))
+        {
+            return (None, Ended::Unwritable(error));
         }
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod demo;
 mod parse;
+mod play;
 mod record;
 mod replay;
 mod run;

@@ -14,6 +14,7 @@ pub(crate) mod metric; // the types that describe a metric
 pub mod catalog; // start here: the table of all metrics, each with the function that writes it
 pub mod view; // how exporters read the model
 pub mod prometheus; // the two text formats
+pub(crate) mod input; // the recording or dump behind a report
 pub(crate) mod summary; // shared by page, report and API
 pub(crate) mod json; // the stable JSON shapes
 pub(crate) mod page; // the web page

@@ -4,19 +4,23 @@
 //! [`RecordedObservation`]. A complete recording begins with `Restored`, so that a replay starts from what the model
 //! had learned, followed by a full list of every watch. A checkpoint is a recording with `Restored` only.
 //!
-//! Version 1 of the format is permanent: later versions only add fields and variants. The reader skips and counts lines
-//! that it cannot read, and refuses only a file without a header that this program understands.
+//! Version 1 of the format is permanent: later versions only add fields, variants and settings. The reader skips lines
+//! and ignores fields and settings that it does not know, and counts all of them in [`Unread`]. It refuses only a file
+//! that does not begin with a header, or whose version is newer.
 
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+mod held;
 mod pseudonym;
 mod reader;
+mod segments;
 mod writer;
 
-pub use self::reader::{Recording, RecordingError, UnreadableLines};
+pub use self::reader::{Recording, RecordingError, Unread};
+pub use self::segments::Segments;
 pub use self::writer::Writer;
 
 /// The version of the format that this program writes.

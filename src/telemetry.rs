@@ -82,6 +82,15 @@ pub struct SelfMetrics {
     pub channel_depth: Gauge,
     /// How reading the configuration went.
     pub config: ConfigReads,
+    /// Parts of the replayed recording without effect.
+    pub recording_unread: Family<PartLabels, Gauge>,
+}
+
+/// Labels of [`SelfMetrics::recording_unread`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PartLabels {
+    /// `skipped_line`, `undiscovered_line`, `field` or `header_field`.
+    pub part: &'static str,
 }
 
 /// Labels of [`SelfMetrics::requests`].
@@ -106,6 +115,7 @@ impl SelfMetrics {
             render_seconds: Histogram::new(bounds),
             channel_depth: Gauge::default(),
             config: ConfigReads::default(),
+            recording_unread: Family::default(),
         }
     }
 }

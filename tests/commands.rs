@@ -122,7 +122,12 @@ fn check_reads_a_dump_without_a_cluster() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["objects"]["example.io/Widget"]["terminating"], 1);
     assert_eq!(json["items"][0]["state"], "terminating");
-    assert!(loopwatch(&["check", "--snapshot", file, "-o", "markdown"]).status.code() == Some(1));
+    assert_eq!(json["status"]["dump"]["without_managed_fields"], 1);
+    let flat = |output: &Output| text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(&table).contains("The age of specs: the dump has no managedFields"), "{}", text(&table.stdout));
+    let markdown = loopwatch(&["check", "--snapshot", file, "-o", "markdown"]);
+    assert!(flat(&markdown).contains("--show-managed-fields"), "{}", text(&markdown.stdout));
+    assert_eq!(markdown.status.code(), Some(1));
 }
 
 #[test]
@@ -144,8 +149,7 @@ fn a_recording_is_judged_at_its_end_or_at_an_instant() {
     let note = text(&end.stderr);
     assert!(note.contains("is a recording") && note.contains(&format!("`loopwatch replay {file}`")), "{note}");
     let replayed = text(&loopwatch(&["replay", file]).stdout);
-    let report = text(&end.stdout).replace("; show them with --all", ""); // a flag that `replay` does not have
-    assert!(replayed.ends_with(&report), "the same report: {replayed}");
+    assert!(replayed.ends_with(&text(&end.stdout)), "the same report: {replayed}");
     let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/busy.jsonl.gz");
     assert!(text(&loopwatch(&["check", "--snapshot", packed]).stderr).contains("is a recording"));
 
@@ -158,6 +162,134 @@ fn a_recording_is_judged_at_its_end_or_at_an_instant() {
         let refused = loopwatch(&["check", "--snapshot", file, "--at", at]);
         assert_eq!(refused.status.code(), Some(2), "{at}");
         assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+    }
+}
+
+/// The incident with a skipped line, a line about an unknown watch, and unknown fields, as a newer version might write.
+fn newer_incident(folder: &std::path::Path) -> String {
+    let file = folder.join("newer.jsonl");
+    let lines = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl"));
+    let lines = lines.expect("the scenario").replacen("\"settings\":{", "\"settings\":{\"moon\":\"full\",", 1);
+    let last = lines.lines().last().and_then(|line| line.split("\"saw\"").next()).expect("a line").to_owned();
+    let more = [
+        format!("{last}\"saw\":{{\"the_moon\":{{}}}}}}"),
+        format!("{last}\"saw\":{{\"progressed\":{{\"watch\":\"moons.example.io\",\"version\":\"1\"}}}}}}"),
+        format!("{last}\"colour\":1,\"saw\":\"tick\"}}"),
+    ];
+    std::fs::write(&file, format!("{lines}{}\n", more.join("\n"))).expect("written");
+    file.to_str().expect("a path").to_owned()
+}
+
+#[test]
+fn parts_of_a_recording_without_effect_appear_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = newer_incident(folder.path());
+    for format in ["table", "markdown", "json"] {
+        for arguments in
+            [["replay", file.as_str(), "-o", format].as_slice(), &["check", "--snapshot", &file, "-o", format]]
+        {
+            let output = loopwatch(arguments);
+            let said = text(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+            let said = said.replace(['\n', '\\'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+            for expected in [
+                "the_moon",
+                "moons.example.io",
+                "colour: 1",
+                "settings.moon",
+                "1 line of the recording",
+                "1 unknown field",
+            ] {
+                assert!(said.contains(expected), "{arguments:?}: {expected} is missing: {said}");
+            }
+        }
+    }
+    let json = loopwatch(&["replay", &file, "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let recording = &json["status"]["recording"];
+    assert_eq!((&recording["skipped_lines"], &recording["undiscovered_lines"]), (&1.into(), &1.into()), "{recording}");
+    assert_eq!(recording["unknown_fields"]["colour"], 1);
+    let metrics = text(&loopwatch(&["replay", &file, "-o", "metrics"]).stdout);
+    for part in ["skipped_line", "undiscovered_line", "field", "header_field"] {
+        assert!(metrics.contains(&format!("loopwatch_recording_unread{{part=\"{part}\"}} 1\n")), "{part}: {metrics}");
+    }
+}
+
+#[test]
+fn a_replay_shows_any_moment_every_object_and_the_whole_timeline() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = loopwatch(&[&["replay", file, "-o", "json"], arguments].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    };
+    let end = json(&["--all"]);
+    let events = end["timeline"].as_array().expect("the timeline").clone();
+    assert!(events.len() > 10);
+    for event in &events {
+        assert!(event["at"].as_str().is_some_and(|at| at.ends_with('Z')), "an absolute time: {event}");
+        assert!(["opened", "closed"].contains(&event["change"].as_str().unwrap_or_default()), "{event}");
+        assert_eq!(event["subject"]["group"], "zoo.loopwatch.dev", "{event}");
+    }
+    let objects: u64 = end["objects"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .flat_map(|(_, states)| states.as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()))
+        .sum();
+    assert_eq!(end["items"].as_array().map(|items| items.len() as u64), Some(objects));
+
+    let middle = events[3]["at"].as_str().expect("a time");
+    let then = json(&["--until", middle]);
+    assert_eq!(then["timeline"].as_array().map(Vec::as_slice), Some(&events[..4]));
+    assert_eq!(then["status"]["at"], *middle);
+    assert!(then.get("items").is_none());
+    for (until, expected) in [("2000-01-01T00:00:00Z", "begins at"), ("2100-01-01T00:00:00Z", "ends at")] {
+        let refused = loopwatch(&["replay", file, "--until", until]);
+        assert_eq!(refused.status.code(), Some(2), "{until}");
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+    }
+}
+
+/// The finalizer of the incident is stuck only with its recorded threshold of two minutes.
+#[test]
+fn a_deadline_of_a_replay_changes_only_deadlines() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let replay = |arguments: &[&str]| text(&loopwatch(&[&["replay", file], arguments].concat()).stdout);
+    assert!(replay(&[]).contains("opened  Overdue"));
+    let patient = replay(&["--deadline", "2h"]);
+    assert!(!patient.contains("opened  Overdue"), "{patient}");
+    assert!(patient.contains("opened  FinalizerStuck") && patient.contains("threshold 2m"), "{patient}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config.yaml");
+    std::fs::write(&config, "settings: {finalizer_stuck_after: 1h}\n").expect("written");
+    let configured = replay(&["--config", config.to_str().expect("a path")]);
+    assert!(!configured.contains("FinalizerStuck"), "a file replaces all settings: {configured}");
+}
+
+/// The first login returns an expired token, so that the first request logs in again, which fails.
+#[test]
+fn the_output_of_a_login_plugin_is_never_logged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plugin, config) = (folder.path().join("login"), folder.path().join("config"));
+    let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"S3CRET","expirationTimestamp":"2020-01-01T00:00:00Z"}}"#;
+    let script = format!(
+        "#!/bin/sh\nif mkdir {}; then echo '{credential}'; else echo S3CRET; echo S3CRET >&2; exit 7; fi\n",
+        folder.path().join("used").display()
+    );
+    std::fs::write(&plugin, script).expect("written");
+    let text_of_config = format!(
+        "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+         clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:9'}}}}], users: [{{name: a, user: {{exec: \
+         {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['{}']}}}}}}]}}",
+        plugin.display()
+    );
+    std::fs::write(&config, text_of_config).expect("written");
+    for filter in ["trace", "error"] {
+        let _ = std::fs::remove_dir(folder.path().join("used"));
+        let checked = loopwatch(&["check", "--log", filter, "--kubeconfig", config.to_str().expect("a path")]);
+        let said = text(&checked.stderr) + &text(&checked.stdout);
+        assert!(said.contains("login plugin of the kubeconfig failed with exit status: 7"), "{said}");
+        assert!(!said.contains("S3CRET"), "{filter}: {said}");
     }
 }
 

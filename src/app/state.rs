@@ -1,16 +1,24 @@
 //! The checkpoint in the state directory, which survives restarts: a recording with one observation.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::{SharedModel, lock};
 use crate::recording::{Recording, Writer};
 use crate::sources::clock::{Clock, SystemClock};
 
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
+
+/// Interval of checkpoints: the most that a killed process forgets.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 /// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the
 /// file stays as it is.
@@ -36,29 +44,62 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
     }
 }
 
-/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
-pub(super) fn save(dir: &Path, model: &Model) {
-    if let Err(error) = write(dir, model) {
-        warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
+/// Saves the checkpoint whenever it has changed, at intervals, until `stop`. A process that is killed thus loses little.
+pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: CancellationToken) {
+    let (mut saved, mut failing) = (None, false);
+    while stop.run_until_cancelled(tokio::time::sleep(SAVE_EVERY)).await.is_some() {
+        let (settings, checkpoint) = {
+            let model = lock(&model);
+            (model.settings().clone(), model.checkpoint())
+        };
+        if saved.as_ref() == Some(&checkpoint) {
+            continue;
+        }
+        // The disk may be slow, and no task may block the thread.
+        let (to, content) = (dir.clone(), checkpoint.clone());
+        let written = tokio::task::spawn_blocking(move || write(&to, &settings, content)).await;
+        match written.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
+            Ok(()) => (saved, failing) = (Some(checkpoint), false),
+            Err(error) if !failing => {
+                report(&dir, &error);
+                failing = true;
+            }
+            Err(_) => {} // reported already
+        }
     }
 }
 
-fn write(dir: &Path, model: &Model) -> std::io::Result<()> {
+/// Saves the checkpoint now.
+pub(super) fn save(dir: &Path, model: &Model) {
+    if let Err(error) = write(dir, model.settings(), model.checkpoint()) {
+        report(dir, &error);
+    }
+}
+
+fn report(dir: &Path, error: &std::io::Error) {
+    warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
+}
+
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
+fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let new: PathBuf = dir.join(format!("{FILE}.new"));
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut writer = Writer::create(&new, model.settings(), None)?;
-    writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(model.checkpoint())))?;
+    let mut writer = Writer::create(&new, settings, None)?;
+    writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(checkpoint)))?;
     writer.finish()?;
     std::fs::rename(new, dir.join(FILE))
 }
 
 #[cfg(test)]
 mod tests {
-    use loopwatch_model::settings::Settings;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::sync::{Arc, Mutex};
+
+    use loopwatch_model::observation::{Cause, SourceId};
     use loopwatch_model::time::{Span, Timestamp};
 
     use super::*;
@@ -77,7 +118,29 @@ mod tests {
         Ok(())
     }
 
-    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_checkpoint_is_saved_while_the_process_runs() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let (file, stop) = (directory.path().join(FILE), CancellationToken::new());
+        let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
+        let saving = tokio::spawn(save_regularly(directory.path().to_owned(), model.clone(), stop.clone()));
+        let wait = || tokio::time::sleep(SAVE_EVERY + Duration::from_secs(1));
+        wait().await;
+        let first = std::fs::metadata(&file)?;
+        assert_eq!(first.permissions().mode() & 0o777, 0o600);
+        wait().await;
+        assert_eq!(std::fs::metadata(&file)?.ino(), first.ino(), "nothing has changed");
+        let failure =
+            Observation::SourceFailed { source: SourceId::Config, cause: Cause::Invalid, detail: "x".to_owned() };
+        lock(&model).apply(Timestamp(1), failure);
+        lock(&model).apply(Timestamp(600_000), Observation::Tick);
+        wait().await;
+        assert!(std::fs::read_to_string(&file)?.contains("1970-01-01T00:00:00.001Z"), "the finding of the failure");
+        stop.cancel();
+        saving.await?;
+        Ok(())
+    }
+
     #[test]
     fn a_checkpoint_replaces_links_and_does_not_follow_them() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;
@@ -86,7 +149,7 @@ mod tests {
         for name in [FILE.to_owned(), format!("{FILE}.new")] {
             std::os::unix::fs::symlink(&other, directory.path().join(name))?;
         }
-        write(directory.path(), &Model::new(Settings::default()))?;
+        write(directory.path(), &Settings::default(), Checkpoint::default())?;
         assert_eq!(std::fs::read_to_string(&other)?, "untouched");
         assert!(std::fs::symlink_metadata(directory.path().join(FILE))?.is_file());
         Ok(())

@@ -10,14 +10,16 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
-use loopwatch_model::snapshot::{Cursor, KindSummary, ObjectRow};
+use loopwatch_model::snapshot::KindSummary;
 use loopwatch_model::time::{Span, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::{FAILURE, FINDINGS, SUCCESS, replay};
+use super::FAILURE;
+use super::play::{self, Played, Shown};
 use crate::app;
 use crate::config::{ClusterFlags, JudgeFlags};
-use crate::export::report::{self, OutputFormat, Style};
+use crate::export::input::{DumpInput, Input};
+use crate::export::report::OutputFormat;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::dump::Dump;
@@ -52,29 +54,21 @@ pub(super) struct CheckArgs {
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
-    let model = match &args.snapshot {
+    let (model, input) = match &args.snapshot {
         Some(path) => judge_file(path, &args, settings)?,
-        None => app::runtime()?.block_on(judge_cluster(&args, settings))?,
+        None => (app::runtime()?.block_on(judge_cluster(&args, settings))?, Input::default()),
     };
-    let snapshot = model.snapshot();
-    let rows = args.all.then(|| all_rows(&model));
-    match args.output {
-        OutputFormat::Json => super::print(&report::json(&snapshot, rows.as_deref())),
-        OutputFormat::Table | OutputFormat::Markdown => {
-            let style = Style { offers_all: true, ..report::style(args.output) };
-            super::print(&report::text(&snapshot, rows.as_deref(), style));
-        }
-    }
+    let shown = Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
+    let snapshot = shown.print(args.output);
     let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
     if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
         return Ok(FAILURE); // the report names the reason
     }
-    let found = snapshot.findings.iter().any(|finding| finding.severity <= args.fail_on);
-    Ok(if found { FINDINGS } else { SUCCESS })
+    Ok(play::exit_code(&snapshot, args.fail_on))
 }
 
 /// Judges a dump or a recording.
-fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
+fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Result<(Model, Input)> {
     if path.is_file() {
         match Recording::open(path) {
             Ok(recording) => return judge_recording(path, recording, args, settings),
@@ -87,45 +81,39 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     // People often check a dump long after they took it. That time must not count towards deadlines.
     let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
+    let input = Input { recording: None, dump: Some(described(&dump)) };
     let mut model = Model::new(settings);
     for observation in dump.observations() {
         model.apply(at, observation);
     }
     model.apply(at, Observation::Tick);
-    Ok(model)
+    Ok((model, input))
+}
+
+fn described(dump: &Dump) -> DumpInput {
+    let without = dump.objects().filter(|object| object.managers.is_empty()).count();
+    let (objects, without_managed_fields) = (dump.objects().count() as u64, without as u64);
+    DumpInput { objects, without_managed_fields, problems: dump.problems.clone() }
 }
 
 /// Judges the end of a recording, or the instant that `--at` names.
 fn judge_recording(
     path: &Path,
-    mut recording: Recording,
+    recording: Recording,
     args: &CheckArgs,
     settings: Settings,
-) -> anyhow::Result<Model> {
-    let file = path.display();
-    let mut model = Model::new(replay::choose_settings(&recording, &args.judge, settings));
-    let (mut last, mut later) = (None, false);
-    for line in recording.by_ref() {
-        if let Some(at) = args.at.filter(|at| *at < line.at) {
-            anyhow::ensure!(last.is_some(), "{file} begins at {}, after --at {at}", line.at);
-            later = true;
-            break;
-        }
-        last = Some(line.at);
-        model.apply(line.at, line.saw);
-        model.probes(); // the recording contains the answers
-    }
-    let last = last.ok_or_else(|| anyhow::anyhow!("the recording {file} contains no observations"))?;
-    if let Some(at) = args.at {
-        anyhow::ensure!(later || at == last, "{file} ends at {last}, before --at {at}");
-        model.apply(at, Observation::Tick);
-    }
-    replay::report_unreadable(recording.unreadable());
+) -> anyhow::Result<(Model, Input)> {
+    let file = path.display().to_string();
+    let settings = play::settings(&recording, &args.judge, settings);
+    let Played { model, input, .. } = play::play(&file, recording, settings, Some(&args.judge), args.at)?;
+    let Some(last) = input.recording.as_ref().and_then(|recording| recording.shows) else {
+        anyhow::bail!("the recording {file} contains no observations");
+    };
     let shown = args.at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
     super::print_error(&format!(
         "{file} is a recording; this report shows {shown}. To see its timeline, run `loopwatch replay {file}`"
     ));
-    Ok(model)
+    Ok((model, input))
 }
 
 async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
@@ -185,12 +173,7 @@ fn progress_line(text: &str) {
     eprint!("\r\x1b[K{text}");
 }
 
-fn all_rows(model: &Model) -> Vec<ObjectRow> {
-    let (rows, _) = model.rows(Cursor::default(), usize::MAX);
-    rows
-}
-
-fn instant(text: &str) -> Result<Timestamp, String> {
+pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text)
         .ok_or_else(|| format!("expected an RFC 3339 time, for example 2026-01-31T12:00:00Z, not {text:?}"))
 }

@@ -3,11 +3,11 @@
 use std::io::Cursor;
 
 use clap::Args;
-use loopwatch_model::model::Model;
 
-use super::{SUCCESS, replay};
+use super::play::{self, Played, Shown};
+use super::{SUCCESS, replay, timeline};
 use crate::config::ServeFlags;
-use crate::export::report::{self, OutputFormat};
+use crate::export::report::OutputFormat;
 use crate::recording::Recording;
 
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
@@ -27,9 +27,9 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
-    let (model, timeline, unreadable) = replay::play(recording, Model::new(settings));
-    super::print(&timeline.text());
-    super::print(&report::text(&model.snapshot(), None, report::style(OutputFormat::Table)));
-    replay::report_unreadable(&unreadable);
-    if args.once { Ok(SUCCESS) } else { replay::serve_end(model, &args.serve) }
+    let played = play::play("the embedded incident", recording, settings, None, None)?;
+    super::print(&timeline::text(&played.timeline));
+    let Played { model, input, .. } = &played;
+    Shown { model, input, timeline: None, all: false, offers_all: false }.print(OutputFormat::Table);
+    if args.once { Ok(SUCCESS) } else { replay::serve_end(played, &args.serve) }
 }

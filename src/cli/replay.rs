@@ -1,4 +1,4 @@
-//! `loopwatch replay`: the findings of a recording over time, and the state at its end.
+//! `loopwatch replay`: the findings of a recording over time, and the state at its end or at any instant.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -9,21 +9,30 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
-use super::timeline::{self, Timeline};
-use super::{FINDINGS, SUCCESS};
+use super::play::{self, Played, Shown};
+use super::{SUCCESS, check, timeline};
 use crate::app;
 use crate::config::{JudgeFlags, ServeFlags};
+use crate::export::Exporter;
+use crate::export::input::{Input, RecordingInput};
 use crate::export::prometheus::TextFormat;
-use crate::export::report::{self, OutputFormat};
-use crate::recording::{Recording, UnreadableLines};
+use crate::export::report::OutputFormat;
+use crate::export::summary::BlindSpot;
+use crate::recording::Recording;
 
 /// Flags of `replay`.
 #[derive(Args, Debug)]
 pub(super) struct ReplayArgs {
     /// Recording, plain or compressed with gzip
     file: PathBuf,
+    /// Time to report on, instead of the end of the recording
+    #[arg(long, value_name = "RFC3339", value_parser = check::instant)]
+    until: Option<Timestamp>,
+    /// List all kinds, and all objects with their states
+    #[arg(long)]
+    all: bool,
     /// Output format; `metrics` prints the output of /metrics at the end of the recording
     #[arg(long, short, value_name = "FORMAT", default_value = "table")]
     output: Output,
@@ -48,102 +57,110 @@ enum Output {
     Metrics,
 }
 
-pub(super) fn replay(args: ReplayArgs, mut settings: Settings) -> anyhow::Result<u8> {
-    args.judge.apply(&mut settings);
+pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8> {
     let recording = Recording::open(&args.file)?;
-    let mut settings = choose_settings(&recording, &args.judge, settings);
+    let mut settings = play::settings(&recording, &args.judge, settings);
     args.serve_flags.apply(&mut settings);
-    let model = Model::new(settings);
-    if args.serve && args.speed.is_some() {
-        let speed = args.speed.unwrap_or(1.0);
-        return app::runtime()?.block_on(serve_playing(recording, model, &args.serve_flags, speed));
+    if let Some(speed) = args.speed {
+        return app::runtime()?.block_on(serve_playing(recording, Model::new(settings), &args, speed));
     }
-    let (model, timeline, unreadable) = play(recording, model);
-    let snapshot = model.snapshot();
-    let found = snapshot.findings.iter().any(|f| f.severity <= Severity::Warning);
-    match args.output {
-        Output::Metrics => {
-            let exporter = app::exporter(Arc::new(Mutex::new(model)), &args.serve_flags);
-            super::print(&exporter.render(TextFormat::Text004).into_text());
-        }
-        Output::Json => super::print(&report::json(&snapshot, None)),
-        Output::Table | Output::Markdown => {
-            let format =
-                if matches!(args.output, Output::Markdown) { OutputFormat::Markdown } else { OutputFormat::Table };
-            super::print(&timeline.text());
-            super::print(&report::text(&snapshot, None, report::style(format)));
-            report_unreadable(&unreadable);
-            if args.serve {
-                return serve_end(model, &args.serve_flags);
-            }
-        }
+    let played = play::play(&args.file.display().to_string(), recording, settings, Some(&args.judge), args.until)?;
+    let Played { model, input, timeline } = &played;
+    let shown = Shown { model, input, timeline: Some(timeline), all: args.all, offers_all: true };
+    let format = match args.output {
+        Output::Metrics => return Ok(print_metrics(played, &args.serve_flags)),
+        Output::Json => OutputFormat::Json,
+        Output::Table => OutputFormat::Table,
+        Output::Markdown => OutputFormat::Markdown,
+    };
+    if format == OutputFormat::Json {
+        report_blind_spots(input);
+    } else {
+        super::print(&timeline::text(timeline));
     }
-    Ok(if found { FINDINGS } else { SUCCESS })
+    let snapshot = shown.print(format);
+    if args.serve && format != OutputFormat::Json {
+        return serve_end(played, &args.serve_flags);
+    }
+    Ok(play::exit_code(&snapshot, Severity::Warning))
 }
 
-/// Returns the recorder's settings, or `settings` if the user named a configuration file or a deadline, for example to
-/// find out whether another deadline would have raised an alert.
-pub(super) fn choose_settings(recording: &Recording, judge: &JudgeFlags, settings: Settings) -> Settings {
-    let chosen = judge.config.is_some() || !judge.deadline.is_empty();
-    if chosen { settings } else { recording.header().settings.clone() }
+fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
+    let code = play::exit_code(&played.model.snapshot(), Severity::Warning);
+    report_blind_spots(&played.input);
+    super::print(&exporter(played, flags).render(TextFormat::Text004).into_text());
+    code
 }
 
-/// Applies the whole recording to the model.
-pub(super) fn play(mut recording: Recording, mut model: Model) -> (Model, Timeline, UnreadableLines) {
-    let mut timeline = Timeline::default();
-    for line in recording.by_ref() {
-        model.apply(line.at, line.saw);
-        timeline.add(model.finding_events());
-        model.probes(); // the recording contains the answers
+/// Reports the parts of the recording without effect, for the formats that programs read.
+fn report_blind_spots(input: &Input) {
+    for BlindSpot { what, why } in input.blind_spots() {
+        super::print_error(&format!("{what}: {why}"));
     }
-    timeline.add(model.finding_events());
-    let unreadable = recording.unreadable().clone();
-    (model, timeline, unreadable)
 }
 
-/// Reports the lines that loopwatch could not read.
-pub(super) fn report_unreadable(unreadable: &UnreadableLines) {
-    for (number, reason) in &unreadable.first {
-        super::print_error(&format!("skipped line {number}: {reason}"));
-    }
-    if unreadable.count > unreadable.first.len() as u64 {
-        super::print_error(&format!("skipped {} lines in total", unreadable.count));
-    }
+fn exporter(played: Played, flags: &ServeFlags) -> Arc<Exporter> {
+    let exporter = app::exporter(Arc::new(Mutex::new(played.model)), flags);
+    exporter.set_input(played.input);
+    exporter
 }
 
 /// Serves the model unchanged until interrupted.
-pub(super) fn serve_end(model: Model, flags: &ServeFlags) -> anyhow::Result<u8> {
-    app::runtime()?.block_on(async {
-        let exporter = app::exporter(Arc::new(Mutex::new(model)), flags);
-        timeline::serve(flags.listen, exporter, app::stop_signal()).await
-    })?;
+pub(super) fn serve_end(played: Played, flags: &ServeFlags) -> anyhow::Result<u8> {
+    app::runtime()?
+        .block_on(async { timeline::serve(flags.listen, exporter(played, flags), app::stop_signal()).await })?;
     Ok(SUCCESS)
 }
 
-async fn serve_playing(recording: Recording, model: Model, flags: &ServeFlags, speed: f64) -> anyhow::Result<u8> {
+async fn serve_playing(recording: Recording, model: Model, args: &ReplayArgs, speed: f64) -> anyhow::Result<u8> {
     let model = Arc::new(Mutex::new(model));
     let stop = app::stop_signal();
-    let exporter = app::exporter(model.clone(), flags);
-    let playing = tokio::spawn(play_slowly(recording, model, speed.clamp(0.01, 1e6)));
-    timeline::serve(flags.listen, exporter, stop).await?;
+    let exporter = app::exporter(model.clone(), &args.serve_flags);
+    let (judge, speed) = (args.judge.clone(), speed.clamp(0.01, 1e6));
+    let playing = play_slowly(recording, model, exporter.clone(), judge, speed, args.until);
+    let playing = tokio::spawn(playing);
+    timeline::serve(args.serve_flags.listen, exporter, stop).await?;
     playing.abort();
     Ok(SUCCESS)
 }
 
-/// Applies the recording `speed` times as fast as it happened. Time advances in steps of a tenth of a second, so that
-/// the ages on the page also grow between observations.
-async fn play_slowly(recording: Recording, model: app::SharedModel, speed: f64) {
+/// Applies the recording `speed` times as fast as it happened, up to `until` or to its end. Time advances in steps of a
+/// tenth of a second, so that the ages on the page also grow between observations.
+async fn play_slowly(
+    mut recording: Recording,
+    model: app::SharedModel,
+    exporter: Arc<Exporter>,
+    judge: JudgeFlags,
+    speed: f64,
+    until: Option<Timestamp>,
+) {
     const STEP: Duration = Duration::from_millis(100);
     let step = Span((100.0 * speed) as i64).max(Span(1));
-    let mut now = None;
-    for line in recording {
-        let mut at = now.unwrap_or(line.at);
-        while at < line.at {
+    let (mut now, mut input) = (None, RecordingInput::new(&recording.header().recorded_by));
+    let mut show = |recording: &Recording, at| {
+        input.begins.get_or_insert(at);
+        input.shows = Some(at);
+        input.set_unread(&recording.unread());
+        exporter.set_input(Input { recording: Some(input.clone()), dump: None });
+    };
+    while let Some(mut line) = recording.next() {
+        play::override_settings(&mut line.saw, &judge, app::lock(&model).settings());
+        let stops = until.is_some_and(|until| until < line.at);
+        let next = until.map_or(line.at, |until| until.min(line.at));
+        let mut at = now.unwrap_or(next);
+        while at < next {
+            show(&recording, at);
             tokio::time::sleep(STEP).await;
-            at = at.after(step).min(line.at);
+            at = at.after(step).min(next);
             app::lock(&model).apply(at, Observation::Tick);
+        }
+        if stops {
+            break;
         }
         app::lock(&model).apply(line.at, line.saw);
         now = Some(line.at);
+    }
+    if let Some(at) = until.or(now) {
+        show(&recording, at);
     }
 }

@@ -10,41 +10,23 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DEFAULT_PORT;
 use crate::export::{Exporter, http};
 
-/// Maximum number of events that the timeline shows. A recording of several weeks has too many to read.
+/// Maximum number of events in the text. A recording of several weeks has too many to read; the JSON has all of them.
 const MAX_LINES: usize = 200;
 
-/// The finding events of a recording, in order.
-#[derive(Debug, Default)]
-pub(super) struct Timeline {
-    events: Vec<FindingEvent>,
-    more: usize,
-}
-
-// === impl Timeline ===
-
-impl Timeline {
-    /// Adds events, up to the limit.
-    pub(super) fn add(&mut self, events: Vec<FindingEvent>) {
-        let room = MAX_LINES.saturating_sub(self.events.len());
-        self.more += events.len().saturating_sub(room);
-        self.events.extend(events.into_iter().take(room));
+/// The finding events of a recording as text: one line per event, with the time since the first.
+pub(super) fn text(events: &[FindingEvent]) -> String {
+    let Some(first) = events.first().map(|event| event.at) else {
+        return "No findings in this recording.\n\n".to_owned();
+    };
+    let mut text = format!("Findings since {first}:\n");
+    for event in events.iter().take(MAX_LINES) {
+        text.push_str(&line(event, first));
     }
-
-    /// One line per event, with the time since the first.
-    pub(super) fn text(&self) -> String {
-        let Some(first) = self.events.first().map(|event| event.at) else {
-            return "No findings in this recording.\n\n".to_owned();
-        };
-        let mut text = format!("Findings since {first}:\n");
-        for event in &self.events {
-            text.push_str(&line(event, first));
-        }
-        if self.more > 0 {
-            text.push_str(&format!("  … and {} more events\n", self.more));
-        }
-        text.push('\n');
-        text
+    if events.len() > MAX_LINES {
+        text.push_str(&format!("  … and {} more events; -o json lists them\n", events.len() - MAX_LINES));
     }
+    text.push('\n');
+    text
 }
 
 fn line(event: &FindingEvent, first: Timestamp) -> String {

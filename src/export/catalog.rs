@@ -194,6 +194,9 @@ catalog! {
         "loopwatch_config_last_reload_success_timestamp_seconds" Gauge Stable []
             "Unix time at which loopwatch last read a configuration that was valid; absent if none was."
             => Whole(|shown, samples| samples.put_some(&[], shown.metrics.config.last_success()));
+        "loopwatch_recording_unread" Gauge Alpha ["part"]
+            "Number of parts of the replayed recording that have no effect, by part (skipped_line, undiscovered_line, field, header_field); absent without a recording."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.recording_unread));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

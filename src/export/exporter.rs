@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use loopwatch_model::model::Model;
 use tokio::sync::Semaphore;
 
+use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::view::View;
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{PartLabels, SelfMetrics};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each
 /// other. A higher limit would raise the peak use of memory and CPU.
@@ -32,6 +33,7 @@ pub(crate) struct Exporter {
     pub(super) metrics: Arc<SelfMetrics>,
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
+    input: Mutex<Input>,
 }
 
 // === impl Exporter ===
@@ -48,7 +50,21 @@ impl Exporter {
     pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         let options = Mutex::new(options);
-        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
+        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0), input: Mutex::default() }
+    }
+
+    /// Sets the recording or dump behind the model.
+    pub(crate) fn set_input(&self, input: Input) {
+        for (part, count) in input.recording.iter().flat_map(RecordingInput::unread) {
+            let gauge = self.metrics.recording_unread.get_or_create_owned(&PartLabels { part });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = input;
+    }
+
+    /// The recording or dump behind the model.
+    pub(super) fn input(&self) -> Input {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Metrics about loopwatch itself.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Evidence, Finding, Value};
+use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Subject, Value};
 use loopwatch_model::observation::{Role, WatchId};
 use loopwatch_model::snapshot::{
     DeadlineSource, Health, KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
@@ -13,6 +13,7 @@ use loopwatch_model::snapshot::{
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
+use super::input::{DumpInput, Input, RecordingInput};
 use super::summary::{self, BlindSpot};
 
 /// The version of all shapes.
@@ -51,6 +52,23 @@ pub(crate) struct CheckResponse<'a> {
     findings: Vec<FindingView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<ItemView<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeline: Option<Vec<EventView<'a>>>,
+}
+
+/// The opening or closing of a finding in a replay, with the finding at that time.
+#[derive(Debug, Serialize)]
+pub(crate) struct EventView<'a> {
+    at: Timestamp,
+    change: &'static str,
+    id: String,
+    code: &'static str,
+    severity: &'static str,
+    confidence: &'static str,
+    since: Timestamp,
+    subject: SubjectView<'a>,
+    explained_by: Option<String>,
+    evidence: BTreeMap<&'static str, &'a Value>,
 }
 
 /// One finding.
@@ -102,6 +120,10 @@ pub(crate) struct StatusView<'a> {
     kinds: Vec<KindView<'a>>,
     sources: Vec<SourceView<'a>>,
     not_visible: Vec<BlindSpot>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<&'a RecordingInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dump: Option<&'a DumpInput>,
 }
 
 #[derive(Debug, Serialize)]
@@ -169,20 +191,27 @@ pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsRespon
 
 /// `/api/v1/status`.
 #[must_use]
-pub(crate) fn status(snapshot: &Snapshot) -> StatusResponse<'_> {
-    StatusResponse { version: VERSION, status: StatusView::of(snapshot) }
+pub(crate) fn status<'a>(snapshot: &'a Snapshot, input: &'a Input) -> StatusResponse<'a> {
+    StatusResponse { version: VERSION, status: StatusView::of(snapshot, input) }
 }
 
-/// `check -o json`; `rows` holds all objects if the user gave `--all`.
+/// `check -o json` and `replay -o json`; `rows` holds all objects if the user gave `--all`, and `timeline` the finding
+/// events of a replay.
 #[must_use]
-pub(crate) fn check<'a>(snapshot: &'a Snapshot, rows: Option<&'a [ObjectRow]>) -> CheckResponse<'a> {
+pub(crate) fn check<'a>(
+    snapshot: &'a Snapshot,
+    rows: Option<&'a [ObjectRow]>,
+    input: &'a Input,
+    timeline: Option<&'a [FindingEvent]>,
+) -> CheckResponse<'a> {
     let key = |kind: &KindSummary| format!("{}/{}", kind.group, kind.kind);
     CheckResponse {
         version: VERSION,
-        status: StatusView::of(snapshot),
+        status: StatusView::of(snapshot, input),
         objects: snapshot.kinds.iter().map(|kind| (key(kind), states(kind))).collect(),
         findings: finding_views(snapshot),
         items: rows.map(|rows| rows.iter().map(ItemView::of).collect()),
+        timeline: timeline.map(|events| events.iter().map(EventView::of).collect()),
     }
 }
 
@@ -205,12 +234,7 @@ impl<'a> FindingView<'a> {
             confidence: confidence.as_str(),
             since: *since,
             found: *found,
-            subject: SubjectView {
-                group: subject.group(),
-                kind: subject.kind(),
-                namespace: subject.namespace(),
-                name: subject.name(),
-            },
+            subject: SubjectView::of(subject),
             explained_by: explained_by.map(|root| root.to_string()),
             evidence: evidence.iter().map(|(key, value)| (*key, value)).collect(),
             summary: finding.summary(),
@@ -218,6 +242,35 @@ impl<'a> FindingView<'a> {
             command: finding.command(),
             runbook: summary::runbook(info.name),
         }
+    }
+}
+
+impl<'a> EventView<'a> {
+    fn of(event: &'a FindingEvent) -> Self {
+        let FindingEvent { at, change, finding } = event;
+        Self {
+            at: *at,
+            change: match change {
+                Change::Opened => "opened",
+                Change::Closed => "closed",
+                Change::Explained => "explained",
+            },
+            id: finding.id.to_string(),
+            code: finding.code.name(),
+            severity: finding.severity.as_str(),
+            confidence: finding.confidence.as_str(),
+            since: finding.since,
+            subject: SubjectView::of(&finding.subject),
+            explained_by: finding.explained_by.map(|root| root.to_string()),
+            evidence: finding.evidence.0.iter().map(|(key, value)| (*key, value)).collect(),
+        }
+    }
+}
+
+impl<'a> SubjectView<'a> {
+    fn of(subject: &'a Subject) -> Self {
+        let (group, kind) = (subject.group(), subject.kind());
+        Self { group, kind, namespace: subject.namespace(), name: subject.name() }
     }
 }
 
@@ -229,7 +282,7 @@ impl<'a> ItemView<'a> {
 }
 
 impl<'a> StatusView<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
+    fn of(snapshot: &'a Snapshot, input: &'a Input) -> Self {
         Self {
             at: snapshot.at,
             loopwatch: BuildView { version: crate::telemetry::VERSION, revision: crate::telemetry::REVISION },
@@ -237,7 +290,9 @@ impl<'a> StatusView<'a> {
             namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
             sources: snapshot.sources.iter().map(SourceView::of).collect(),
-            not_visible: summary::blind_spots(snapshot),
+            not_visible: summary::blind_spots(snapshot, input),
+            recording: input.recording.as_ref(),
+            dump: input.dump.as_ref(),
         }
     }
 }
@@ -304,14 +359,15 @@ mod tests {
     #[test]
     fn the_shapes_match_their_golden_files() {
         let sample = sample();
-        let check_all = check(&sample.snapshot, Some(&sample.rows));
+        let input = Input::default();
+        let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
         for (path, value) in [
             ("tests/golden/findings.json", serde_json::to_string_pretty(&findings(&sample.snapshot))),
             (
                 "tests/golden/objects.json",
                 serde_json::to_string_pretty(&objects(&sample.rows[..2], Some("2".to_owned()))),
             ),
-            ("tests/golden/status.json", serde_json::to_string_pretty(&status(&sample.snapshot))),
+            ("tests/golden/status.json", serde_json::to_string_pretty(&status(&sample.snapshot, &input))),
             ("tests/golden/check.json", serde_json::to_string_pretty(&check_all)),
         ] {
             golden::check(path, &(value.expect("plain data") + "\n"));
@@ -321,7 +377,7 @@ mod tests {
     #[test]
     fn items_are_absent_unless_all_objects_are_requested() {
         let sample = sample();
-        let text = serde_json::to_value(check(&sample.snapshot, None)).expect("plain data");
+        let text = serde_json::to_value(check(&sample.snapshot, None, &Input::default(), None)).expect("plain data");
         assert!(text.get("items").is_none());
         assert_eq!(text["objects"]["/Pod"]["converged"], 1211);
     }

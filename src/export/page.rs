@@ -14,6 +14,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
+use super::input::Input;
 use super::summary::{self, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
@@ -30,14 +31,15 @@ const TEMPLATE: &str = include_str!("page/page.html");
 
 /// Renders the whole page.
 #[must_use]
-pub(crate) fn render(snapshot: &Snapshot) -> String {
+pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
     headline(&mut main, snapshot, health);
-    findings::write(&mut main, snapshot);
+    let blind_spots = summary::blind_spots(snapshot, input);
+    findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
-    tables::blind_spots(&mut main, snapshot);
+    tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
     fill(TEMPLATE, |name| match name {
         "health" => health,

@@ -6,9 +6,10 @@ mod terminal; // for people
 
 use std::io::IsTerminal as _;
 
-use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::finding::{Finding, FindingEvent, Severity};
 use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
+use super::input::Input;
 use super::{json, summary};
 
 /// The output format.
@@ -58,14 +59,22 @@ pub(crate) fn style(format: OutputFormat) -> Style {
 
 /// The report as text. `rows` holds all objects if the user gave `--all`.
 #[must_use]
-pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
-    if style.markdown { markdown::write(snapshot, rows, style) } else { terminal::write(snapshot, rows, style) }
+pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, input: &Input, style: Style) -> String {
+    let blind_spots = summary::blind_spots(snapshot, input);
+    let write = if style.markdown { markdown::write } else { terminal::write };
+    write(snapshot, rows, &blind_spots, style)
 }
 
-/// The report as JSON, on one line. `rows` holds all objects if the user gave `--all`.
+/// The report as JSON, on one line. `rows` holds all objects if the user gave `--all`, and `timeline` the finding
+/// events of a replay.
 #[must_use]
-pub(crate) fn json(snapshot: &Snapshot, rows: Option<&[ObjectRow]>) -> String {
-    let shape = json::check(snapshot, rows);
+pub(crate) fn json(
+    snapshot: &Snapshot,
+    rows: Option<&[ObjectRow]>,
+    input: &Input,
+    timeline: Option<&[FindingEvent]>,
+) -> String {
+    let shape = json::check(snapshot, rows, input, timeline);
     let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data cannot fail
     text.push('\n');
     text

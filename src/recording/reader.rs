@@ -1,11 +1,17 @@
-//! Reads a recording, plain or gzip.
+//! Reads a recording, plain or gzip, and counts the parts of it that have no effect.
 
+mod fields; // unknown fields
+mod header; // the first line
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use loopwatch_model::observation::{Observation, WatchId};
 
+use self::fields::UnknownFields;
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
 /// Longest line, in bytes. The view of an object is far smaller.
@@ -14,21 +20,34 @@ const MAX_LINE: usize = 4 * 1024 * 1024;
 /// Number of unreadable lines to keep with their reasons. Further ones are only counted.
 const MAX_KEPT_REASONS: usize = 5;
 
+/// Number of undiscovered watches to keep by name. Lines of further ones are counted under an empty name.
+const MAX_KEPT_WATCHES: usize = 100;
+
 /// A recording that is being read: an iterator over its observations.
 pub struct Recording {
     lines: Box<dyn BufRead + Send>,
     header: RecordingHeader,
     number: u64,
-    unreadable: UnreadableLines,
+    /// The watches of the latest list of kinds.
+    discovered: BTreeSet<WatchId>,
+    fields: UnknownFields,
+    unread: Unread,
 }
 
-/// The unreadable lines so far.
-#[derive(Clone, Debug, Default)]
-pub struct UnreadableLines {
-    /// Their number.
-    pub count: u64,
-    /// The first of them: line number and reason.
-    pub first: Vec<(u64, String)>,
+/// The parts of a recording, so far, that have no effect on the replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// The number of lines that cannot be read. They are skipped.
+    pub lines: u64,
+    /// The first of these lines: line number and reason.
+    pub first_lines: Vec<(u64, String)>,
+    /// The number of lines about watches that the latest list of kinds does not contain, by watch. The model ignores
+    /// them.
+    pub undiscovered: BTreeMap<WatchId, u64>,
+    /// The number of unknown fields, by path: `saw.applied.object.colour`.
+    pub fields: BTreeMap<String, u64>,
+    /// Fields and settings of the header that are unknown or cannot be read.
+    pub header: Vec<String>,
 }
 
 /// The reason why a recording cannot be read at all.
@@ -86,8 +105,14 @@ impl Recording {
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
         let lines: Box<dyn BufRead + Send> =
             if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
-        let mut recording =
-            Self { lines, header: RecordingHeader::default(), number: 0, unreadable: UnreadableLines::default() };
+        let mut recording = Self {
+            lines,
+            header: RecordingHeader::default(),
+            number: 0,
+            discovered: BTreeSet::new(),
+            fields: UnknownFields::default(),
+            unread: Unread::default(),
+        };
         let not_one = |reason: String| RecordingError::NotARecording { path: name.clone(), reason };
         let first = match recording.line() {
             Ok(Some(Ok(first))) => first,
@@ -95,7 +120,8 @@ impl Recording {
             Ok(None) => return Err(not_one("the file is empty".to_owned())),
             Err(error) => return Err(io(error)),
         };
-        recording.header = serde_json::from_slice(&first).map_err(|error| not_one(error.to_string()))?;
+        (recording.header, recording.unread.header) =
+            header::read(&first).map_err(|error| not_one(error.to_string()))?;
         match recording.header.loopwatch_recording {
             found if found > RECORDING_VERSION => Err(RecordingError::TooNew { path: name, found }),
             _ => Ok(recording),
@@ -108,10 +134,10 @@ impl Recording {
         &self.header
     }
 
-    /// The unreadable lines so far.
+    /// The parts, so far, that have no effect.
     #[must_use]
-    pub fn unreadable(&self) -> &UnreadableLines {
-        &self.unreadable
+    pub fn unread(&self) -> Unread {
+        Unread { fields: self.fields.counts().clone(), ..self.unread.clone() }
     }
 
     /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is too long.
@@ -132,10 +158,48 @@ impl Recording {
     }
 
     fn skip(&mut self, reason: String) {
-        self.unreadable.count += 1;
-        if self.unreadable.first.len() < MAX_KEPT_REASONS {
-            self.unreadable.first.push((self.number, reason));
+        self.unread.lines += 1;
+        if self.unread.first_lines.len() < MAX_KEPT_REASONS {
+            self.unread.first_lines.push((self.number, reason));
         }
+    }
+
+    /// Counts the observation if the model ignores it, because it is about a watch that is not discovered.
+    fn review_watch(&mut self, observation: &Observation) {
+        match observation {
+            Observation::KindsDiscovered(kinds) => {
+                self.discovered = kinds.iter().map(|kind| kind.watch.clone()).collect();
+            }
+            Observation::ListBegan { watch, .. }
+            | Observation::Listed { watch, .. }
+            | Observation::ListEnded { watch, .. }
+            | Observation::Applied { watch, .. }
+            | Observation::Deleted { watch, .. }
+            | Observation::Progressed { watch, .. }
+                if !self.discovered.contains(watch) =>
+            {
+                let counts = &mut self.unread.undiscovered;
+                let kept = counts.len() < MAX_KEPT_WATCHES || counts.contains_key(watch);
+                *counts.entry(if kept { watch.clone() } else { WatchId::default() }).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+// === impl Unread ===
+
+impl Unread {
+    /// The number of lines about undiscovered watches.
+    #[must_use]
+    pub fn undiscovered_lines(&self) -> u64 {
+        self.undiscovered.values().sum()
+    }
+
+    /// The number of unknown fields, those of the header included.
+    #[must_use]
+    pub fn unknown_fields(&self) -> u64 {
+        self.fields.values().sum::<u64>() + self.header.len() as u64
     }
 }
 
@@ -147,8 +211,12 @@ impl Iterator for Recording {
             match self.line() {
                 Ok(None) => return None,
                 Ok(Some(Ok(line))) if line.is_empty() => {}
-                Ok(Some(Ok(line))) => match serde_json::from_slice(&line) {
-                    Ok(line) => return Some(line),
+                Ok(Some(Ok(line))) => match serde_json::from_slice::<RecordedObservation>(&line) {
+                    Ok(read) => {
+                        self.fields.count::<RecordedObservation>(&line);
+                        self.review_watch(&read.saw);
+                        return Some(read);
+                    }
                     Err(error) => self.skip(error.to_string()),
                 },
                 Ok(Some(Err(reason))) => self.skip(reason),
@@ -176,15 +244,35 @@ mod tests {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\nnonsense\n\n{\"at\":\"2026-01-01T00:00:01Z\",\"saw\":\"tick\"}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
         assert_eq!(recording.by_ref().count(), 2);
-        assert_eq!(recording.unreadable().count, 1);
-        assert_eq!(recording.unreadable().first[0].0, 3, "the number that an editor shows");
+        assert_eq!(recording.unread().lines, 1);
+        assert_eq!(recording.unread().first_lines[0].0, 3, "the number that an editor shows");
     }
 
     #[test]
     fn unknown_observations_of_a_newer_program_are_skipped() {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
-        assert_eq!((recording.by_ref().count(), recording.unreadable().count), (0, 1));
+        assert_eq!((recording.by_ref().count(), recording.unread().lines), (0, 1));
+    }
+
+    #[test]
+    fn parts_without_effect_are_counted() {
+        let at = "{\"at\":\"2026-01-01T00:00:00Z\",";
+        let kind = r#"{"watch":"a","version":"v1","kind":"A","resource":"as","scope":"cluster","role":"primary","why":"configured"}"#;
+        let lines = [
+            "\"saw\":{\"list_began\":{\"watch\":\"a\",\"epoch\":1}}}".to_owned(),
+            format!("\"saw\":{{\"kinds_discovered\":[{kind}]}}}}"),
+            "\"saw\":{\"list_began\":{\"watch\":\"a\",\"epoch\":2,\"mood\":1}}}".to_owned(),
+            "\"saw\":{\"progressed\":{\"watch\":\"b\",\"version\":\"2\"}}}".to_owned(),
+        ];
+        let lines: String = lines.iter().map(|line| format!("{at}{line}\n")).collect();
+        let header = "{\"loopwatch_recording\":1,\"settings\":{\"moon\":1}}\n";
+        let mut recording = read(&format!("{header}{lines}")).expect("a recording, despite the unknown setting");
+        assert_eq!(recording.by_ref().count(), 4);
+        let unread = recording.unread();
+        assert_eq!(unread.undiscovered, [("a", 1), ("b", 1)].map(|(id, n)| (WatchId(id.into()), n)).into());
+        assert_eq!(unread.fields, [("saw.list_began.mood".to_owned(), 1)].into());
+        assert_eq!((unread.header.as_slice(), unread.lines), (["settings.moon".to_owned()].as_slice(), 0));
     }
 
     #[test]
@@ -203,7 +291,7 @@ mod tests {
         let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n"))
             .expect("a recording");
         assert_eq!(recording.by_ref().count(), 1);
-        assert_eq!(recording.unreadable().count, 1);
+        assert_eq!(recording.unread().lines, 1);
     }
 
     fn packed(text: &[u8]) -> Vec<u8> {
@@ -221,13 +309,13 @@ mod tests {
             let mut recording =
                 Recording::read(io::Cursor::new(bytes.to_vec()), "test".to_owned()).expect("a recording");
             let count = recording.by_ref().count();
-            assert!(count <= 1000 && recording.unreadable().count == 1, "{count} {:?}", recording.unreadable());
-            assert!(recording.unreadable().first[0].1.contains("the file ends here"));
+            assert!(count <= 1000 && recording.unread().lines == 1, "{count} {:?}", recording.unread());
+            assert!(recording.unread().first_lines[0].1.contains("the file ends here"));
         }
         assert!(Recording::read(io::Cursor::new(whole[..12].to_vec()), "test".to_owned()).is_err());
         // Much smaller than what it unpacks to.
         let huge = packed(&[HEADER.as_bytes(), &vec![b' '; 64 * MAX_LINE], b"\n", line.as_bytes()].concat());
         let mut recording = Recording::read(io::Cursor::new(huge), "test".to_owned()).expect("a recording");
-        assert_eq!((recording.by_ref().count(), recording.unreadable().count), (1, 1));
+        assert_eq!((recording.by_ref().count(), recording.unread().lines), (1, 1));
     }
 }

@@ -1,11 +1,13 @@
 //! Writes a recording.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
@@ -29,13 +31,13 @@ enum RecordingFile {
 // === impl Writer ===
 
 impl Writer {
-    /// Creates `path`, which must not exist, and writes the header. With `anonymize`, replaces the names of
-    /// namespaces and objects with pseudonyms under this key, and leaves out messages.
+    /// Creates `path`, which must not exist, and writes the header. Only the user can read the file, because it shows
+    /// the names of all objects. With `anonymize`, replaces names and texts with pseudonyms under this key.
     ///
     /// # Errors
     /// If the file cannot be created or written.
     pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
-        let file = BufWriter::new(File::create_new(path)?);
+        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?);
         let packed = path.extension().is_some_and(|extension| extension == "gz");
         let out = if packed {
             RecordingFile::Packed(GzEncoder::new(file, Compression::default()))
@@ -67,6 +69,20 @@ impl Writer {
             Some(pseudonyms) => pseudonyms.anonymize(observation.clone()),
             None => observation.clone(),
         };
+        self.lines += 1;
+        self.line(&RecordedObservation { at, saw })
+    }
+
+    /// Writes the checkpoint of the model, from which a replay continues.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_checkpoint(&mut self, at: Timestamp, model: &Model) -> io::Result<()> {
+        let mut checkpoint = model.checkpoint();
+        if let Some(pseudonyms) = &self.pseudonyms {
+            checkpoint.findings = pseudonyms.findings(&model.snapshot().findings);
+        }
+        let saw = Observation::Restored(Box::new(checkpoint));
         self.lines += 1;
         self.line(&RecordedObservation { at, saw })
     }
@@ -118,6 +134,20 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_user_can_read_the_file() -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir()?;
+        for name in ["a.jsonl", "b.jsonl.gz"] {
+            let path = directory.path().join(name);
+            Writer::create(&path, &Settings::default(), None)?.finish()?;
+            assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600, "{name}");
+            assert!(Writer::create(&path, &Settings::default(), None).is_err(), "{name} exists");
+        }
+        Ok(())
+    }
 
     #[test]
     fn only_the_final_tick_is_written() -> io::Result<()> {

@@ -1,15 +1,17 @@
 //! The connection to one cluster, from a Pod or a kubeconfig, optionally impersonating an operator.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use loopwatch_model::observation::Cause;
 
 use super::clock::ServerClock;
 use super::failure::{Failure, first_line};
 
+mod files;
 mod proxy;
 mod requests;
 mod workload;
@@ -280,6 +282,11 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         return Config::incluster().map_err(ConnectError::InCluster);
     }
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let refuse = |files: &[PathBuf]| match files::problem(files) {
+        Some(reason) => Err(ConnectError::Kubeconfig { file: file.clone(), reason }),
+        None => Ok(()),
+    };
+    refuse(&files::kubeconfigs(named.as_deref(), from_env.as_deref(), home.as_deref()))?;
     let read = match &named {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
@@ -293,9 +300,15 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         ConnectError::Kubeconfig { file: file.clone(), reason }
     };
     let kubeconfig = read.map_err(wrong)?;
+    refuse(&files::named_by(&kubeconfig, options.context.as_deref()))?;
     let proxy = proxy::of_kubeconfig(&kubeconfig, options.context.as_deref());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?;
     proxy::set(&mut config, proxy.as_deref());
+    // As with kubectl, a login plugin is interactive only at a terminal. Otherwise its error output, which may contain
+    // credentials, would become part of the log.
+    if let Some(plugin) = config.auth_info.exec.as_mut().filter(|_| !std::io::stdin().is_terminal()) {
+        plugin.interactive_mode = Some(ExecInteractiveMode::Never);
+    }
     Ok(config)
 }
 
@@ -332,6 +345,26 @@ mod tests {
         ] {
             let error = connect(user).await.expect_err(user).to_string();
             assert!(!error.contains("S3CRET"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn files_that_could_block_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let access = Access { kubeconfig: Some(pipe.clone()), ..Access::default() };
+        let pipe = pipe.display();
+        let mut errors = vec![Cluster::connect(&access, &ServerClock::new()).await.expect_err("a pipe").to_string()];
+        for user in [
+            format!("{{tokenFile: {pipe}}}"),
+            format!("{{client-certificate: {pipe}, client-key: /dev/zero}}"),
+            "{tokenFile: /dev/zero}".to_owned(),
+        ] {
+            errors.push(connect(&user).await.expect_err(&user).to_string());
+        }
+        for error in errors {
+            assert!(error.contains("is not a regular file"), "{error}");
         }
     }
 

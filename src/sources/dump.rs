@@ -84,7 +84,12 @@ impl Dump {
     /// The newest time in any object. The dump was taken then or later.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<Timestamp> {
-        self.objects.values().flat_map(|(_, objects)| objects).filter_map(newest).max()
+        self.objects().filter_map(newest).max()
+    }
+
+    /// All objects.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectView> {
+        self.objects.values().flat_map(|(_, objects)| objects)
     }
 
     /// Returns the dump as observations, in the order in which watches would send them.
@@ -275,7 +280,7 @@ mod tests {
     const KEY: HashKey = HashKey([1; 16]);
 
     fn objects(dump: &Dump) -> usize {
-        dump.objects.values().map(|(_, objects)| objects.len()).sum()
+        dump.objects().count()
     }
 
     fn read(text: &str) -> Dump {

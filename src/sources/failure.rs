@@ -163,7 +163,9 @@ fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
         Some(AuthError::AuthExecRun { out, .. }) => {
             return Some(format!("the login plugin of the kubeconfig failed with {}", out.status));
         }
-        Some(AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_)) => {
+        Some(
+            AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_) | AuthError::MalformedTokenExpirationDate(_),
+        ) => {
             return Some("the output of the login plugin of the kubeconfig cannot be read".to_owned());
         }
         _ => {}
@@ -202,9 +204,11 @@ mod tests {
         let out = Box::new(std::process::Command::new("sh").args(["-c", "echo S3CRET; exit 7"]).output()?);
         let failed = || AuthError::AuthExecRun { cmd: r#"KEY="S3CRET" "login""#.to_owned(), out: out.clone() };
         let proxy_url = Box::new(http::Uri::from_static("https://user:S3CRET@proxy.example.com:3129"));
+        let not_a_time = "S3CRET".parse::<jiff::Timestamp>().expect_err("not a time");
         for (error, expected) in [
             (kube::Error::Auth(failed()), "exit status: 7"),
             (kube::Error::Service(Box::new(failed())), "exit status: 7"),
+            (kube::Error::Auth(AuthError::MalformedTokenExpirationDate(not_a_time)), "cannot be read"),
             (kube::Error::ProxyProtocolUnsupported { proxy_url }, "https://proxy.example.com"),
         ] {
             let detail = Failure::client(&error).detail;

@@ -21,6 +21,11 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Records a namespace with the account and thresholds of a running loopwatch, whose name is `sidecar`.
     pub(crate) fn start(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path) -> Self {
+        Self::start_with(sidecar, namespace, kubeconfig, file, &[])
+    }
+
+    /// Like [`Recorder::start`], with further flags.
+    pub(crate) fn start_with(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path, flags: &[&str]) -> Self {
         let plane = bed();
         let config = plane.directory().join(format!("{sidecar}.config.yaml"));
         let mut process = program(&format!("{sidecar}.recorder"), plane)
@@ -29,6 +34,7 @@ impl Recorder {
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--config={}", config.display()))
             .arg(format!("--namespace={namespace}"))
+            .args(flags)
             .start();
         eventually(Duration::from_secs(20), "the recording begins", || {
             process.assert_running();

@@ -1,14 +1,16 @@
 //! The replay of a recorded run reports the same findings.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use crate::case::Case;
 use crate::recorder::Recorder;
+use loopwatch_testbed::gate::{Gate, Refusal};
 use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{program, quick};
@@ -16,7 +18,51 @@ use loopwatch_testbed::wait::pause;
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("recording::replay_finds_the_same", replay_finds_the_same)]
+    vec![
+        test("recording::replay_finds_the_same", replay_finds_the_same),
+        test("recording::a_new_file_needs_no_list", a_new_file_needs_no_list),
+    ]
+}
+
+/// Fills more than one file through a gate that refuses all lists after the first ones. The last file replays alone.
+fn a_new_file_needs_no_list() {
+    let (plane, namespace) = (bed(), "segments");
+    let kube = &plane.kube;
+    kube.namespace(namespace);
+    for index in 0..5 {
+        kube.zoo("Statusless", namespace, &format!("still-{index}"), json!({}));
+    }
+    let gate = Gate::before(plane);
+    let account = plane.kubeconfig_of("segments.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
+    let config = plane.directory().join("segments.loopwatch.config.yaml");
+    std::fs::write(config, json!({"settings": quick()}).to_string()).expect("our own folder");
+    let file = plane.directory().join("segments.jsonl");
+    let flags = ["--max-size=1", "--watch=zoo.loopwatch.dev/Statusless"];
+    let recorder = Recorder::start_with("segments.loopwatch", namespace, &account, &file, &flags);
+    // Every list begins as a stream; the audits count with another kind of request.
+    gate.refuse(Refusal { status: 503, retry_after: None, path: "sendInitialEvents" });
+    // Finalizers make the largest views.
+    let finalizers: Vec<String> = (0..20).map(|n| format!("example.io/{n}{}", "x".repeat(50))).collect();
+    for change in 0..450 {
+        let metadata = json!({"finalizers": finalizers, "annotations": {"change": change.to_string()}});
+        kube.patch(ZOO, "Statusless", namespace, "still-0", &json!({"metadata": metadata}));
+    }
+    assert_eq!(gate.refused(), 0, "lists");
+    gate.open();
+    pause(Duration::from_secs(1));
+    drop(recorder);
+    let previous = plane.directory().join("segments.1.jsonl");
+    for file in [&previous, &file] {
+        let mode = std::fs::metadata(file).expect("a file").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+        let output = program("segments.replay", plane).arg("replay").arg(file).args(["-o", "json", "--all"]).run();
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let items = report["items"].as_array().into_iter().flatten();
+        let objects = items.filter(|item| item["kind"] == "Statusless").count();
+        assert_eq!(objects, 5, "{}: {report}", file.display());
+    }
+    let release = json!({"metadata": {"finalizers": null}});
+    kube.patch(ZOO, "Statusless", namespace, "still-0", &release);
 }
 
 fn replay_finds_the_same() {

@@ -28,7 +28,7 @@ const BATCH: usize = 1024;
 const MAX_VISITED: usize = 100 * BATCH;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
-    Json(json::status(&exporter.view.snapshot())).into_response()
+    Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
 }
 
 pub(super) async fn findings(State(exporter): State<Arc<Exporter>>) -> Response {
@@ -127,7 +127,7 @@ fn bad_request(problem: &str) -> Response {
 }
 
 pub(super) async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
-    let page = page::render(&exporter.view.snapshot());
+    let page = page::render(&exporter.view.snapshot(), &exporter.input());
     ([(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page)).into_response()
 }
 

@@ -12,13 +12,14 @@ use crate::export::summary::{self, Findings, Group};
 /// slow the browser down.
 const SHOWN: usize = 100;
 
-pub(super) fn write(page: &mut String, snapshot: &Snapshot) {
+/// Writes the findings. `sees_all` means that there are no blind spots.
+pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
     let findings = Findings::of(snapshot);
     let (info, urgent): (Vec<_>, Vec<_>) =
         findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
     if urgent.is_empty() {
-        let text = match (summary::overall(snapshot), summary::blind_spots(snapshot).is_empty()) {
+        let text = match (summary::overall(snapshot), sees_all) {
             ("unknown", _) => "No critical findings or warnings, but loopwatch cannot see any objects.",
             (_, true) => "No critical findings or warnings.",
             (_, false) => "No critical findings or warnings in the resources that loopwatch can see.",

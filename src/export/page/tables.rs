@@ -6,7 +6,7 @@ use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
 use super::{Age, Escaped, Number};
-use crate::export::summary;
+use crate::export::summary::{self, BlindSpot};
 
 /// Maximum number of objects shown, and of blind spots. The page links to the API for more objects.
 const SHOWN: usize = 100;
@@ -163,14 +163,13 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     page.push_str("</section>");
 }
 
-pub(super) fn blind_spots(page: &mut String, snapshot: &Snapshot) {
-    let spots = summary::blind_spots(snapshot);
+pub(super) fn blind_spots(page: &mut String, spots: &[BlindSpot]) {
     if spots.is_empty() {
         return;
     }
     page.push_str(
         "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot see \
-         these resources and does not report problems with them.</p><ul class=\"spots\">",
+         or use the following, and does not report problems with it.</p><ul class=\"spots\">",
     );
     for spot in spots.iter().take(SHOWN) {
         let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));

@@ -1,6 +1,10 @@
 use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
+fn render(snapshot: &Snapshot) -> String {
+    super::render(snapshot, &Input::default())
+}
+
 #[test]
 fn the_page_is_complete_without_javascript() {
     let page = render(&sample().snapshot);

@@ -10,11 +10,16 @@ use super::{
     SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
     without_finding,
 };
-use crate::export::summary::{self, Findings};
+use crate::export::summary::{self, BlindSpot, Findings};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
-pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
+pub(super) fn write(
+    snapshot: &Snapshot,
+    rows: Option<&[ObjectRow]>,
+    blind_spots: &[BlindSpot],
+    style: Style,
+) -> String {
     let mut out = format!("## loopwatch: {}\n\n{}.\n", summary::overall(snapshot), headline(snapshot));
     findings(&mut out, snapshot);
     kinds(&mut out, snapshot, rows.is_some(), style);
@@ -24,10 +29,9 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
             objects(&mut out, snapshot, "Failed or overdue without a finding", &without_finding(snapshot), 2 * SHOWN)
         }
     }
-    let spots = summary::blind_spots(snapshot);
-    if !spots.is_empty() {
+    if !blind_spots.is_empty() {
         out.push_str("\n### Not visible to loopwatch\n\n");
-        for spot in spots {
+        for spot in blind_spots {
             let _ = writeln!(out, "- {}: {}", text(&spot.what), text(&spot.why));
         }
     }

@@ -10,11 +10,16 @@ use super::{
     SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
     without_finding,
 };
-use crate::export::summary::{self, Findings, Group};
+use crate::export::summary::{self, BlindSpot, Findings, Group};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
-pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
+pub(super) fn write(
+    snapshot: &Snapshot,
+    rows: Option<&[ObjectRow]>,
+    blind_spots: &[BlindSpot],
+    style: Style,
+) -> String {
     let mut out = String::new();
     let word = summary::overall(snapshot);
     let ink = match word {
@@ -46,7 +51,7 @@ pub(super) fn write(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Styl
             );
         }
     }
-    blind_spots(&mut out, snapshot, style);
+    not_visible(&mut out, blind_spots, style);
     out
 }
 
@@ -165,8 +170,7 @@ fn objects<'a>(
     }
 }
 
-fn blind_spots(out: &mut String, snapshot: &Snapshot, style: Style) {
-    let spots = summary::blind_spots(snapshot);
+fn not_visible(out: &mut String, spots: &[BlindSpot], style: Style) {
     if spots.is_empty() {
         return;
     }

@@ -2,6 +2,10 @@ use super::*;
 use crate::export::golden;
 use crate::export::sample::{empty, healthy, sample};
 
+fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
+    super::text(snapshot, rows, &Input::default(), style)
+}
+
 const PLAIN: Style = Style { markdown: false, colours: false, width: 100, offers_all: true };
 const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100, offers_all: true };
 

@@ -1,0 +1,215 @@
+//! The observations that a replay needs to begin with: the latest of each source, and the objects of each watch.
+//!
+//! A recording that spans several files keeps them in memory, so that a new file can begin without listing again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId, WatchId};
+use loopwatch_model::time::Timestamp;
+
+/// The state of all sources, as observations.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// The time of the latest observation.
+    at: Timestamp,
+    latest: BTreeMap<Topic, Observation>,
+    watches: BTreeMap<WatchId, HeldWatch>,
+    sources: BTreeMap<SourceId, Observation>,
+}
+
+/// The subject of observations that replace each other. The order is that of the beginning of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Topic {
+    Kinds,
+    /// By name.
+    Definition(String),
+    /// By namespace.
+    Permissions(String),
+    /// By name.
+    Namespace(String),
+    /// By namespace and name.
+    Lease(String, String),
+}
+
+/// The state of one watch.
+#[derive(Debug, Default)]
+struct HeldWatch {
+    /// The epoch of the latest complete list.
+    complete: Option<u64>,
+    /// The epoch of a list that is under way.
+    listing: Option<u64>,
+    /// The latest version.
+    version: String,
+    objects: HashMap<ObjectKey, HeldObject>,
+}
+
+#[derive(Debug)]
+struct HeldObject {
+    /// The epoch of the list under way when the object was last seen, if there was one.
+    epoch: Option<u64>,
+    /// The object as JSON, which takes a fraction of the memory of an [`ObjectView`].
+    view: Box<[u8]>,
+}
+
+// === impl Held ===
+
+impl Held {
+    /// The time of the latest observation.
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Takes an observation into account.
+    ///
+    /// # Errors
+    /// If an object cannot be serialised.
+    pub(super) fn note(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
+        self.at = self.at.max(at);
+        match observation {
+            Observation::KindsDiscovered(kinds) => {
+                let stays = |watch: &WatchId| kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty());
+                let gone: Vec<WatchId> = self.watches.keys().filter(|watch| !stays(watch)).cloned().collect();
+                for watch in gone {
+                    self.watches.remove(&watch);
+                    if !kinds.iter().any(|kind| kind.watch == watch) {
+                        self.sources.remove(&SourceId::Watch(watch));
+                    }
+                }
+                for kind in kinds.iter().filter(|kind| kind.missing.is_empty()) {
+                    self.watches.entry(kind.watch.clone()).or_default();
+                }
+                self.latest.insert(Topic::Kinds, observation.clone());
+            }
+            Observation::DefinitionSeen(definition) => {
+                self.latest.insert(Topic::Definition(definition.name.clone()), observation.clone());
+            }
+            Observation::DefinitionGone(name) => _ = self.latest.remove(&Topic::Definition(name.clone())),
+            Observation::PermissionsReviewed(view) => {
+                self.latest.insert(Topic::Permissions(view.namespace.clone()), observation.clone());
+            }
+            Observation::LeaseSeen(lease) => {
+                self.latest.insert(Topic::Lease(lease.namespace.clone(), lease.name.clone()), observation.clone());
+            }
+            Observation::LeaseGone { namespace, name } => {
+                self.latest.remove(&Topic::Lease(namespace.clone(), name.clone()));
+            }
+            Observation::LeasesListed { namespace, names } => self.latest.retain(|topic, _| match topic {
+                Topic::Lease(within, name) => within != namespace || names.contains(name),
+                _ => true,
+            }),
+            Observation::NamespacesListed(namespaces) => {
+                self.latest.retain(|topic, _| !matches!(topic, Topic::Namespace(_)));
+                for namespace in namespaces {
+                    let seen = Observation::NamespaceSeen(namespace.clone());
+                    self.latest.insert(Topic::Namespace(namespace.name.clone()), seen);
+                }
+            }
+            Observation::NamespaceSeen(namespace) => {
+                self.latest.insert(Topic::Namespace(namespace.name.clone()), observation.clone());
+            }
+            Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
+            Observation::SourceFailed { source, .. } | Observation::SourceRecovered { source } => {
+                self.sources.insert(source.clone(), observation.clone());
+            }
+            Observation::ListBegan { watch, .. }
+            | Observation::Listed { watch, .. }
+            | Observation::ListEnded { watch, .. }
+            | Observation::Applied { watch, .. }
+            | Observation::Deleted { watch, .. }
+            | Observation::Progressed { watch, .. } => {
+                if let Some(watch) = self.watches.get_mut(watch) {
+                    watch.note(observation)?;
+                }
+            }
+            // The checkpoint of the model replaces `Restored`, and its settings, in the header, `SettingsChanged`. The
+            // others describe an instant, not a state.
+            Observation::Restored(_)
+            | Observation::SettingsChanged(_)
+            | Observation::Answered { .. }
+            | Observation::ClockStepped { .. }
+            | Observation::Tick => {}
+        }
+        Ok(())
+    }
+
+    /// Passes the observations that rebuild this state to `write`.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(super) fn replay(&self, mut write: impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
+        self.latest.values().try_for_each(&mut write)?;
+        for (id, watch) in &self.watches {
+            watch.replay(id, &mut write)?;
+        }
+        self.sources.values().try_for_each(write)
+    }
+}
+
+// === impl HeldWatch ===
+
+impl HeldWatch {
+    fn note(&mut self, observation: &Observation) -> io::Result<()> {
+        match observation {
+            Observation::ListBegan { epoch, .. } => self.listing = Some(*epoch),
+            Observation::Listed { object, .. } => self.keep(object)?,
+            Observation::ListEnded { epoch, version, .. } => self.list_ended(*epoch, version),
+            Observation::Applied { object, .. } => {
+                self.version.clone_from(&object.version);
+                self.keep(object)?;
+            }
+            Observation::Deleted { key, version, .. } => {
+                self.version.clone_from(version);
+                self.objects.remove(key);
+            }
+            Observation::Progressed { version, .. } => self.version.clone_from(version),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn list_ended(&mut self, epoch: u64, version: &str) {
+        if self.listing != Some(epoch) {
+            return; // as in the model: an abandoned list does not show which objects are gone
+        }
+        self.listing = None;
+        self.complete = Some(epoch);
+        version.clone_into(&mut self.version);
+        self.objects.retain(|_, object| object.epoch.take() == Some(epoch));
+    }
+
+    fn keep(&mut self, object: &ObjectView) -> io::Result<()> {
+        let view = serde_json::to_vec(object)?.into_boxed_slice();
+        self.objects.insert(object.key.clone(), HeldObject { epoch: self.listing, view });
+        Ok(())
+    }
+
+    /// A list under way follows the complete one before it: until it ends, objects that it has not listed yet exist.
+    fn replay(&self, id: &WatchId, write: &mut impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
+        if let Some(epoch) = self.complete {
+            self.list(id, epoch, |_| true, write)?;
+            write(&Observation::ListEnded { watch: id.clone(), epoch, version: self.version.clone() })?;
+        }
+        match self.listing {
+            Some(epoch) => self.list(id, epoch, |object| object.epoch == Some(epoch), write),
+            None => Ok(()),
+        }
+    }
+
+    fn list(
+        &self,
+        id: &WatchId,
+        epoch: u64,
+        wanted: impl Fn(&HeldObject) -> bool,
+        write: &mut impl FnMut(&Observation) -> io::Result<()>,
+    ) -> io::Result<()> {
+        write(&Observation::ListBegan { watch: id.clone(), epoch })?;
+        let mut objects: Vec<_> = self.objects.iter().filter(|(_, object)| wanted(object)).collect();
+        objects.sort_by_key(|(key, _)| *key);
+        for (_, object) in objects {
+            let object = Box::new(serde_json::from_slice::<ObjectView>(&object.view)?);
+            write(&Observation::Listed { watch: id.clone(), object })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+use std::path::Path;
+
+use loopwatch_model::model::Model;
+use loopwatch_model::model::reading;
+use loopwatch_model::observation::Role;
+use loopwatch_model::snapshot::Snapshot;
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::recording::Recording;
+use crate::sources::decode::{HashKey, object_with_type};
+
+const KEY: [u8; 16] = [7; 16];
+
+#[test]
+fn equal_names_get_equal_pseudonyms() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    let key = ObjectKey { namespace: "team-a".into(), name: "payroll".into() };
+    let object = ObjectView { key: key.clone(), ..Default::default() };
+    let watch = WatchId("widgets.example.io/team-a".into());
+    let applied = pseudonyms.anonymize(Observation::Applied { watch: watch.clone(), object: Box::new(object) });
+    let deleted = pseudonyms.anonymize(Observation::Deleted { watch, key, version: "5".into() });
+    let (Observation::Applied { object, .. }, Observation::Deleted { key, .. }) = (applied, deleted) else {
+        unreachable!("the variants stay")
+    };
+    assert_eq!(object.key, key);
+    assert_ne!(Pseudonyms::new([8; 16]).object_key(key.clone()), key, "the key matters");
+}
+
+/// Every text that may name somebody contains "payroll" or "acme".
+#[test]
+fn no_name_remains_anywhere() {
+    let lines = [
+        r#"{"applied":{"watch":"widgets.example.io/payroll","object":{"namespace":"payroll","name":"payroll-1","uid":"payroll",
+            "version":"1","owners":[{"kind":"A","name":"payroll","uid":"1f0b1b5e-acme"}],"paused":{"by":"annotation acme.io/paused"},
+            "conditions":[{"type":"payroll-Ready","at":"shards[0].acme","reason":"PayrollFailed","severity":"Acme",
+                "message":"payroll (acme) is broken"},{"type":"Ready","reason":"acme","message":"Payroll"}],
+            "facts":[{"path":"status.payroll.phase","value":"Payroll"},{"path":"status.ACME[3].state","value":"acme is ready"},
+                {"path":"status.acme_phase","value":"payrollReady"}]}}}"#,
+        r#"{"kinds_discovered":[{"watch":"widgets.example.io/payroll","version":"v1","kind":"Widget","resource":"widgets",
+            "scope":{"namespace":"payroll"},"role":"primary","why":"configured"}]}"#,
+        r#"{"definition_seen":{"name":"widgets.example.io","conditions":[{"type":"Established","reason":"Acme","message":"payroll"}]}}"#,
+        r#"{"rights_reviewed":{"namespace":"payroll"}}"#,
+        r#"{"lease_seen":{"namespace":"payroll","name":"acme-lock","holder":"acme-0_payroll"}}"#,
+        r#"{"source_failed":{"source":{"watch":"widgets.example.io/payroll"},"cause":"timeout","detail":"payroll"}}"#,
+        r#"{"answered":{"probe":{"count":"widgets.example.io/payroll"},"answer":{"failed":"timeout"}}}"#,
+        r#"{"deleted":{"watch":"widgets.example.io/payroll","key":{"namespace":"payroll","name":"acme"},"version":"1"}}"#,
+        r#"{"restored":{"findings":{"b741de2a5f429051":"2026-01-01T00:00:00Z"}}}"#,
+    ];
+    let pseudonyms = Pseudonyms::new(KEY);
+    for line in lines {
+        let observation = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let text = serde_json::to_string(&pseudonyms.anonymize(observation)).expect("serialisable");
+        for secret in ["payroll", "acme", "1f0b1b5e", "b741de2a"] {
+            assert!(!text.to_ascii_lowercase().contains(secret), "{secret}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_usual_words_of_a_status_remain() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    for kept in
+        ["Running", "status.instances[0].readyReplicas", "1/3", "HTTP_404", "v1beta1.conditions", "CrashLoopBackOff"]
+    {
+        assert_eq!(pseudonyms.path(kept), kept);
+    }
+    assert_eq!(pseudonyms.prose("pod payroll-7 is pending"), "pod x-7 is pending");
+    assert_eq!(pseudonyms.value("2026-01-01T00:00:00Z"), "2026-01-01T00:00:00Z");
+    for (text, begin, end) in [
+        ("PayrollReady", "X", "Ready"),
+        ("acme-payroll-12-failed", "x", "-failed"),
+        ("Acmeing", "X", "ing"),
+        ("x7", "x", ""),
+    ] {
+        let replaced = pseudonyms.words(text);
+        let letters = replaced.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).expect(&replaced);
+        assert!(letters.len() == 16 && letters.bytes().all(|byte| LETTERS.contains(&byte)), "{text}: {replaced}");
+    }
+}
+
+#[test]
+fn pseudonyms_do_not_collide() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    let names: BTreeSet<String> = (0..200_000).map(|number| pseudonyms.name("object", &number.to_string())).collect();
+    assert_eq!(names.len(), 200_000);
+}
+
+/// If this fails for a new rule of the reading, its words are missing in `vocabulary.txt`.
+#[test]
+fn statuses_are_read_alike_with_pseudonyms() {
+    #[derive(serde::Deserialize)]
+    struct DialectCase<'a> {
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+    let (pseudonyms, mut wrong) = (Pseudonyms::new(KEY), Vec::new());
+    for line in include_str!("../../../tests/dialects.jsonl").lines() {
+        let case: DialectCase<'_> = serde_json::from_str(line).expect("a case");
+        let (of, object) = object_with_type(case.object.get().as_bytes(), &HashKey(KEY)).expect("an object");
+        let group = of.api_version.split_once('/').map_or("", |(group, _)| group);
+        let plain = reading::read(group, &of.kind, &object);
+        let anonymous = reading::read(group, &of.kind, &pseudonyms.object(object));
+        if (plain.verdict, plain.reason) != (anonymous.verdict, anonymous.reason) {
+            wrong.push(format!("{}: {plain:?}, {anonymous:?}", case.object));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn replays_come_to_the_same_conclusions_with_pseudonyms() {
+    let conclusions = |snapshot: &Snapshot| {
+        let primary = snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary);
+        let kinds: Vec<_> = primary.map(|kind| format!("{} {:?}", kind.kind, kind.states())).collect();
+        let mut findings: Vec<_> = snapshot.findings.iter().map(|f| format!("{} {}", f.code.name(), f.since)).collect();
+        findings.sort();
+        (kinds, findings)
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let pseudonyms = Pseudonyms::new(KEY);
+    let mut compared = 0;
+    for file in std::fs::read_dir(folder).expect("the scenarios").map(|entry| entry.expect("an entry").path()) {
+        let Ok(recording) = Recording::open(&file) else { continue };
+        let settings = recording.header().settings.clone();
+        let (mut plain, mut anonymous) = (Model::new(settings.clone()), Model::new(settings));
+        for line in recording {
+            anonymous.apply(line.at, pseudonyms.anonymize(line.saw.clone()));
+            plain.apply(line.at, line.saw);
+        }
+        assert_eq!(conclusions(&anonymous.snapshot()), conclusions(&plain.snapshot()), "{}", file.display());
+        compared += 1;
+    }
+    assert!(compared > 10, "{compared} recordings");
+}
+
+#[test]
+fn settings_and_namespaces_reveal_no_names() {
+    use loopwatch_model::settings::{FindingRule, Selector};
+    let pseudonyms = Pseudonyms::new([7; 16]);
+    let seen = |value: &str| {
+        let annotations = [("loopwatch.dev/ignore".to_owned(), value.to_owned())].into();
+        pseudonyms.anonymize(Observation::NamespaceSeen(NamespaceView { name: "team-a".into(), annotations }))
+    };
+    let include = vec!["team-a".to_owned(), "team-*".to_owned(), "*".to_owned()];
+    let namespaces = Selector { include, exclude: vec!["team-b".to_owned()] };
+    let rule = FindingRule { namespaces, enabled: Some(false), ..FindingRule::default() };
+    let settings = Settings { findings: [("all".to_owned(), vec![rule])].into(), ..Settings::default() };
+    let changed = pseudonyms.anonymize(Observation::SettingsChanged(Box::new(settings)));
+    let gone = pseudonyms.anonymize(Observation::NamespaceGone("team-a".into()));
+    let listed = pseudonyms.anonymize(Observation::NamespacesListed(vec![NamespaceView {
+        name: "team-b".into(),
+        ..NamespaceView::default()
+    }]));
+    let text = serde_json::to_string(&[seen("all"), seen("team-c"), changed, gone, listed]).expect("JSON");
+    assert!(!text.contains("team-") && text.contains(r#""loopwatch.dev/ignore":"all""#), "{text}");
+}

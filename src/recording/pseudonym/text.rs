@@ -1,0 +1,193 @@
+//! Pseudonyms inside of texts: reasons, phases, paths, messages.
+//!
+//! The model reads the words of a status, so a text cannot be replaced as a whole. The common words of a status stay
+//! (`vocabulary.txt`), because they name nobody; everything between them is replaced. The endings `-ing` and `-ed`
+//! stay, too, because the model also reads them from words that it does not know.
+
+use std::collections::BTreeSet;
+
+use loopwatch_model::time::Timestamp;
+
+use super::Pseudonyms;
+
+/// The words that stay, in lower case.
+const VOCABULARY: &str = include_str!("vocabulary.txt");
+
+/// The part of a message that the model reads, in bytes.
+const MESSAGE: usize = 128;
+
+/// Longest number that stays: numbers of this length count or are status codes.
+const DIGITS: usize = 4;
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    /// A word of the vocabulary, a version such as `v1beta1`.
+    Known(&'a str),
+    /// A short number. It stays unless it is next to an unknown word.
+    Number(&'a str),
+    /// Any other word.
+    Unknown(&'a str),
+    /// The characters between words; empty between the words of `CamelCase`.
+    Between(&'a str),
+}
+
+/// Returns the vocabulary.
+pub(super) fn vocabulary() -> BTreeSet<&'static str> {
+    VOCABULARY.split_whitespace().collect()
+}
+
+// === impl Pseudonyms ===
+
+impl Pseudonyms {
+    /// Replaces the unknown words of a name in `CamelCase` or with separators: `PayrollReady` keeps `Ready`. Adjacent
+    /// unknown words get one pseudonym.
+    pub(super) fn words(&self, text: &str) -> String {
+        let parts = self.parts(text);
+        let (mut shown, mut at) = (String::with_capacity(text.len() + 16), 0);
+        while at < parts.len() {
+            let length = run(&parts[at..]);
+            if length == 0 {
+                shown.push_str(parts[at].text());
+                at += 1;
+                continue;
+            }
+            let unknown: String = parts[at..at + length].iter().map(|part| part.text()).collect();
+            let upper = unknown.starts_with(|first: char| first.is_uppercase());
+            shown.push(if upper { 'X' } else { 'x' });
+            shown.push_str(&self.letters("word", &unknown));
+            shown.push_str(ending(&unknown));
+            at += length;
+        }
+        shown
+    }
+
+    /// Replaces the unknown words of a message by `x`: nothing refers to them.
+    pub(super) fn prose(&self, text: &str) -> String {
+        let read = &text[..text.floor_char_boundary(MESSAGE)];
+        let shown = |part: &Part<'_>| match part {
+            Part::Unknown(word) => format!("x{}", ending(word)),
+            part => part.text().to_owned(),
+        };
+        self.parts(read).iter().map(shown).collect()
+    }
+
+    /// Replaces the unknown words of a single value or a message.
+    pub(super) fn value(&self, text: &str) -> String {
+        match text {
+            text if Timestamp::parse(text).is_some() => text.to_owned(),
+            text if text.contains(char::is_whitespace) => self.prose(text),
+            text => self.words(text),
+        }
+    }
+
+    /// Replaces the unknown keys of a path: `status.instances[0].phase`. Keys of maps may be names.
+    pub(super) fn path(&self, path: &str) -> String {
+        let keys = path.split_inclusive(['.', '[', ']']);
+        keys.map(|key| {
+            let end = key.len() - usize::from(key.ends_with(['.', '[', ']']));
+            let (key, separator) = key.split_at(end);
+            if key.bytes().all(|byte| byte.is_ascii_digit()) {
+                return format!("{key}{separator}"); // a position in a list
+            }
+            self.words(key) + separator
+        })
+        .collect()
+    }
+
+    /// The type of a condition. In the usual form it is a constant of the operator; any other form may be the key of a
+    /// map.
+    pub(super) fn condition_type(&self, text: &str) -> String {
+        let constant = text.starts_with(|first: char| first.is_ascii_uppercase())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if constant {
+            text.to_owned()
+        } else {
+            text.split('/').map(|part| self.words(part)).collect::<Vec<_>>().join("/")
+        }
+    }
+
+    fn parts<'a>(&self, text: &'a str) -> Vec<Part<'a>> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let between = rest.find(is_part_of_word).unwrap_or(rest.len());
+            let (separator, after) = rest.split_at(between);
+            parts.push(Part::Between(separator));
+            let (word, after) = after.split_at(end_of_word(after));
+            if !word.is_empty() {
+                parts.push(self.part(word));
+            }
+            rest = after;
+        }
+        parts
+    }
+
+    fn part<'a>(&self, word: &'a str) -> Part<'a> {
+        let digits = |text: &str| !text.is_empty() && text.len() <= DIGITS && text.bytes().all(|b| b.is_ascii_digit());
+        let lower = word.to_ascii_lowercase();
+        let version = |text: &str| text.split(['a', 'b']).next().is_some_and(digits);
+        if self.vocabulary.contains(lower.replace('\'', "").as_str()) {
+            Part::Known(word)
+        } else if digits(word) {
+            Part::Number(word)
+        } else if lower.strip_prefix('v').is_some_and(|rest| is_version(rest) && version(rest)) {
+            Part::Known(word)
+        } else {
+            Part::Unknown(word)
+        }
+    }
+}
+
+// === impl Part ===
+
+impl<'a> Part<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Known(text) | Self::Number(text) | Self::Unknown(text) | Self::Between(text) => text,
+        }
+    }
+}
+
+/// The number of parts at the beginning that share one pseudonym: from an unknown word, or a number before one, to the
+/// last unknown word or number before a known one.
+fn run(parts: &[Part<'_>]) -> usize {
+    let ends = |part: &Part<'_>| matches!(part, Part::Known(_));
+    let before_known = parts.iter().position(ends).unwrap_or(parts.len());
+    let parts = &parts[..before_known];
+    let has_unknown = parts.iter().any(|part| matches!(part, Part::Unknown(_)));
+    if !has_unknown || matches!(parts.first(), Some(Part::Between(_)) | None) {
+        return 0;
+    }
+    parts.iter().rposition(|part| !matches!(part, Part::Between(_))).map_or(0, |last| last + 1)
+}
+
+/// `1`, `1beta1`, `2alpha3`.
+fn is_version(text: &str) -> bool {
+    let stripped = text.replacen("alpha", ".", 1).replacen("beta", ".", 1);
+    !stripped.is_empty() && stripped.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// The ending of a word that the model reads: a participle.
+fn ending(word: &str) -> &'static str {
+    let lower = word.to_ascii_lowercase();
+    ["ing", "ed"].into_iter().find(|ending| lower.len() > 4 && lower.ends_with(ending)).unwrap_or_default()
+}
+
+fn is_part_of_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || !character.is_ascii() || character == '\''
+}
+
+/// The end of the word at the beginning of a text, where the model, too, splits words: `pod|Ready`, `API|Server`.
+fn end_of_word(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let within = text.find(|character| !is_part_of_word(character)).unwrap_or(text.len());
+    let boundary = |at: &usize| {
+        let (before, after) = (bytes[at - 1], bytes.get(at + 1).copied().unwrap_or(b' '));
+        bytes[*at].is_ascii_uppercase()
+            && (before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || (before.is_ascii_uppercase() && after.is_ascii_lowercase()))
+    };
+    (1..within).find(boundary).unwrap_or(within)
+}

@@ -1,0 +1,255 @@
+//! Finds the fields of a recording that this program does not know.
+//!
+//! serde ignores unknown fields. The keys that a re-serialised line lacks would not show them either, because fields
+//! with their default value are left out. So this module tests each path once per recording: a field is unknown if the
+//! reader accepts a value of any type for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Number of distinct paths to test. Lists of labels make new paths, and each test costs several parses of a line.
+const MAX_PATHS: usize = 10_000;
+
+/// Number of unknown fields to keep by name. Further ones share [`OTHERS`].
+const MAX_NAMES: usize = 100;
+
+/// The name of all further unknown fields.
+const OTHERS: &str = "(others)";
+
+/// The unknown fields of a recording.
+#[derive(Debug, Default)]
+pub(super) struct UnknownFields {
+    /// Whether the field at a path, given by its hash, is unknown.
+    tested: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
+    /// Occurrences by path: `saw.applied.object.colour`.
+    counts: BTreeMap<String, u64>,
+}
+
+/// An object or a list around the current position of a scan.
+struct Level<'a> {
+    /// The hash of the path to this level.
+    path: u64,
+    /// The hash of the path to the current position: all items of a list have that of the list.
+    here: u64,
+    /// Whether it is an object, so that a string may be a key.
+    is_object: bool,
+    /// The current key of an object.
+    key: &'a [u8],
+    /// The current position in a list.
+    index: usize,
+}
+
+/// Uses hashes as they are.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+/// The hash of the empty path.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+// === impl AsItIs ===
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = below(self.0, bytes);
+    }
+}
+
+// === impl UnknownFields ===
+
+impl UnknownFields {
+    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
+        &self.counts
+    }
+
+    /// Counts the unknown fields of `line`, which is valid JSON and was read as a `T`.
+    pub(super) fn count<T: DeserializeOwned>(&mut self, line: &[u8]) {
+        let mut levels: Vec<Level<'_>> = Vec::with_capacity(8);
+        let (mut at, mut expects_key) = (0, false);
+        while at < line.len() {
+            match line[at] {
+                opening @ (b'{' | b'[') => {
+                    let is_object = opening == b'{';
+                    let path = levels.last().map_or(START, |level| level.here);
+                    levels.push(Level { path, here: path, is_object, key: &[], index: 0 });
+                    expects_key = is_object;
+                }
+                b'}' | b']' => _ = levels.pop(),
+                b',' => {
+                    if let Some(level) = levels.last_mut() {
+                        expects_key = level.is_object;
+                        level.index += 1;
+                    }
+                }
+                b'"' => {
+                    let end = end_of_string(line, at);
+                    if expects_key && let Some(level) = levels.last_mut() {
+                        level.key = line.get(at + 1..end - 1).unwrap_or_default();
+                        level.here = below(level.path, level.key);
+                        expects_key = false;
+                        if self.is_unknown::<T>(line, &levels) {
+                            at = end_of_value(line, end);
+                            continue;
+                        }
+                    }
+                    at = end;
+                    continue;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether the field at the current position is unknown. Counts it if so.
+    fn is_unknown<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
+        let path = levels.last().map_or(START, |level| level.here);
+        let unknown = match self.tested.get(&path) {
+            Some(unknown) => *unknown,
+            None if self.tested.len() >= MAX_PATHS => false,
+            None => {
+                let unknown = accepts_anything::<T>(line, levels);
+                self.tested.insert(path, unknown);
+                unknown
+            }
+        };
+        if unknown {
+            let name = name_of(levels);
+            let full = self.counts.len() >= MAX_NAMES && !self.counts.contains_key(&name);
+            *self.counts.entry(if full { OTHERS.to_owned() } else { name }).or_default() += 1;
+        }
+        unknown
+    }
+}
+
+/// Whether the reader accepts a value of any type at the current position.
+fn accepts_anything<T: DeserializeOwned>(line: &[u8], levels: &[Level<'_>]) -> bool {
+    let Ok(whole) = serde_json::from_slice::<Value>(line) else { return false };
+    let values =
+        [Value::Bool(true), Value::from(-1.5), "?".into(), serde_json::json!([[]]), serde_json::json!({"?": []})];
+    values.into_iter().all(|value| {
+        let mut changed = whole.clone();
+        let place = levels.iter().try_fold(&mut changed, |place, level| match place {
+            Value::Object(fields) => fields.get_mut(key_text(level.key).as_str()),
+            Value::Array(items) => items.get_mut(level.index),
+            _ => None,
+        });
+        let Some(place) = place else { return false };
+        *place = value;
+        serde_json::from_value::<T>(changed).is_ok()
+    })
+}
+
+/// The path of the current position, without positions in lists: `saw.applied.object.owners.colour`.
+fn name_of(levels: &[Level<'_>]) -> String {
+    let keys: Vec<String> = levels.iter().filter(|level| level.is_object).map(|level| key_text(level.key)).collect();
+    keys.join(".")
+}
+
+/// A key, with its escapes resolved.
+fn key_text(key: &[u8]) -> String {
+    let quoted = [b"\"", key, b"\""].concat();
+    serde_json::from_slice(&quoted).unwrap_or_else(|_| String::from_utf8_lossy(key).into_owned())
+}
+
+/// The hash of the path to a key below `path`: FNV-1a (draft-eastlake-fnv), because keys are short.
+fn below(path: u64, key: &[u8]) -> u64 {
+    let hash = (path ^ 0xff).wrapping_mul(0x0100_0000_01b3);
+    key.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The position after the string that begins at `at`.
+fn end_of_string(line: &[u8], at: usize) -> usize {
+    let mut end = at + 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', line.get(end..).unwrap_or_default()) {
+        end += found + 1;
+        if line[end - 1] == b'"' {
+            return end;
+        }
+        end += 1; // the escaped character
+    }
+    line.len()
+}
+
+/// The position after the value of the field whose key ends at `at`.
+fn end_of_value(line: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while at < line.len() {
+        match line[at] {
+            b'"' => {
+                at = end_of_string(line, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' | b',' if depth == 0 => return at,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::RecordedObservation;
+
+    fn unknown(lines: &[&str]) -> Vec<(String, u64)> {
+        let mut fields = UnknownFields::default();
+        for line in lines {
+            assert!(serde_json::from_str::<RecordedObservation>(line).is_ok(), "{line}");
+            fields.count::<RecordedObservation>(line.as_bytes());
+        }
+        fields.counts.into_iter().collect()
+    }
+
+    #[test]
+    fn each_unknown_field_is_counted_by_its_path() {
+        let line = r#"{"at":"2026-01-01T00:00:00Z","saw":{"applied":{"watch":"w","object":{"name":"x","uid":"","version":"1",
+            "colour":{"name":"\"}","deep":[1,{"uid":2}]},"owners":[{"kind":"A"},{"kind":"B","co\u006cour":1}],
+            "conditions":[{"type":"Ready","mood":null}],"status":"filled","hashes":{"taste":"x"}}}},"by":"me"}"#;
+        let path = |name: &str| (name.to_owned(), 2);
+        assert_eq!(
+            unknown(&[line, line]),
+            [
+                path("by"),
+                path("saw.applied.object.colour"),
+                path("saw.applied.object.conditions.mood"),
+                path("saw.applied.object.hashes.taste"),
+                path("saw.applied.object.owners.colour"),
+            ]
+        );
+    }
+
+    #[test]
+    fn default_values_and_keys_of_maps_are_known() {
+        let lines = [
+            r#"{"at":"2026-01-01T00:00:00Z","saw":{"restored":{"learned":{"a/B":[1,2],"a/C":[]},"findings":{"0a":"2026-01-01T00:00:00Z"}}}}"#,
+            r#"{"at":"2026-01-01T00:00:00Z","saw":{"listed":{"watch":"w","object":{"namespace":"","name":"x","generation":0,"grace":null,
+               "created":null,"lints":[],"paused":null,"facts":[{"path":"p","value":1}],"managers":[{"owns":{"spec":false}}]}}}}"#,
+            r#"{"at":"2026-01-01T00:00:00Z","saw":"tick"}"#,
+            r#"{"at":"2026-01-01T00:00:00Z","saw":{"answered":{"probe":{"count":"w"},"answer":{"failed":"timeout"}}}}"#,
+        ];
+        assert_eq!(unknown(&lines), []);
+    }
+
+    #[test]
+    fn the_names_are_limited() {
+        let keys: Vec<String> = (0..2 * MAX_NAMES).map(|number| format!("\"key{number}\":0")).collect();
+        let line = format!(r#"{{"at":"2026-01-01T00:00:00Z","saw":"tick",{}}}"#, keys.join(","));
+        let counted = unknown(&[&line]);
+        assert_eq!(counted.len(), MAX_NAMES + 1);
+        assert_eq!(counted.iter().map(|(_, count)| count).sum::<u64>(), 2 * MAX_NAMES as u64);
+    }
+}

@@ -1,0 +1,119 @@
+//! Reads the header of a recording. A setting that this program does not know, or whose value it cannot read, is left
+//! out and named: a recording of a newer or older version must stay readable.
+
+use loopwatch_model::settings::Settings;
+use serde_json::{Map, Value};
+
+use crate::recording::RecordingHeader;
+
+/// Reads a header. Also returns the names of the fields that it left out.
+///
+/// # Errors
+/// If the line is not the header of a recording.
+pub(super) fn read(line: &[u8]) -> Result<(RecordingHeader, Vec<String>), serde_json::Error> {
+    let mut fields: Map<String, Value> = serde_json::from_slice(line)?;
+    let mut unread = Vec::new();
+    let settings = match fields.remove("settings") {
+        Some(recorded) => settings(recorded, &mut unread),
+        None => Settings::default(),
+    };
+    let known = ["loopwatch_recording", "recorded_by"];
+    unread.extend(fields.keys().filter(|field| !known.contains(&field.as_str())).cloned());
+    fields.insert("settings".to_owned(), serde_json::to_value(settings)?);
+    Ok((serde_json::from_value(Value::Object(fields))?, unread))
+}
+
+/// Returns the default settings with those of the header that this program can read.
+fn settings(recorded: Value, unread: &mut Vec<String>) -> Settings {
+    let Ok(mut all) = serde_json::to_value(Settings::default()) else { return Settings::default() };
+    overlay(&mut all, "", recorded, unread);
+    serde_json::from_value(all).unwrap_or_default()
+}
+
+/// Replaces the value at `pointer` by the recorded one: as a whole if possible, otherwise field by field.
+fn overlay(all: &mut Value, pointer: &str, recorded: Value, unread: &mut Vec<String>) {
+    let mut changed = all.clone();
+    let replaced = changed.pointer_mut(pointer).map(|place| *place = recorded.clone());
+    if let (Some(()), Ok(settings)) = (replaced, serde_json::from_value::<Settings>(changed.clone())) {
+        // serde accepts fields that it does not know; they are missing from the settings.
+        let kept = serde_json::to_value(settings).unwrap_or_default();
+        missing(&recorded, kept.pointer(pointer), &name_of(pointer), unread);
+        *all = changed;
+        return;
+    }
+    let place = all.pointer_mut(pointer);
+    let (Value::Object(fields), Some(Value::Object(known))) = (recorded, place) else {
+        return unread.push(name_of(pointer));
+    };
+    let missing: Vec<String> = fields.keys().filter(|field| !known.contains_key(*field)).cloned().collect();
+    for (field, value) in fields {
+        let below = format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"));
+        // A map, such as the deadlines, has no entries by default.
+        if missing.contains(&field)
+            && let Some(Value::Object(entries)) = all.pointer_mut(pointer)
+        {
+            entries.insert(field.clone(), Value::Null);
+        }
+        overlay(all, &below, value, unread);
+        if serde_json::from_value::<Settings>(all.clone()).is_err()
+            && let Some(Value::Object(entries)) = all.pointer_mut(pointer)
+        {
+            entries.remove(&field);
+        }
+    }
+}
+
+/// Adds the names of the fields in `recorded` that `kept` lacks.
+fn missing(recorded: &Value, kept: Option<&Value>, name: &str, unread: &mut Vec<String>) {
+    match (recorded, kept) {
+        (Value::Object(fields), Some(Value::Object(kept))) => {
+            for (field, value) in fields {
+                missing(value, kept.get(field), &format!("{name}.{field}"), unread);
+            }
+        }
+        (_, Some(_)) => {}
+        (_, None) => unread.push(name.to_owned()),
+    }
+}
+
+fn name_of(pointer: &str) -> String {
+    format!("settings{}", pointer.replace('/', ".").replace("~1", "/").replace("~0", "~"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwatch_model::time::Span;
+
+    fn read_text(line: &str) -> (RecordingHeader, Vec<String>) {
+        read(line.as_bytes()).expect("a header")
+    }
+
+    #[test]
+    fn unknown_settings_are_named_and_the_others_apply() {
+        let (header, unread) = read_text(
+            r#"{"loopwatch_recording":1,"mood":"good","settings":{"settle":"3s","moon":{"phase":"full"},"learn_after":"never",
+               "limits":{"objects":7,"stars":8},"deadlines":{"a.io/A":"5m","a.io/B":"soon"}}}"#,
+        );
+        assert_eq!(
+            unread,
+            ["settings.deadlines.a.io/B", "settings.learn_after", "settings.limits.stars", "settings.moon", "mood"]
+        );
+        let settings = header.settings;
+        assert_eq!((settings.settle, settings.limits.objects), (Span::secs(3), 7));
+        assert_eq!(settings.deadlines.into_iter().collect::<Vec<_>>(), [("a.io/A".to_owned(), Span::mins(5))]);
+        assert_eq!(settings.learn_after, Settings::default().learn_after);
+    }
+
+    #[test]
+    fn complete_headers_are_read_unchanged() {
+        let settings = Settings { settle: Span::secs(7), ..Settings::default() };
+        let header = RecordingHeader { loopwatch_recording: 1, recorded_by: "test".to_owned(), settings };
+        let line = serde_json::to_vec(&header).expect("plain data");
+        assert_eq!(read(&line).expect("a header"), (header, Vec::new()));
+        assert_eq!(read_text(r#"{"loopwatch_recording":1,"settings":null}"#).1, ["settings"]);
+        for other in ["[]", "{}", "1", r#"{"loopwatch_recording":"one"}"#] {
+            assert!(read(other.as_bytes()).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A recording in several files, each of which replays alone.
+//!
+//! A file begins with a checkpoint and the state of all sources. loopwatch keeps this state in memory, so that a new
+//! file costs the API server nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::time::Timestamp;
+
+use super::held::Held;
+use super::writer::Writer;
+
+/// The current file of a recording, and the state for the next one.
+pub struct Segments {
+    output: PathBuf,
+    /// The size, before compression, at which to begin a new file.
+    max_bytes: u64,
+    anonymize: Option<[u8; 16]>,
+    writer: Writer,
+    /// The size of the beginning of the current file: checkpoint and state.
+    beginning: u64,
+    held: Held,
+}
+
+// === impl Segments ===
+
+impl Segments {
+    /// Creates the first file, which must not exist. See [`Writer::create`].
+    ///
+    /// # Errors
+    /// If the file cannot be created or written.
+    pub fn create(
+        output: &Path,
+        max_bytes: u64,
+        anonymize: Option<[u8; 16]>,
+        model: &Model,
+        at: Timestamp,
+    ) -> io::Result<Self> {
+        let writer = Writer::create(output, model.settings(), anonymize)?;
+        let (output, held) = (output.to_owned(), Held::default());
+        let mut segments = Self { output, max_bytes, anonymize, writer, beginning: 0, held };
+        segments.begin(model, at)?;
+        Ok(segments)
+    }
+
+    /// Writes one observation.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
+        self.held.note(at, observation)?;
+        self.writer.write(at, observation)
+    }
+
+    /// Begins a new file if the current one is full, and keeps the current one as the previous file. A file is full at
+    /// its maximum size, but not before it has as much content of its own as it has beginning: otherwise a small size
+    /// would lead to files that contain only beginnings. `model` has applied everything that was written.
+    ///
+    /// # Errors
+    /// If a file cannot be written or renamed.
+    pub fn rotate_if_full(&mut self, model: &Model) -> io::Result<()> {
+        if self.writer.bytes() < self.max_bytes.max(self.beginning.saturating_mul(2)) {
+            return Ok(());
+        }
+        std::fs::rename(&self.output, previous(&self.output))?;
+        let next = Writer::create(&self.output, model.settings(), self.anonymize)?;
+        let full = std::mem::replace(&mut self.writer, next);
+        end(full, self.held.at())?;
+        self.begin(model, self.held.at())
+    }
+
+    /// Ends the recording at `at`. Returns the number of observations in the last file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self, at: Timestamp) -> io::Result<u64> {
+        let lines = self.writer.lines();
+        end(self.writer, at)?;
+        Ok(lines)
+    }
+
+    fn begin(&mut self, model: &Model, at: Timestamp) -> io::Result<()> {
+        let Self { writer, held, .. } = self;
+        writer.write_checkpoint(at, model)?;
+        held.replay(|observation| writer.write(at, observation))?;
+        self.beginning = self.writer.bytes();
+        Ok(())
+    }
+}
+
+/// Writes the end of a file.
+fn end(mut writer: Writer, at: Timestamp) -> io::Result<()> {
+    writer.write_end(at)?;
+    writer.finish()
+}
+
+/// The name of the previous file: `incident.1.jsonl.gz` for `incident.jsonl.gz`, because the extension marks gzip.
+fn previous(output: &Path) -> PathBuf {
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    output.with_file_name(match name.split_once('.') {
+        Some((stem, extensions)) => format!("{stem}.1.{extensions}"),
+        None => format!("{name}.1"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use loopwatch_model::finding::FindingCode;
+    use loopwatch_model::snapshot::Snapshot;
+
+    use super::*;
+    use crate::recording::{Recording, Unread};
+
+    /// The states of all objects and the open findings, except those that depend on the time before: as after a restart,
+    /// nobody remembers that the spec was the same once.
+    fn conclusions(snapshot: &Snapshot) -> (Vec<String>, BTreeSet<String>) {
+        let kinds = snapshot.kinds.iter().map(|kind| format!("{} {:?}", kind.kind, kind.states())).collect();
+        let findings = snapshot.findings.iter().filter(|finding| finding.code != FindingCode::NeverRecovered);
+        (kinds, findings.map(|finding| format!("{} {}", finding.code.name(), finding.subject)).collect())
+    }
+
+    /// Replays a file alone.
+    fn replay(file: &Path) -> io::Result<(Model, usize)> {
+        let mut recording = Recording::open(file).map_err(io::Error::other)?;
+        let mut model = Model::new(recording.header().settings.clone());
+        let mut lines = 0;
+        for line in recording.by_ref() {
+            model.apply(line.at, line.saw);
+            lines += 1;
+        }
+        assert_eq!(recording.unread(), Unread::default(), "{}", file.display());
+        Ok((model, lines))
+    }
+
+    #[test]
+    fn each_file_replays_alone() -> io::Result<()> {
+        for name in ["incident.jsonl", "busy.jsonl.gz", "finalizer-stuck.jsonl.gz"] {
+            let folder = tempfile::tempdir()?;
+            let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(name);
+            let recording = Recording::open(&scenario).map_err(io::Error::other)?;
+            let mut model = Model::new(recording.header().settings.clone());
+            let (output, mut last) = (folder.path().join("part.jsonl"), Timestamp(0));
+            let mut segments = Segments::create(&output, 20_000, None, &model, last)?;
+            let mut files = BTreeSet::new();
+            for line in recording {
+                last = line.at;
+                segments.write(line.at, &line.saw)?;
+                model.apply(line.at, line.saw);
+                segments.rotate_if_full(&model)?;
+                if files.insert(segments.beginning) {
+                    let mut begun = Model::new(model.settings().clone());
+                    segments.held.replay(|observation| {
+                        begun.apply(last, observation.clone());
+                        Ok(())
+                    })?;
+                    assert_eq!(begun.objects(), model.objects(), "{name} at {last}");
+                }
+            }
+            segments.finish(last)?;
+            assert!(files.len() > 2, "{name}: {} files", files.len());
+            let ((ended, lines), end) = (replay(&output)?, model.snapshot());
+            assert_eq!(conclusions(&ended.snapshot()), conclusions(&end), "{name}: the last {lines} lines");
+            assert!(previous(&output).is_file());
+        }
+        Ok(())
+    }
+
+    /// The checkpoint refers to findings by IDs, which are hashes of names.
+    #[test]
+    fn with_pseudonyms_findings_keep_their_age() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/incident.jsonl");
+        let recording = Recording::open(&scenario).map_err(io::Error::other)?;
+        let (mut model, output) = (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
+        let mut segments = Segments::create(&output, 1, Some([7; 16]), &model, Timestamp(0))?;
+        let mut last = Timestamp(0);
+        for line in recording {
+            last = line.at;
+            segments.write(line.at, &line.saw)?;
+            model.apply(line.at, line.saw);
+        }
+        segments.rotate_if_full(&model)?;
+        segments.finish(last)?;
+        let mut recording = Recording::open(&output).map_err(io::Error::other)?;
+        let Some(Observation::Restored(checkpoint)) = recording.next().map(|line| line.saw) else {
+            unreachable!("a file begins with a checkpoint")
+        };
+        let snapshot = replay(&output)?.0.snapshot();
+        let open = |code| snapshot.findings.iter().find(|finding| finding.code == code);
+        let stuck = open(FindingCode::FinalizerStuck).map(|finding| finding.id.to_string());
+        assert!(stuck.is_some_and(|id| checkpoint.findings.contains_key(&id)), "{checkpoint:?}");
+        assert!(!model.checkpoint().findings.keys().any(|id| checkpoint.findings.contains_key(id)));
+        Ok(())
+    }
+
+    #[test]
+    fn small_sizes_do_not_lead_to_files_without_content() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/busy.jsonl.gz");
+        let recording = Recording::open(&scenario).map_err(io::Error::other)?;
+        let (mut model, output) = (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
+        let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
+        let (mut read, mut written, mut before) = (0, 0, 0);
+        for line in recording {
+            segments.write(line.at, &line.saw)?;
+            read += serde_json::to_vec(&line)?.len() as u64;
+            model.apply(line.at, line.saw);
+            before = segments.writer.bytes();
+            segments.rotate_if_full(&model)?;
+            if segments.writer.bytes() != before {
+                written += before;
+            }
+        }
+        written += before;
+        assert!(written < 4 * read, "{written} bytes for {read}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_previous_file_keeps_its_extensions() {
+        for (output, expected) in [("a/incident.jsonl.gz", "a/incident.1.jsonl.gz"), ("incident", "incident.1")] {
+            assert_eq!(previous(Path::new(output)), Path::new(expected));
+        }
+    }
+}
