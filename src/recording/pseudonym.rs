@@ -68,6 +68,9 @@ impl Pseudonyms {
             Observation::SourceFailed { source, cause, .. } => {
                 Observation::SourceFailed { source: self.source(source), cause, detail: String::new() }
             }
+            Observation::SourceOff { source, .. } => {
+                Observation::SourceOff { source: self.source(source), reason: String::new() }
+            }
             Observation::SourceRecovered { source } => Observation::SourceRecovered { source: self.source(source) },
             Observation::Restored(_)
             | Observation::DefinitionSeen(_)
