@@ -300,6 +300,38 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn every_setting_is_documented_with_its_default() {
+    use loopwatch_model::settings::Settings;
+    use loopwatch_model::time::Span;
+    let page = read("docs/tuning.md");
+    let documented: Vec<(String, String)> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.split('|').map(str::trim).skip(1);
+            let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+            Some((name.to_owned(), cells.next()?.to_owned()))
+        })
+        .collect();
+    let all = serde_json::to_value(Settings::default()).expect("JSON");
+    let settings = all.as_object().expect("settings").iter();
+    let limits = all["limits"].as_object().expect("limits").iter();
+    let mut checked = 0;
+    for (name, value) in settings.chain(limits) {
+        // `deadline` and `deadlines` have a text of their own.
+        if ["deadline", "deadlines", "limits"].contains(&name.as_str()) {
+            continue;
+        }
+        let default = match value.as_str() {
+            Some(span) => Span::parse(span).expect("a duration").to_string(),
+            None => value.to_string(),
+        };
+        assert!(documented.contains(&(name.clone(), default.clone())), "docs/tuning.md lacks `{name}` | {default}");
+        checked += 1;
+    }
+    assert!(checked > 20, "{checked}");
+}
+
+#[test]
 fn the_model_has_no_dependencies_that_do_io() {
     let manifest = read("model/Cargo.toml");
     let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
