@@ -289,7 +289,7 @@ impl Model {
             return false;
         }
         let limit = self.settings.limits.findings;
-        let fits = self.open_findings.raise(self.now, since, code, subject, evidence, severity, limit);
+        let fits = self.open_findings.raise(self.now, since, (code, severity), subject, evidence, limit);
         if !fits {
             self.count_dropped("findings");
         }

@@ -21,6 +21,7 @@ mod path;
 mod recorder;
 mod recording;
 mod table;
+mod tuning;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,7 @@ fn trials() -> Vec<Trial> {
         check::trials(),
         recording::trials(),
         itself::trials(),
+        tuning::trials(),
         install::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials()];

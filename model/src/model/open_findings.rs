@@ -28,10 +28,9 @@ impl OpenFindings {
         &mut self,
         now: Timestamp,
         since: Timestamp,
-        code: FindingCode,
+        (code, severity): (FindingCode, Severity),
         subject: Subject,
         evidence: Evidence,
-        severity: Severity,
         limit: usize,
     ) -> bool {
         let id = FindingId::of(code, &subject);
@@ -119,7 +118,7 @@ mod tests {
         let subject = || Subject::Source { name: "config".to_owned() };
         let (code, evidence) = (FindingCode::ConfigInvalid, Evidence::new());
         for at in [Timestamp(1), Timestamp(2)] {
-            assert!(open_findings.raise(at, at, code, subject(), evidence.clone(), Severity::Warning, 10));
+            assert!(open_findings.raise(at, at, (code, Severity::Warning), subject(), evidence.clone(), 10));
         }
         open_findings.clear(Timestamp(3), code, &subject());
         open_findings.clear(Timestamp(4), code, &subject());

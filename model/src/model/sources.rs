@@ -278,8 +278,8 @@ impl Model {
         let subject = Subject::Limit { name: limit.to_owned() };
         let Tuned { enabled, severity } = self.tuned(FindingCode::LimitReached, &subject);
         if enabled {
-            let (code, limit) = (FindingCode::LimitReached, usize::MAX);
-            self.open_findings.raise(now, now, code, subject, evidence, severity, limit);
+            let finding = (FindingCode::LimitReached, severity);
+            self.open_findings.raise(now, now, finding, subject, evidence, usize::MAX);
         }
         let due = Some(now.after(LIMIT_REACHED_FOR));
         let old = std::mem::replace(&mut self.limits_due, due);
