@@ -286,6 +286,25 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     assert!(rules >= 5, "only {rules} rules of roles found");
 }
 
+#[test]
+fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
+    for (file, containers) in
+        [("deploy/components/sidecar/sidecar.yaml", "initContainers"), ("deploy/base/deployment.yaml", "containers")]
+    {
+        let spec = &yaml(&read(file))["spec"]["template"]["spec"];
+        let mount = &spec[containers][0]["volumeMounts"][0];
+        assert_eq!(mount["mountPath"], "/etc/loopwatch", "{file}");
+        assert!(mount["subPath"].is_null(), "{file}: the kubelet does not update a subPath");
+        let volume = &spec["volumes"][0];
+        assert_eq!(volume["name"], mount["name"], "{file}");
+        assert_eq!(volume["configMap"]["name"], "loopwatch", "{file}");
+        assert_eq!(volume["configMap"]["optional"], Value::Bool(true), "{file}: the Pod must start without it");
+    }
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).args(["run", "--help"]).output();
+    let help = String::from_utf8_lossy(&help.expect("loopwatch runs").stdout).into_owned();
+    assert!(help.split_whitespace().any(|word| word.starts_with("/etc/loopwatch/config.yaml")), "{help}");
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
