@@ -60,6 +60,9 @@ pub(crate) struct ClusterFlags {
     /// Namespaces to watch [default: all that the account may read]
     #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub namespace: Vec<String>,
+    /// Namespaces not to watch, even if --namespace names them
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    pub exclude_namespace: Vec<String>,
     /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its account]
     #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
     pub watch: Vec<KindSelector>,
@@ -183,6 +186,7 @@ impl ClusterFlags {
         SourceOptions {
             watch: self.watch.clone(),
             namespaces: self.namespace.clone(),
+            exclude_namespaces: self.exclude_namespace.clone(),
             max_watches: self.max_watches,
             ..SourceOptions::new(hash_key)
         }
@@ -236,6 +240,14 @@ impl FromStr for Deadline {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("expected ADDRESS:PORT, for example 0.0.0.0:{DEFAULT_PORT}, not {text:?}"))
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !text.is_empty() && text.chars().all(is_name) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
 }
 
 fn operator_name(text: &str) -> Result<OperatorName, String> {

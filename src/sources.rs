@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
-//!  API server ─┼─ definitions, lease ──────────────────────┼─▶ Feed ─▶ (time, Observation) ─▶ model
+//!  API server ─┼─ definitions, lease, namespaces ──────────┼─▶ Feed ─▶ (time, Observation) ─▶ model
 //!              ├─ watch, one per kind and scope ───────────┤
 //!              └─ audit ◀── probes of the model ───────────┘
 //! ```
@@ -28,6 +28,7 @@ mod discovery;
 mod fake;
 mod lease;
 mod metadata;
+mod namespaces;
 mod watch;
 
 pub(crate) use self::cluster::{Access, Cluster, ConnectError};

@@ -286,6 +286,25 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     assert!(rules >= 5, "only {rules} rules of roles found");
 }
 
+#[test]
+fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
+    for (file, containers) in
+        [("deploy/components/sidecar/sidecar.yaml", "initContainers"), ("deploy/base/deployment.yaml", "containers")]
+    {
+        let spec = &yaml(&read(file))["spec"]["template"]["spec"];
+        let mount = &spec[containers][0]["volumeMounts"][0];
+        assert_eq!(mount["mountPath"], "/etc/loopwatch", "{file}");
+        assert!(mount["subPath"].is_null(), "{file}: the kubelet does not update a subPath");
+        let volume = &spec["volumes"][0];
+        assert_eq!(volume["name"], mount["name"], "{file}");
+        assert_eq!(volume["configMap"]["name"], "loopwatch", "{file}");
+        assert_eq!(volume["configMap"]["optional"], Value::Bool(true), "{file}: the Pod must start without it");
+    }
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).args(["run", "--help"]).output();
+    let help = String::from_utf8_lossy(&help.expect("loopwatch runs").stdout).into_owned();
+    assert!(help.split_whitespace().any(|word| word.starts_with("/etc/loopwatch/config.yaml")), "{help}");
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -297,6 +316,38 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[test]
+fn every_setting_is_documented_with_its_default() {
+    use loopwatch_model::settings::Settings;
+    use loopwatch_model::time::Span;
+    let page = read("docs/tuning.md");
+    let documented: Vec<(String, String)> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.split('|').map(str::trim).skip(1);
+            let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+            Some((name.to_owned(), cells.next()?.to_owned()))
+        })
+        .collect();
+    let all = serde_json::to_value(Settings::default()).expect("JSON");
+    let settings = all.as_object().expect("settings").iter();
+    let limits = all["limits"].as_object().expect("limits").iter();
+    let mut checked = 0;
+    for (name, value) in settings.chain(limits) {
+        // `deadline` and `deadlines` have a text of their own.
+        if ["deadline", "deadlines", "limits"].contains(&name.as_str()) {
+            continue;
+        }
+        let default = match value.as_str() {
+            Some(span) => Span::parse(span).expect("a duration").to_string(),
+            None => value.to_string(),
+        };
+        assert!(documented.contains(&(name.clone(), default.clone())), "docs/tuning.md lacks `{name}` | {default}");
+        checked += 1;
+    }
+    assert!(checked > 20, "{checked}");
 }
 
 #[test]

@@ -266,6 +266,7 @@ impl Model {
             }
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
+            Observation::SourceOff { source, reason } => self.source_off(&source, reason),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
             Observation::SettingsChanged(settings) => self.settings_changed(*settings),
             Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
@@ -372,7 +373,9 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         }
         Observation::SettingsChanged(_) => "config",
         Observation::Answered { .. } => "audit",
-        Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
+        Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } | Observation::SourceOff { .. } => {
+            "source"
+        }
         Observation::ClockStepped { .. } => "clock",
         Observation::Tick => return None,
     })

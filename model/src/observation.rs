@@ -134,6 +134,14 @@ pub enum Observation {
         /// The source that works.
         source: SourceId,
     },
+    /// A source is off, because the account lacks an optional permission or the user wants it so.
+    SourceOff {
+        /// The source that is off.
+        source: SourceId,
+        /// The reason, for people.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
     /// The settings changed, because the user edited the configuration file. Replaces the earlier settings.
     SettingsChanged(Box<Settings>),
     /// The clock of the timestamps was set. The timestamp of this observation is the first one by the new setting. An

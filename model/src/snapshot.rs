@@ -202,6 +202,8 @@ pub struct SourceSummary {
     pub failures: BTreeMap<&'static str, u64>,
     /// The latest failure: its cause and its error message.
     pub latest: Option<(&'static str, String)>,
+    /// Why the source is off, if it is.
+    pub off: Option<String>,
 }
 
 // === impl KindSummary ===

@@ -83,8 +83,15 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     dump.problems.iter().for_each(|problem| super::print_error(problem));
     let input = Input { recording: None, dump: Some(described(&dump)) };
     let mut model = Model::new(settings);
+    let excluded = &args.cluster.exclude_namespace;
     for observation in dump.observations() {
-        model.apply(at, observation);
+        let key = match &observation {
+            Observation::Listed { object, .. } => Some(&object.key),
+            _ => None,
+        };
+        if !key.is_some_and(|key| excluded.contains(&key.namespace)) {
+            model.apply(at, observation);
+        }
     }
     model.apply(at, Observation::Tick);
     Ok((model, input))

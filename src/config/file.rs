@@ -334,6 +334,19 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_the_documentation_are_valid() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tuning.md");
+        let page = std::fs::read_to_string(path).expect("the page");
+        let examples: Vec<&str> =
+            page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
+        assert!(examples.len() >= 4, "{}", examples.len());
+        for example in examples {
+            let (file, problems) = File::parse(example);
+            assert!(problems.is_empty() && file.settings != Settings::default(), "{example}: {problems:?}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_too_large_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("large.yaml");

@@ -172,6 +172,8 @@ struct SourceView<'a> {
     last_success: Option<Timestamp>,
     cause: Option<&'static str>,
     detail: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    off: Option<&'a str>,
     failures: &'a BTreeMap<&'static str, u64>,
 }
 
@@ -336,7 +338,7 @@ impl<'a> WatchView<'a> {
 
 impl<'a> SourceView<'a> {
     fn of(source: &'a SourceSummary) -> Self {
-        let SourceSummary { source, up, since, last_success, failures, latest } = source;
+        let SourceSummary { source, up, since, last_success, failures, latest, off } = source;
         let latest = latest.as_ref().filter(|_| !up);
         Self {
             source,
@@ -345,6 +347,7 @@ impl<'a> SourceView<'a> {
             last_success: *last_success,
             cause: latest.map(|(cause, _)| *cause),
             detail: latest.map(|(_, detail)| detail.as_str()),
+            off: off.as_deref(),
             failures,
         }
     }

@@ -109,7 +109,9 @@ impl Held {
                 self.latest.insert(Topic::Namespace(namespace.name.clone()), observation.clone());
             }
             Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
-            Observation::SourceFailed { source, .. } | Observation::SourceRecovered { source } => {
+            Observation::SourceFailed { source, .. }
+            | Observation::SourceRecovered { source }
+            | Observation::SourceOff { source, .. } => {
                 self.sources.insert(source.clone(), observation.clone());
             }
             Observation::ListBegan { watch, .. }

@@ -91,6 +91,9 @@ impl Pseudonyms {
             Observation::SourceFailed { source, cause, .. } => {
                 Observation::SourceFailed { source: self.source(source), cause, detail: String::new() }
             }
+            Observation::SourceOff { source, .. } => {
+                Observation::SourceOff { source: self.source(source), reason: String::new() }
+            }
             Observation::SourceRecovered { source } => Observation::SourceRecovered { source: self.source(source) },
             // The IDs of findings are hashes of names without a key; see `findings`.
             Observation::Restored(mut checkpoint) => {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::mpsc;
 
-use super::cluster::{Cluster, LIST_METADATA};
+use super::cluster::{Cluster, LIST_METADATA, encode};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::metadata::{ListMetadata, or_default};
@@ -55,10 +55,21 @@ async fn answer(cluster: &Cluster, targets: &WatchTargets, probe: &Probe) -> Ans
     }
 }
 
-/// Counts the objects of a kind in one scope: requests one, and the API server estimates the rest.
+/// Counts the objects of a kind in one scope. The API server counts only lists without a selector, so the objects of
+/// excluded namespaces are counted at the same version and subtracted.
 async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String), Failure> {
-    let path = format!("{}?limit=1", target.path);
-    let ShortList { metadata, items } = cluster.get_json(&path, LIST_METADATA).await?;
+    let (mut objects, version) = count_at(cluster, &format!("{}?limit=1", target.path)).await?;
+    for namespace in &target.without {
+        let path = target.path_within(namespace);
+        let exact = format!("{path}?limit=1&resourceVersion={}&resourceVersionMatch=Exact", encode(&version));
+        objects = objects.saturating_sub(count_at(cluster, &exact).await?.0);
+    }
+    Ok((objects, version))
+}
+
+/// Requests one object; the API server says how many more there are.
+async fn count_at(cluster: &Cluster, path: &str) -> Result<(u64, String), Failure> {
+    let ShortList { metadata, items } = cluster.get_json(path, LIST_METADATA).await?;
     Ok((items.len() as u64 + metadata.remaining_item_count.unwrap_or(0), metadata.resource_version))
 }
 
@@ -79,9 +90,25 @@ mod tests {
             ("", Err(Cause::Undecodable)),
         ] {
             let script = Script::new([Reply::Response(200, vec![], body.to_owned())]);
-            let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only: true };
+            let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), true);
             let result = count(&script.cluster(), &target).await;
             assert_eq!(result.map_err(|failure| failure.cause), expected, "{body}");
         }
+    }
+
+    #[tokio::test]
+    async fn excluded_namespaces_are_counted_at_the_same_version_and_subtracted() {
+        let list = |more: u64| {
+            let body =
+                format!(r#"{{"metadata":{{"resourceVersion":"7","remainingItemCount":{more}}},"items":[{{}}]}}"#);
+            Reply::Response(200, vec![], body)
+        };
+        let script = Script::new([list(99), list(9), list(4)]);
+        let without = vec!["a".to_owned(), "b".to_owned()];
+        let target = WatchTarget { without, ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), true) };
+        assert_eq!(count(&script.cluster(), &target).await.expect("counted"), (100 - 10 - 5, "7".to_owned()));
+        let selector = "?fieldSelector=metadata.namespace%21%3Da,metadata.namespace%21%3Db&limit=1";
+        assert_eq!(target.request("limit=1"), format!("/apis/example.io/v1/widgets{selector}"));
+        assert_eq!(target.path_within("a"), "/apis/example.io/v1/namespaces/a/widgets");
     }
 }

@@ -44,7 +44,7 @@ const RESOURCE: &str = "customresourcedefinitions";
 impl Definitions {
     /// The address of the watch.
     pub(crate) fn target() -> WatchTarget {
-        WatchTarget { path: format!("/apis/{GROUP}/v1/{RESOURCE}"), metadata_only: false }
+        WatchTarget::new(format!("/apis/{GROUP}/v1/{RESOURCE}"), false)
     }
 
     /// The name of the watch.

@@ -74,7 +74,7 @@ pub(crate) const RESOURCE: &str = "leases";
 
 /// The address of the watch.
 pub(crate) fn target(namespace: &str) -> WatchTarget {
-    WatchTarget { path: format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), metadata_only: false }
+    WatchTarget::new(format!("/apis/{GROUP}/v1/namespaces/{}/{RESOURCE}", encode(namespace)), false)
 }
 
 // === impl LeaseSink ===

@@ -15,6 +15,8 @@ pub(crate) struct SourceOptions {
     pub watch: Vec<KindSelector>,
     /// The namespaces to watch. If empty, all namespaces that the permissions allow.
     pub namespaces: Vec<String>,
+    /// The namespaces not to watch.
+    pub exclude_namespaces: Vec<String>,
     /// How to select kinds if `watch` is empty.
     pub select: Selection,
     /// Limit on concurrent watches.
@@ -70,6 +72,7 @@ impl SourceOptions {
         Self {
             watch: Vec::new(),
             namespaces: Vec::new(),
+            exclude_namespaces: Vec::new(),
             select: Selection::default(),
             max_watches: DEFAULT_MAX_WATCHES,
             hash_key,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Cause, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::mpsc;
+use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use super::discovery::{Discovered, Discovery};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
+use super::namespaces;
 use super::options::SourceOptions;
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
@@ -47,6 +48,7 @@ pub(crate) enum Job {
     Watch(WatchId),
     Definitions,
     Lease,
+    Namespaces,
     Audit,
 }
 
@@ -61,6 +63,10 @@ struct Running {
     targets: WatchTargets,
     sync: InitialSync,
     tasks: Tasks,
+    /// Notified when the list of namespaces is complete.
+    namespaces_listed: Arc<Notify>,
+    /// Whether the account may watch namespaces, as last reported.
+    namespaces: Option<bool>,
     /// The last reported kinds.
     kinds: Option<Vec<WatchedKind>>,
     permissions: Vec<PermissionsView>,
@@ -86,6 +92,8 @@ const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
 const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 /// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
+/// Time to wait for the annotations of namespaces.
+const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
 /// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
 
@@ -105,6 +113,8 @@ impl Supervisor {
             targets: WatchTargets::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
+            namespaces_listed: Arc::default(),
+            namespaces: None,
             kinds: None,
             permissions: Vec::new(),
             problem: None,
@@ -206,7 +216,7 @@ impl Running {
 
     /// Polls once and applies the result; returns the time until the next poll.
     async fn poll(&mut self) -> Result<Duration, Closed> {
-        let found = match self.find().await {
+        let found = match self.find().await? {
             Ok(found) => found,
             Err(failure) => {
                 self.problem = Some(failure.detail.clone());
@@ -243,10 +253,37 @@ impl Running {
         Some(left)
     }
 
-    async fn find(&mut self) -> Result<Discovered, Failure> {
+    async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {
+        match self.review_optional().await {
+            Ok(may_watch_namespaces) => self.follow_namespaces(may_watch_namespaces).await?,
+            Err(failure) => return Ok(Err(failure)),
+        }
+        Ok(self.discovery.poll().await)
+    }
+
+    /// Starts and stops the tasks that need optional permissions. Returns whether the account may watch namespaces.
+    async fn review_optional(&mut self) -> Result<bool, Failure> {
         self.review_definitions().await?;
         self.review_lease().await?;
-        self.discovery.poll().await
+        self.discovery.may_watch(namespaces::GROUP, namespaces::RESOURCE, "").await
+    }
+
+    /// Watches the annotations of namespaces if the account may, and reports the source as off if it may not.
+    async fn follow_namespaces(&mut self, may: bool) -> Result<(), Closed> {
+        if !may {
+            self.tasks.stop(&Job::Namespaces).await;
+            if self.namespaces != Some(false) {
+                let (source, reason) = (SourceId::Namespaces, namespaces::OFF.to_owned());
+                self.feed.send(Observation::NamespacesListed(Vec::new())).await?;
+                self.feed.send(Observation::SourceOff { source, reason }).await?;
+            }
+        } else if !self.tasks.has(&Job::Namespaces) {
+            self.start(&Job::Namespaces);
+            // Findings that a namespace ignores must not open at the start.
+            let _ = tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
+        }
+        self.namespaces = Some(may);
+        Ok(())
     }
 
     /// Watches definitions if the account may, and stops if it no longer may.
@@ -291,6 +328,7 @@ impl Job {
             Self::Watch(watch) => SourceId::Watch(watch.clone()),
             Self::Definitions => SourceId::Watch(Definitions::watch()),
             Self::Lease => SourceId::Lease,
+            Self::Namespaces => SourceId::Namespaces,
             Self::Audit => SourceId::Audit,
         }
     }

@@ -22,7 +22,7 @@ use loopwatch_model::observation::{Cause, Observation, SourceId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, encode};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::sync::SyncReporter;
@@ -95,6 +95,8 @@ pub(crate) struct WatchTarget {
     pub(crate) path: String,
     /// Whether to request only the metadata of the objects.
     pub(crate) metadata_only: bool,
+    /// Namespaces whose objects the API server leaves out. Empty unless the path covers all namespaces.
+    pub(crate) without: Vec<String>,
 }
 
 /// Turns the events of a watch into observations. Receives objects as JSON.
@@ -160,6 +162,33 @@ const STREAM_GRACE: Duration = Duration::from_secs(10);
 const SILENT_FOR: Duration = Duration::from_secs(110);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
+
+// === impl WatchTarget ===
+
+impl WatchTarget {
+    pub(crate) fn new(path: String, metadata_only: bool) -> Self {
+        Self { path, metadata_only, without: Vec::new() }
+    }
+
+    /// The request for the objects, with more parameters.
+    pub(crate) fn request(&self, parameters: &str) -> String {
+        let unequal: Vec<String> =
+            self.without.iter().map(|namespace| encode(&format!("metadata.namespace!={namespace}"))).collect();
+        let selector = unequal.join(",");
+        match (self.without.is_empty(), parameters) {
+            (true, "") => self.path.clone(),
+            (true, _) => format!("{}?{parameters}", self.path),
+            (false, "") => format!("{}?fieldSelector={selector}", self.path),
+            (false, _) => format!("{}?fieldSelector={selector}&{parameters}", self.path),
+        }
+    }
+
+    /// The path of the objects of one namespace, if the path covers all namespaces.
+    pub(crate) fn path_within(&self, namespace: &str) -> String {
+        let (api, resource) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        format!("{api}/namespaces/{}/{resource}", encode(namespace))
+    }
+}
 
 // === impl SharedWatchState ===
 

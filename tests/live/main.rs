@@ -22,6 +22,7 @@ mod path;
 mod recorder;
 mod recording;
 mod table;
+mod tuning;
 
 use std::process::ExitCode;
 
@@ -65,6 +66,7 @@ fn trials() -> Vec<Trial> {
         clock::trials(),
         recording::trials(),
         itself::trials(),
+        tuning::trials(),
         install::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials()];

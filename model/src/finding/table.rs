@@ -197,7 +197,7 @@ findings! {
         near_miss: "No configuration at all, which is valid.",
         evidence: ["problem", "failing_for"],
         explained_by: [],
-        advice: "The problem in the evidence names the invalid setting; the page and the log of loopwatch show it. Correct the setting and restart the container. `loopwatch check --config FILE` reports the errors in a file.",
+        advice: "The problem in the evidence names the invalid setting; the page and the log of loopwatch show it. Correct the setting. loopwatch reads a changed configuration file by itself; flags and variables need a restart of the container. `loopwatch check --config FILE` reports the errors in a file.",
         command: "loopwatch check --help",
     }
     SourceFailing "self" Warning Ticket {

@@ -58,6 +58,7 @@ impl Sources {
             }
         });
         self.list[position].active = true;
+        self.list[position].summary.off = None;
         u16::try_from(position).unwrap_or(u16::MAX)
     }
 
@@ -150,6 +151,15 @@ impl Model {
         self.open_findings.clear(self.now, source_finding_code(id), &source_subject(id));
         self.clear_blind(id);
         self.set_failing(id, false);
+    }
+
+    /// Notes that a source is off.
+    pub(crate) fn source_off(&mut self, id: &SourceId, reason: String) {
+        self.source_recovered(id);
+        let number = self.sources.number_of(id, self.now);
+        let summary = &mut self.sources.list[number as usize].summary;
+        summary.last_success = None;
+        summary.off = Some(reason);
     }
 
     /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.

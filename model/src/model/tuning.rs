@@ -10,7 +10,7 @@ use super::Model;
 use super::detection::Detection;
 use super::store::Slot;
 use crate::finding::{Evidence, FINDINGS, FindingCode, Severity, Subject};
-use crate::observation::NamespaceView;
+use crate::observation::{NamespaceView, SourceId};
 use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
 use crate::time::Span;
 
@@ -273,6 +273,7 @@ impl Model {
 
     /// Replaces the annotations of all namespaces.
     pub(crate) fn namespaces_listed(&mut self, namespaces: Vec<NamespaceView>) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
         let listed: BTreeSet<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
         let gone = self.namespaces.keys().filter(|name| !listed.contains(name.as_str())).cloned();
         let mut changed = false;
@@ -289,6 +290,7 @@ impl Model {
 
     /// Handles a change of a namespace's annotations.
     pub(crate) fn namespace_seen(&mut self, namespace: NamespaceView) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
         if self.take_namespace(namespace) {
             self.retune();
         }
@@ -296,6 +298,7 @@ impl Model {
 
     /// Handles the deletion of a namespace.
     pub(crate) fn namespace_gone(&mut self, name: &str) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
         if self.forget_namespace(name) {
             self.retune();
         }

@@ -187,7 +187,11 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
          <th scope=\"col\">For</th><th scope=\"col\">Last success</th><th scope=\"col\">Failures</th></tr></thead><tbody>",
     );
     for source in &snapshot.sources {
-        let (class, state) = if source.up { ("up", "up") } else { ("down", "failing") };
+        let (class, state) = match (&source.off, source.up) {
+            (Some(_), _) => ("off", "off"),
+            (None, true) => ("up", "up"),
+            (None, false) => ("down", "failing"),
+        };
         let last_success = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot, at)));
         let failures: Vec<_> =
             source.failures.iter().map(|(cause, count)| format!("{}: {count}", cause.replace('_', " "))).collect();
@@ -196,7 +200,7 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
             "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{state}</span></td>\
              <td class=\"num\">{}</td><td class=\"num\">{last_success}</td><td>{}</td></tr>",
             Age(snapshot, source.since),
-            Escaped(&failures.join(", ")),
+            Escaped(source.off.as_deref().unwrap_or(&failures.join(", "))),
             name = Escaped(&source.source),
         );
     }

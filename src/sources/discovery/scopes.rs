@@ -87,7 +87,11 @@ impl Discovery {
         let path = format!("/api/v1/namespaces?limit={MOST_NAMESPACES}");
         let NamespaceListDocument { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
         let known = self.namespaces();
-        Ok(items.into_iter().map(|item| item.metadata.name).filter(|name| !known.contains(name)).collect())
+        Ok(items
+            .into_iter()
+            .map(|item| item.metadata.name)
+            .filter(|name| !known.contains(name) && !self.options.exclude_namespaces.contains(name))
+            .collect())
     }
 
     /// The scopes in which the account can see a kind, or should be able to see it. The latter list the missing verbs.
@@ -107,7 +111,9 @@ impl Discovery {
             }
         }
         let mut scopes = Vec::new();
-        for (namespace, rules) in reviews.iter().filter(|_| *namespaced) {
+        // The rules of an excluded namespace still show which kinds the operator owns.
+        let is_watched = |namespace: &String| !self.options.exclude_namespaces.contains(namespace);
+        for (namespace, rules) in reviews.iter().filter(|(namespace, _)| *namespaced && is_watched(namespace)) {
             let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
             let possible = rules.may_allow("list", group, resource);
             let missing = if possible { self.missing(group, resource, namespace).await? } else { list_and_watch() };
@@ -115,7 +121,8 @@ impl Discovery {
                 scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
             }
         }
-        if named || scopes.iter().any(|kind| kind.missing.is_empty()) {
+        let none_left = *namespaced && !reviews.namespaces.iter().any(is_watched);
+        if named || none_left || scopes.iter().any(|kind| kind.missing.is_empty()) {
             return Ok(scopes);
         }
         self.invisible_scopes(candidate, everywhere, scopes).await

@@ -29,10 +29,14 @@ pub(crate) struct WorldState {
     pub(crate) incomplete: bool,
     /// Whether discovery is aggregated.
     pub(crate) aggregated: bool,
+    /// Namespaces in a streamed list, as JSON.
+    pub(crate) annotated: Vec<Value>,
     /// Names of namespaces.
     pub(crate) namespaces: Vec<&'static str>,
     /// Custom resource definitions.
     pub(crate) definitions: Vec<Value>,
+    /// All requests for objects, with their parameters.
+    pub(crate) requests: Vec<String>,
     /// All refused requests.
     pub(crate) refused: Vec<String>,
     /// A watch of this resource panics.
@@ -130,9 +134,10 @@ impl World {
         };
         let verb = if query.contains("watch=true") { "watch" } else { "list" };
         let refusal = self.change(|state| {
+            state.requests.push(format!("{verb} {resource} {query}"));
             assert!(state.poisoned.as_deref() != Some(resource), "poisoned");
             let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
-            if resource != DEFINITIONS && !state.kinds.iter().any(is_served) {
+            if ![DEFINITIONS, "namespaces"].contains(&resource) && !state.kinds.iter().any(is_served) {
                 return Some(404);
             }
             (!state.allows(namespace, verb, group, resource)).then(|| {
@@ -158,9 +163,13 @@ impl World {
         let mut pieces = vec![Piece::Until(Box::pin(async move { cut.notified().await })), Piece::Cut];
         if query.contains("sendInitialEvents") {
             pieces.insert(0, Piece::Line(end.to_string()));
-            let definitions = if resource == DEFINITIONS { self.change(|s| s.definitions.clone()) } else { vec![] };
-            for definition in definitions {
-                pieces.insert(0, Piece::Line(json!({ "type": "ADDED", "object": definition }).to_string()));
+            let objects = self.change(|state| match resource {
+                DEFINITIONS => state.definitions.clone(),
+                "namespaces" => state.annotated.clone(),
+                _ => Vec::new(),
+            });
+            for object in objects {
+                pieces.insert(0, Piece::Line(json!({ "type": "ADDED", "object": object }).to_string()));
             }
         }
         Reply::Streamed(pieces)

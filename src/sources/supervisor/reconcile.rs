@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Cause, Observation, Role, Scope, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
 use crate::sources::cluster::encode;
@@ -12,6 +12,7 @@ use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
+use crate::sources::namespaces::{self, NamespaceSink};
 use crate::sources::options::{LeaseSelection, Selection};
 use crate::sources::sync::SyncReporter;
 use crate::sources::watch::objects::ObjectSink;
@@ -75,7 +76,8 @@ impl Running {
 
     /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
     fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
-        let others = self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease)).count();
+        let others =
+            self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease | Job::Namespaces)).count();
         // With `once`, watches only list, and lists take turns, so the limit does not apply.
         let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
         let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
@@ -88,13 +90,20 @@ impl Running {
     /// Whether a task watches a removed kind, or at an outdated address.
     fn is_stale(&self, job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
         let Job::Watch(watch) = job else { return false };
-        let now = run.get(watch).map(target);
+        let now = run.get(watch).map(|kind| self.target(kind));
         let was = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
         now != was
     }
 
+    /// The address of a kind, without the namespaces that the user excludes.
+    fn target(&self, kind: &WatchedKind) -> WatchTarget {
+        let everywhere = kind.scope == Scope::AllNamespaces;
+        let without = if everywhere { self.options.exclude_namespaces.clone() } else { Vec::new() };
+        WatchTarget { without, ..target(kind) }
+    }
+
     fn set_targets(&self, run: &BTreeMap<WatchId, WatchedKind>) {
-        let targets = run.iter().map(|(watch, kind)| (watch.clone(), target(kind))).collect();
+        let targets = run.iter().map(|(watch, kind)| (watch.clone(), self.target(kind))).collect();
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
@@ -117,6 +126,10 @@ impl Running {
                     let (target, sink) = (lease::target(&namespace), LeaseSink::new(namespace));
                     self.spawn(job, target, sink, SyncReporter::silent(), self.options.once);
                 }
+            }
+            Job::Namespaces => {
+                let sink = NamespaceSink::new(Arc::clone(&self.namespaces_listed));
+                self.spawn(job, namespaces::target(), sink, SyncReporter::silent(), self.options.once);
             }
             // The audit cannot restart, because the panic dropped its channel. The model then gets no answers.
             Job::Audit => {}
@@ -155,5 +168,5 @@ fn target(kind: &WatchedKind) -> WatchTarget {
         Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
         None => format!("{api}/{resource}"),
     };
-    WatchTarget { path, metadata_only: *role == Role::Child }
+    WatchTarget::new(path, *role == Role::Child)
 }

@@ -337,3 +337,65 @@ async fn all_tasks_end_on_shutdown_and_when_the_receiver_is_gone() {
     world.cut();
     tokio::time::timeout(Duration::from_secs(120), handle.task).await.expect("it ends").expect("without a panic");
 }
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_namespaces_are_read_if_the_account_may_and_else_the_source_is_off() {
+    let world = World::new(&[WIDGET, NAMESPACE]).allow("", &["list", "watch"], "example.io", &["widgets"]).allow(
+        "",
+        &["update"],
+        "example.io",
+        &["widgets/status"],
+    );
+    let namespace = |name: &str, annotations: serde_json::Value| serde_json::json!({ "metadata": { "name": name, "resourceVersion": "3", "annotations": annotations } });
+    world.change(|state| {
+        let ignore = serde_json::json!({ "loopwatch.dev/ignore": "all", "example.io/owner": "team" });
+        state.annotated = vec![namespace("ci", ignore), namespace("prod", serde_json::json!({}))];
+    });
+    let mut run = Run::start(&world, |_| {});
+    let seen = run.within(5).await;
+    let is_off = |o: &&Observation| matches!(o, Observation::SourceOff { source: SourceId::Namespaces, .. });
+    assert!(seen.iter().find(is_off).is_some() && world.change(|state| state.refused.is_empty()), "no permission");
+    run.within(120).await;
+    let _ = world.clone().allow("", &["list", "watch"], "", &["namespaces"]);
+    let seen = run.within(120).await;
+    assert!(!seen.iter().any(|o| is_off(&o)), "{seen:?}");
+    let listed = seen.iter().find_map(|observation| match observation {
+        Observation::NamespacesListed(namespaces) => Some(namespaces.clone()),
+        _ => None,
+    });
+    let listed = listed.expect("a list of namespaces");
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!((listed[0].name.as_str(), listed[0].annotations.len()), ("ci", 1));
+    run.handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_namespaces_are_known_before_the_first_object() {
+    let world = widget_operator().allow("", &["list", "watch"], "", &["namespaces"]);
+    let mut run = Run::start(&world, |_| {});
+    let seen = run.within(10).await;
+    let position = |wanted: fn(&Observation) -> bool| seen.iter().position(wanted).expect("an observation");
+    let listed = position(|o| matches!(o, Observation::NamespacesListed(_)));
+    assert!(listed < position(|o| matches!(o, Observation::KindsDiscovered(_))), "{seen:?}");
+    run.handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_leaves_out_excluded_namespaces() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |options| options.exclude_namespaces = vec!["ci".to_owned(), "tmp".to_owned()]);
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+    let requests = world.change(|state| state.requests.clone());
+    let excluded = "fieldSelector=metadata.namespace%21%3Dci,metadata.namespace%21%3Dtmp";
+    let of_widgets: Vec<_> = requests.iter().filter(|request| request.contains(" widgets ")).collect();
+    assert!(!of_widgets.is_empty() && of_widgets.iter().all(|request| request.contains(excluded)), "{requests:?}");
+    run.handle.shutdown().await;
+
+    let mut run = Run::start(&world, |options| {
+        options.namespaces = vec!["prod".to_owned(), "ci".to_owned()];
+        options.exclude_namespaces = vec!["ci".to_owned()];
+    });
+    let kinds = run.kinds_within(1).await.expect("kinds");
+    assert!(kinds.contains("widgets.example.io/prod") && !kinds.contains("/ci"), "{kinds}");
+    run.handle.shutdown().await;
+}

@@ -58,13 +58,12 @@ impl Page {
     }
 
     pub(crate) async fn open(&self, cluster: &Cluster, target: &WatchTarget) -> Result<PageBody, Failure> {
-        let WatchTarget { path, metadata_only } = target;
         let request = match (self.listing, self.token.as_str()) {
-            (Listing::Whole, _) => path.clone(),
-            (_, "") => format!("{path}?limit={PAGE_SIZE}"),
-            (_, token) => format!("{path}?limit={PAGE_SIZE}&continue={}", encode(token)),
+            (Listing::Whole, _) => target.request(""),
+            (_, "") => target.request(&format!("limit={PAGE_SIZE}")),
+            (_, token) => target.request(&format!("limit={PAGE_SIZE}&continue={}", encode(token))),
         };
-        let body = cluster.open(&request, if *metadata_only { LIST_METADATA } else { JSON }).await?;
+        let body = cluster.open(&request, if target.metadata_only { LIST_METADATA } else { JSON }).await?;
         Ok(PageBody { body, items: ItemSplitter::new(LARGEST_ITEM) })
     }
 }

@@ -53,15 +53,14 @@ impl WatchStream {
         from: Option<&str>,
         lasts: Duration,
     ) -> Result<Self, Failure> {
-        let WatchTarget { path, metadata_only } = target;
         let seconds = lasts.as_secs();
         let begin = match from {
             Some(version) => format!("resourceVersion={}", encode(version)),
             // Without a resourceVersion the list is consistent: at least as recent as this request.
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
-        let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
-        let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
+        let request = target.request(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"));
+        let body = cluster.open(&request, if target.metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
         Ok(Self {
             body,

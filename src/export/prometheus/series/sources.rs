@@ -11,7 +11,7 @@ use crate::export::prometheus::encode::Samples;
 const OBJECT_SERIES: &str = "object_series";
 
 pub(crate) fn source_up(shown: &Exposition, samples: &mut Samples<'_>) {
-    for source in &shown.snapshot.sources {
+    for source in shown.snapshot.sources.iter().filter(|source| source.off.is_none()) {
         samples.put(&[&source.source], u64::from(source.up));
     }
 }
