@@ -95,6 +95,13 @@ impl Pseudonyms {
         for owner in &mut object.owners {
             owner.name = self.name("object", &owner.name);
         }
+        for (key, value) in object.annotations.iter_mut().chain(&mut object.labels) {
+            *value = self.mark(key, value);
+        }
+        for reference in &mut object.references {
+            reference.slot = self.slot(&reference.slot);
+            reference.namespace = self.namespace(&reference.namespace);
+        }
         for condition in &mut object.conditions {
             condition.message.clear();
         }
@@ -107,6 +114,36 @@ impl Pseudonyms {
             }
         }
         object
+    }
+
+    /// Returns the value of an annotation or a label. All values are names, unless their key says otherwise.
+    fn mark(&self, key: &str, value: &str) -> String {
+        let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let kept = matches!(prefix, "loopwatch.dev" | "soft-delete" | "deployment.kubernetes.io")
+            || matches!(name.as_str(), "managed-by" | "created-by" | "component" | "primary-resource-type")
+            || ["kind", "gvk", "hash", "traceparent", "spancontext", "-at", "requestedat", "restartedat"]
+                .iter()
+                .any(|end| name.ends_with(end));
+        if kept {
+            value.to_owned()
+        } else if name.ends_with("namespace") || name.ends_with("-ns") {
+            self.namespace(value)
+        } else if let Some((namespace, object)) = value.split_once('/') {
+            format!("{}/{}", self.namespace(namespace), self.name("object", object))
+        } else {
+            self.name("object", value)
+        }
+    }
+
+    /// Returns the path of a reference. Keys between the first and the last may be names that the user chose.
+    fn slot(&self, slot: &str) -> String {
+        let last = slot.split('.').count().saturating_sub(1);
+        let part = |(position, part): (usize, &str)| match part.trim_end_matches("[]") {
+            key if position > 0 && position < last => format!("{}{}", self.name("key", key), &part[key.len()..]),
+            _ => part.to_owned(),
+        };
+        slot.split('.').enumerate().map(part).collect::<Vec<_>>().join(".")
     }
 
     fn object_key(&self, key: ObjectKey) -> ObjectKey {
@@ -131,7 +168,44 @@ impl Pseudonyms {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_model::observation::Reference;
+
     use super::*;
+
+    #[test]
+    fn marks_and_references_name_nobody() {
+        let pseudonyms = Pseudonyms::new([7; 16]);
+        let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let reference = Reference {
+            slot: "spec.users.payroll.passwordSecretRef".into(),
+            namespace: "team-a".into(),
+            ..Reference::default()
+        };
+        let object = pseudonyms.object(ObjectView {
+            key: ObjectKey { namespace: "team-a".into(), name: "payroll".into() },
+            annotations: text(&[
+                ("loopwatch.dev/ignore", "Overdue"),
+                ("example.org/owner-name", "payroll"),
+                ("example.org/owner_ns", "team-a"),
+                ("example.org/owner-kind", "Shop"),
+                ("operator-sdk/primary-resource", "team-a/payroll"),
+                ("argocd.argoproj.io/tracking-id", "payroll:apps/Deployment:team-a/payroll"),
+            ]),
+            labels: text(&[("app.kubernetes.io/instance", "payroll"), ("app.kubernetes.io/managed-by", "Helm")]),
+            references: vec![reference],
+            ..ObjectView::default()
+        });
+        let json = serde_json::to_string(&object).expect("serialisable");
+        assert!(!json.contains("payroll") && !json.contains("team-a"), "{json}");
+        assert_eq!(object.annotations["loopwatch.dev/ignore"], "Overdue");
+        assert_eq!(object.annotations["example.org/owner-name"], object.key.name);
+        assert_eq!(object.annotations["example.org/owner_ns"], object.key.namespace);
+        assert_eq!(object.annotations["example.org/owner-kind"], "Shop");
+        assert_eq!(object.labels["app.kubernetes.io/instance"], object.key.name);
+        assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
+        assert_eq!(object.references[0].namespace, object.key.namespace);
+        assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
+    }
 
     #[test]
     fn equal_names_get_equal_pseudonyms_and_messages_are_removed() {
