@@ -10,10 +10,13 @@
 mod senses; // the meaning of single words
 mod words; // the meaning of compounds: condition types, reasons, phases
 mod polarity; // the meaning of a condition type
+mod prose; // errors in messages
 mod signals; // the meaning of one part of a status
 mod conditions;
 mod profiles; // exceptions for well-known kinds
-mod facts; // phases, flags, counts, error texts
+mod facts; // phases, flags, error texts
+mod counts;
+mod parts; // verdicts in lists
 
 use crate::observation::{ObjectView, StatusShape};
 
@@ -94,6 +97,8 @@ reasons! {
     NotAcknowledged,
     /// `observedGeneration` is current, and nothing else can be interpreted.
     Acknowledged,
+    /// The operator writes conditions, but none about the health of the object yet.
+    NoSummaryYet,
     /// A summary condition, such as `Ready`, is true.
     ReadyTrue,
     /// A summary condition is false, and its reason is a failure.
@@ -179,7 +184,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
     let profile = profiles::of(group, kind);
-    match worst_signal(object, &profile) {
+    let runs = facts::is_run_kind(kind);
+    match worst_signal(object, &profile, runs).or_else(|| conditions::none_about_health(object)) {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
@@ -195,14 +201,14 @@ fn acknowledged(object: &ObjectView) -> Acknowledged {
     }
 }
 
-fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
+fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
     let conditions = conditions::read(object);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
-    let phases = facts::phases(object, profile, summarized);
+    let phases = facts::phases(object, profile, runs, summarized);
     // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
@@ -216,16 +222,22 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Sign
     let signal = worst([conditions, phases]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
-        && facts::scaled_to_zero(object, conditions::rolled_out(object))
+        && counts::scaled_to_zero(object, conditions::rolled_out(object))
     {
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
     let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
-    let counts = if summarized && !minimal { None } else { facts::counts(object, signal.is_some()) };
-    match worst([signal, counts]).or_else(|| facts::schedule(object)) {
+    let counts = if summarized && !minimal { None } else { counts::read(object, signal.is_some()) };
+    let signal = worst([signal, counts]).or_else(|| facts::schedule(object));
+    let signal = match signal {
+        Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
+        Some(signal) if signal.verdict == Verdict::Finished => Some(facts::bad_result(object).unwrap_or(signal)),
+        signal => worst([signal, parts::read(object, profile)]),
+    };
+    match signal {
         // Next to a good signal, an error text does not count: it may be left over from an earlier attempt.
-        Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, signal)),
+        Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, runs, signal)),
         signal => worst([signal, facts::errors(object)]),
     }
 }
@@ -242,9 +254,9 @@ fn with_required_condition(object: &ObjectView, profile: &profiles::Profile, sig
 
 /// Decides whether a good signal means converged or finished. The word `Succeeded` alone does not decide, because
 /// objects that keep running use it as well as those that ran to completion.
-fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, signal: Signal) -> Signal {
+fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, runs: bool, signal: Signal) -> Signal {
     let done = signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
     let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
-    let ran = facts::ended(object) || profile.runs_to_completion || complete;
+    let ran = facts::ended(object) || profile.runs_to_completion || runs || complete;
     Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
 }

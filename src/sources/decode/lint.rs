@@ -79,6 +79,11 @@ impl Lints {
         self.0 |= 1 << lint as u32;
     }
 
+    /// Adds all lints of another set.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
     /// Adds a lint for a scalar in place of a list or a map. Null counts as absent.
     pub(super) fn add_unless_null(&mut self, lint: Lint, scalar: Scalar<'_>) {
         if !matches!(scalar, Scalar::Null) {

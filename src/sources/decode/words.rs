@@ -11,7 +11,7 @@ struct LowercaseWord {
 /// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an error.
 pub(super) fn reports_state(key: &str) -> bool {
     last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
-        || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
+        || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
 /// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
@@ -120,10 +120,10 @@ fn last_word_reports_state(word: &str) -> bool {
         "phase" | "state" | "status" | "health" | "stage" | "result" | "outcome" | "verdict" | "lifecycle"
             | "robustness" | "availability" | "compliant" | "compliance" | "conclusion" | "progress" | "condition"
             // errors
-            | "message" | "reason" | "error" | "errors" | "failure" | "failures"
+            | "message" | "msg" | "reason" | "error" | "errors" | "err" | "failure" | "failures"
             // verdicts
             | "ready" | "healthy" | "unhealthy" | "synced" | "sync" | "applied" | "valid" | "ok" | "success"
-            | "succeeded" | "successful" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
+            | "succeeded" | "successful" | "pass" | "passed" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
             | "done" | "finished" | "initialized" | "operational" | "installed" | "deployed" | "bound" | "connected"
             | "accepted" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
             | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
@@ -134,10 +134,12 @@ fn last_word_reports_state(word: &str) -> bool {
     )
 }
 
-fn first_word_reports_count(word: &str) -> bool {
+fn first_word_reports_state(word: &str) -> bool {
     matches!(
         word,
         "ready" | "available" | "unavailable" | "updated" | "desired" | "expected" | "number" | "healthy" | "unhealthy"
+            // errors
+            | "error" | "err"
     )
 }
 

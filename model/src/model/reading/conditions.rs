@@ -4,7 +4,7 @@ use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
 use super::senses::Sense;
 use super::signals::{Signal, worst};
 use super::words::Words;
-use super::{Reason, Verdict};
+use super::{Reason, Verdict, prose};
 use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
@@ -161,7 +161,8 @@ impl ConditionsByRole {
             }
             // Without a valid status, only reason and message show what the condition means.
             Absent if explains_a_problem(condition) => false_signal(condition),
-            Absent => return,
+            Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
+            Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
         };
         self.keep_summary(position, signal);
     }
@@ -303,6 +304,23 @@ impl ConditionsByRole {
     }
 }
 
+/// Returns a signal if the operator writes conditions but none about the health of the object yet: the list is empty, or
+/// it only has types without a meaning, and no other field acknowledges the generation.
+pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
+    if object.observed_generation.is_some() {
+        return None;
+    }
+    let new = |text| Some(Signal::new(Verdict::Progressing, Reason::NoSummaryYet, text));
+    let mut top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    match top_level.clone().next() {
+        None if object.fact("status.conditions").is_some() => new("status.conditions=[]".to_owned()),
+        Some(first) if newest_generation(object).is_some() => {
+            if top_level.all(|condition| Polarity::is_unknown(&condition.r#type)) { new(show(first)) } else { None }
+        }
+        _ => None,
+    }
+}
+
 /// Returns the newest generation that a top-level condition reports.
 pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
     let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
@@ -336,10 +354,20 @@ fn false_signal(condition: &Condition) -> Signal {
     let message = Words::of(&condition.message).sense();
     let (verdict, reason) = match (reason, message) {
         (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
+        (Some(Sense::Lacking), _) if given.has("missing") || prose::reports_error(&condition.message) => {
+            (Verdict::Failed, Reason::ReadyFalse)
+        }
+        (Some(Sense::InProgress), _) if prose::begins_with_error(&condition.message) => {
+            (Verdict::Failed, Reason::ReadyFalse)
+        }
         (Some(Sense::Paused), _) => (Verdict::Suspended, Reason::SuspendedTrue),
         (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
         (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
         (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
+        // Reason and message contradict the status, so one of them is out of date.
+        (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
         _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
         _ if condition.reason.is_empty() && condition.message.is_empty() => {
             (Verdict::Progressing, Reason::ReadyPending)

@@ -59,6 +59,13 @@ const NEUTRAL: &[&str] =
 // === impl Polarity ===
 
 impl Polarity {
+    /// Returns whether a condition type has no word with a meaning: `Example`.
+    pub(super) fn is_unknown(r#type: &str) -> bool {
+        let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+        let words = Words::of(name);
+        Self::of(name) == Self::Neutral && words.sense().is_none() && !NEUTRAL.contains(&words.last())
+    }
+
     /// Returns the meaning of a condition type.
     pub(super) fn of(r#type: &str) -> Self {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);

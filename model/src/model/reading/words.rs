@@ -17,8 +17,11 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "authenticated",
     "authorized",
     "compliant",
+    "controlled",
     "correct",
+    "correctly",
     "permitted",
+    "properly",
     "schedulable",
     "supported",
     "valid",
@@ -138,6 +141,9 @@ impl Words {
         let mut result = None;
         for i in begin..end {
             if NEGATIONS.contains(&self.get(i)) {
+                if i + 1 < end && self.get(i + 1) == "matching" {
+                    return Some(Bad); // `NoMatchingParent` is a refusal
+                }
                 negated = Some(i);
                 continue;
             }
@@ -161,7 +167,7 @@ impl Words {
             ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
-            ("timed", "out") => Some(Bad),
+            ("timed", "out") | ("already", "exists") => Some(Bad),
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
             (_, _) if before == "being" => Some(InProgress),
