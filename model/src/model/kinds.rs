@@ -22,6 +22,8 @@ pub(crate) struct Kind {
     pub(crate) objects: u64,
     /// Objects that have a status. See [`Kind::expects_status`].
     pub(crate) with_status: u64,
+    /// Objects whose status has conditions or facts of its own. See [`Kind::expects_facts`].
+    pub(crate) with_facts: u64,
     pub(crate) learned: Learned,
     pub(crate) totals: KindTotals,
     /// Unconverged objects by the time at which they became so.
@@ -161,6 +163,12 @@ impl Kind {
     /// kind have one.
     pub(crate) fn expects_status(&self) -> bool {
         !matches!(self.status, StatusSchema::None) && self.with_status > 0 && self.with_status * 2 >= self.objects
+    }
+
+    /// Returns whether an object whose status says nothing about its health is expected to say something, because at
+    /// least half of the objects of the kind do.
+    pub(crate) fn expects_facts(&self) -> bool {
+        self.expects_status() && self.with_facts > 0 && self.with_facts * 2 >= self.objects
     }
 }
 

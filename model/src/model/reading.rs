@@ -175,7 +175,10 @@ pub(crate) fn is_resting_phase(phase: &str) -> bool {
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);
     let reading = |verdict, reason, signal| Reading { verdict, acknowledged, reason, signal };
-    if let Some(pause) = &object.paused {
+    // `running: false` is a desired state, which an object that is starting has not entered.
+    let pause =
+        object.paused.as_ref().filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));
+    if let Some(pause) = pause {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
     if acknowledged == Acknowledged::No {
@@ -185,7 +188,11 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
     let profile = profiles::of(group, kind);
     let runs = facts::is_run_kind(kind);
-    match worst_signal(object, &profile, runs).or_else(|| conditions::none_about_health(object)) {
+    let signal = worst_signal(object, &profile, runs);
+    // Healthy parts do not show that the object is healthy if its conditions do not.
+    let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
+    let unsaid = if signal.as_ref().is_none_or(from_parts) { conditions::none_about_health(object) } else { None };
+    match unsaid.or(signal) {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
@@ -208,7 +215,11 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let conditions = conditions::read(object);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
-    let phases = facts::phases(object, profile, runs, summarized);
+    let dated = conditions.as_ref().is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
+    let phases = facts::phases(object, profile, runs, summarized)
+        .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
+    // An object that runs is past its deployment, so a part that is not healthy is a fault.
+    let unhealthy = if facts::is_in_phase(object, "running") { conditions::unhealthy_part(object) } else { None };
     // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
@@ -219,7 +230,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     {
         return Some(phase.clone());
     }
-    let signal = worst([conditions, phases]);
+    let signal = worst([conditions, phases, unhealthy]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
         && counts::scaled_to_zero(object, conditions::rolled_out(object))

@@ -64,6 +64,8 @@ pub(crate) struct RecordFlags {
     pub(crate) spec_converged: bool,
     /// The object has a status, and its kind counts it as such.
     pub(crate) has_status: bool,
+    /// The status has conditions or facts of its own, and its kind counts it as such.
+    pub(crate) has_facts: bool,
     /// The model counts the object towards `limits.histories`.
     pub(crate) has_history: bool,
     pub(crate) malformed_conditions: bool,

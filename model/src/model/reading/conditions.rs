@@ -35,6 +35,9 @@ pub(super) struct ConditionsReading {
     pub(super) summarized: bool,
     /// Whether the summary guarantees only a minimum: `Available` can be true with one replica of three.
     pub(super) minimal: bool,
+    /// Whether `Ready` is true and dated with the current generation. A phase without a date may be about something that
+    /// the object only reports on, such as a check of a commit.
+    pub(super) dated: bool,
 }
 
 /// Reads all conditions of an object.
@@ -53,6 +56,7 @@ pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
         signal: a.signal.worse(b.signal),
         summarized: a.summarized && b.summarized,
         minimal: a.minimal || b.minimal,
+        dated: a.dated || b.dated,
     })
 }
 
@@ -98,6 +102,8 @@ struct ConditionsByRole {
     active: Option<Signal>,
     /// Types that mean a fault and are false.
     no_fault: Option<Signal>,
+    /// Whether `Ready` is true for the current generation.
+    dated: bool,
 }
 
 /// Returns whether the reason or the message tells of a problem or of work in progress.
@@ -152,7 +158,10 @@ impl ConditionsByRole {
 
     fn add_summary(&mut self, position: u8, condition: &Condition) {
         let signal = match condition.status {
-            True => Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition)),
+            True => {
+                self.dated |= position == 0 && condition.observed_generation.is_some();
+                Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
+            }
             False => false_signal(condition),
             Unknown => {
                 let failed = sense(&condition.reason) == Some(Sense::Bad);
@@ -271,7 +280,7 @@ impl ConditionsByRole {
 
     fn reading(self) -> Option<ConditionsReading> {
         if let Some(signal) = self.paused.or(self.terminal) {
-            return Some(ConditionsReading { signal, summarized: true, minimal: false });
+            return Some(ConditionsReading { signal, summarized: true, minimal: false, dated: false });
         }
         // An object that also has a summary condition keeps running, and only its rollout is complete.
         let completion = match self.completion {
@@ -300,25 +309,31 @@ impl ConditionsByRole {
             self.work_done,
         ];
         let signal = worst(in_order).or(self.step).or(self.no_fault).or(self.active)?;
-        Some(ConditionsReading { signal, summarized, minimal })
+        Some(ConditionsReading { signal, summarized, minimal, dated: self.dated })
     }
 }
 
 /// Returns a signal if the operator writes conditions but none about the health of the object yet: the list is empty, or
-/// it only has types without a meaning, and no other field acknowledges the generation.
+/// it only has types without a meaning, and only they acknowledge the generation.
 pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
-    if object.observed_generation.is_some() {
-        return None;
-    }
     let new = |text| Some(Signal::new(Verdict::Progressing, Reason::NoSummaryYet, text));
     let mut top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
     match top_level.clone().next() {
         None if object.fact("status.conditions").is_some() => new("status.conditions=[]".to_owned()),
-        Some(first) if newest_generation(object).is_some() => {
+        Some(first) if object.observed_generation.is_none() && newest_generation(object).is_some() => {
             if top_level.all(|condition| Polarity::is_unknown(&condition.r#type)) { new(show(first)) } else { None }
         }
         _ => None,
     }
+}
+
+/// Returns a signal if a top-level condition says that a part is not healthy: `DaemonHealthy=False`.
+pub(super) fn unhealthy_part(object: &ObjectView) -> Option<Signal> {
+    let condition = object.conditions.iter().find(|condition| {
+        let words = Words::of(&condition.r#type);
+        condition.at.is_empty() && condition.status == False && words.len() > 1 && words.last() == "healthy"
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
 
 /// Returns the newest generation that a top-level condition reports.

@@ -96,6 +96,11 @@ pub(super) fn phases(object: &ObjectView, profile: &Profile, runs: bool, summari
     })
 }
 
+/// Returns whether a phase of the object itself is the given word.
+pub(super) fn is_in_phase(object: &ObjectView, word: &str) -> bool {
+    status_facts(object).any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
+}
+
 /// Good phases of an object that runs to completion, before it is complete.
 const BEFORE_THE_END: &[&str] = &["accepted", "active", "created", "initialized", "running", "scheduled"];
 

@@ -63,12 +63,19 @@ const RECORDS: &[&str] = &[
     "transition",
 ];
 
+/// Keys for a state that the object is about to enter.
+const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
+
 /// Reads the phases of parts, and their flags. Only bad news count.
 ///
 /// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a proposed change, a
 /// failure shows only that the part is not done.
 pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
-    worst(facts::status_facts(object).filter(|fact| fact.listed).map(|fact| {
+    worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
+        if !fact.listed {
+            let fault = phase_of_part(&fact, profile).filter(|signal| signal.verdict == Verdict::Failed);
+            return fault.filter(|_| fact.depth == 2 && is_status_of_part(fact.path));
+        }
         if !is_part(fact.path) {
             return None;
         }
@@ -101,9 +108,15 @@ fn is_part(path: &str) -> bool {
         if names(RECORDS) {
             return false;
         }
-        part |= listed && names(PARTS);
+        part |= (listed && names(PARTS)) || NEXT.contains(&name);
     }
     part
+}
+
+/// Returns whether a path leads into the status of a part: `status.modelStatus.transitionStatus`.
+fn is_status_of_part(path: &str) -> bool {
+    let words = Words::of(path.split('.').nth(1).unwrap_or_default());
+    words.len() > 1 && words.last() == "status" && !words.iter().any(|word| RECORDS.contains(&singular(word)))
 }
 
 fn singular(word: &str) -> &str {
