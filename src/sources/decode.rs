@@ -179,6 +179,7 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
             switches: &mut switches,
             path: String::with_capacity(64),
             nested: 0,
+            nonzero: false,
         };
         let mut has_spec = false;
         let seed = |key: &str| (hasher.text(key), TopLevelField::of(key));

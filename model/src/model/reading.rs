@@ -240,7 +240,9 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
     let counts = if summarized && !minimal { None } else { counts::read(object, signal.is_some()) };
-    let signal = worst([signal, counts]).or_else(|| facts::schedule(object));
+    let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
+    let doubtful = if short { conditions::doubtful_fault(object) } else { None };
+    let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
     let signal = match signal {
         Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
         Some(signal) if signal.verdict == Verdict::Finished => Some(facts::bad_result(object).unwrap_or(signal)),

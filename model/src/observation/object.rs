@@ -170,7 +170,7 @@ pub enum StatusShape {
     /// No `.status`, or null.
     #[default]
     Absent,
-    /// An empty object.
+    /// An empty object, or one that holds only zero values, as a new Go struct does.
     Empty,
     /// An object with fields.
     Filled,

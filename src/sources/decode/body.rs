@@ -188,8 +188,15 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     }
 
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
-        self.0.view.status = StatusShape::Empty;
-        StatusValue { walk: self.0, depth: 0, key: StatusKey::default() }.map(entries)
+        let walk = self.0;
+        walk.view.status = StatusShape::Empty;
+        let value = StatusValue { walk: &mut *walk, depth: 0, key: StatusKey::default() }.map(entries)?;
+        // A zero may be a fact: no replica is wanted, a flag is not set.
+        let is_fact = || walk.view.facts.iter().any(|fact| fact.path.starts_with("status"));
+        if !walk.nonzero && walk.view.conditions.is_empty() && walk.view.observed_generation.is_none() && !is_fact() {
+            walk.view.status = StatusShape::Empty;
+        }
+        Ok(value)
     }
 }
 
@@ -216,6 +223,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
         let Self { walk, depth, key } = self;
+        walk.nonzero |= !matches!(scalar, Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text(""));
         if (key.reports_state && !key.volatile) || (key.milestone_time && matches!(scalar, Scalar::Text(_))) {
             walk.keep(depth > 1, scalar);
         }
@@ -249,6 +257,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
                 let key = StatusKey { volatile: key.volatile, ..StatusKey::default() };
                 items.next_element_seed(Visit(StatusValue { walk: &mut *walk, depth: depth + 1, key }))?
             } else {
+                walk.nonzero = true;
                 items.next_element_seed(Opaque::status(&hasher, depth + 1, key.volatile))?
             };
             walk.path.truncate(end);
@@ -262,6 +271,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         let Self { walk, depth, key } = self;
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         if depth >= FACT_DEPTH {
+            walk.nonzero = true;
             return Opaque::status(&hasher, depth, key.volatile).0.map(entries);
         }
         if key.generation {

@@ -336,6 +336,17 @@ pub(super) fn unhealthy_part(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
 
+/// Returns a signal if a fault is true although its reason is good. Only the counts can settle the contradiction.
+pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
+    let condition = object.conditions.iter().find(|condition| {
+        condition.at.is_empty()
+            && condition.status == True
+            && Polarity::of(&condition.r#type) == Polarity::Fault
+            && matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done))
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
+}
+
 /// Returns the newest generation that a top-level condition reports.
 pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
     let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
