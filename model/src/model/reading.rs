@@ -239,7 +239,8 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     }
     let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
-    let counts = if summarized && !minimal { None } else { counts::read(object, signal.is_some()) };
+    let counts =
+        if summarized && !minimal { parts::short_counts(object) } else { counts::read(object, signal.is_some()) };
     let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
     let doubtful = if short { conditions::doubtful_fault(object) } else { None };
     let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));

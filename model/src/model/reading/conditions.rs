@@ -13,6 +13,7 @@ const OWN_KEYS: &[&str] = &[
     "parents",
     "listeners",
     "ancestors",
+    "ingress",
     "condition",
     "conditions",
     "conditioned",
@@ -23,9 +24,9 @@ const OWN_KEYS: &[&str] = &[
     "overall",
 ];
 
-/// Lists of the Gateway API in which every entry has conditions about the object. All entries count, even beside
-/// `.status.conditions`.
-const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors"];
+/// Lists of the Gateway API and of routers in which every entry has conditions about the object. All entries count, even
+/// beside `.status.conditions`.
+const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
 
 /// The combined meaning of the conditions of an object.
 #[derive(Clone, Debug)]
@@ -152,6 +153,8 @@ impl ConditionsByRole {
                 self.add_fault(polarity, condition);
             }
             Polarity::InProgress => self.add_in_progress(condition),
+            // A queue admits an object once; a router in a list of routers admits it or refuses it.
+            Polarity::Neutral if !condition.at.is_empty() && condition.r#type == "Admitted" => self.add_part(condition),
             Polarity::Paused | Polarity::Neutral => self.add_paused_or_neutral(condition),
         }
     }

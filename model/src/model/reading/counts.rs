@@ -1,6 +1,6 @@
 //! Reads counts: replicas, nodes, members.
 
-use super::facts::status_facts;
+use super::facts::{StatusFact, status_facts};
 use super::signals::{Signal, worst};
 use super::{Reason, Verdict};
 use crate::observation::{FactValue, ObjectView};
@@ -9,7 +9,7 @@ use crate::observation::{FactValue, ObjectView};
 ///
 /// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
 pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
-    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| parts(object))
+    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| pairs(object, |_| true))
 }
 
 /// Paths of the wanted count; the first that is present applies.
@@ -80,13 +80,12 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     }
 }
 
-/// Reads counts of parts: `instances[0].replicas` and `instances[0].readyReplicas`, or `racks.a.members` and
-/// `racks.a.readyMembers`.
-fn parts(object: &ObjectView) -> Option<Signal> {
-    worst(status_facts(object).map(|fact| {
+/// Reads pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and `instances[0].readyReplicas`.
+pub(super) fn pairs(object: &ObjectView, wanted: impl Fn(&StatusFact<'_>) -> bool) -> Option<Signal> {
+    worst(status_facts(object).filter(wanted).map(|fact| {
         let FactValue::Number(present) = *fact.value else { return None };
         let (prefix, key) = fact.path.rsplit_once('.')?;
-        let counted = key.strip_prefix("ready").filter(|_| (2..=3).contains(&fact.depth) && fact.key.len() == 2)?;
+        let counted = key.strip_prefix("ready").filter(|_| fact.depth <= 3 && fact.key.len() == 2)?;
         let wanted = match object.fact(&format!("{prefix}.{}", counted.to_ascii_lowercase())) {
             Some(FactValue::Number(wanted)) => *wanted,
             _ => return None,

@@ -3,6 +3,7 @@
 //! A summary such as `Ready=True` often says only that the operator did its own work. The parts say whether it had the
 //! intended effect.
 
+use super::counts;
 use super::facts::{self, StatusFact};
 use super::profiles::Profile;
 use super::signals::{Signal, worst};
@@ -72,25 +73,32 @@ const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 /// failure shows only that the part is not done.
 pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
     worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
-        if !fact.listed {
-            let fault = phase_of_part(&fact, profile).filter(|signal| signal.verdict == Verdict::Failed);
-            return fault.filter(|_| fact.depth == 2 && is_status_of_part(fact.path));
+        if is_part(&fact) {
+            if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
+                let text = format!("{}=false", fact.path);
+                return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
+            }
+            return bad_phase(&fact, profile);
         }
-        if !is_part(fact.path) {
-            return None;
-        }
-        if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
-            let text = format!("{}=false", fact.path);
-            return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
-        }
-        phase_of_part(&fact, profile)
+        let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
+        if is_in_status_of_part(&fact) { bad_phase(&fact, profile).filter(failed) } else { None }
     }))
 }
 
-fn phase_of_part(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
+/// Reads counts of parts that are too low: `shards[1].readyReplicas`, `readyMembers`.
+pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
+    let counts_parts = |fact: &StatusFact<'_>| {
+        is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))
+    };
+    counts::pairs(object, counts_parts).filter(|signal| !signal.is_good())
+}
+
+fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let signal = Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
+    // In a map of parts, the name of the part adds a key.
+    let deeper = fact.depth > if fact.listed { 2 } else { 3 };
     match signal.verdict {
-        Verdict::Failed if fact.depth > 2 => {
+        Verdict::Failed if deeper => {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
         Verdict::Failed | Verdict::Progressing => Some(signal),
@@ -98,25 +106,34 @@ fn phase_of_part(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     }
 }
 
-/// Returns whether a path leads into a list of parts, and not into a record of the past.
-fn is_part(path: &str) -> bool {
+/// Returns whether a fact is in a list or map of parts, or in the next state of the object, and not in a record of the
+/// past.
+fn is_part(fact: &StatusFact<'_>) -> bool {
     let mut part = false;
-    for key in path.split('.').skip(1) {
+    for (i, key) in fact.path.split('.').skip(1).enumerate() {
         let (name, listed) = key.split_once('[').map_or((key, false), |(name, _)| (name, true));
         let words = Words::of(name);
-        let names = |table: &[&str]| words.iter().any(|word| table.contains(&singular(word)));
-        if names(RECORDS) {
+        if words.iter().any(|word| RECORDS.contains(&singular(word))) {
             return false;
         }
-        part |= (listed && names(PARTS)) || NEXT.contains(&name);
+        let mapped = i + 2 < fact.depth && words.last().ends_with('s');
+        part |= ((listed || mapped) && names_part(&words)) || NEXT.contains(&name);
     }
     part
 }
 
-/// Returns whether a path leads into the status of a part: `status.modelStatus.transitionStatus`.
-fn is_status_of_part(path: &str) -> bool {
-    let words = Words::of(path.split('.').nth(1).unwrap_or_default());
-    words.len() > 1 && words.last() == "status" && !words.iter().any(|word| RECORDS.contains(&singular(word)))
+fn names_part(words: &Words) -> bool {
+    words.iter().any(|word| PARTS.contains(&singular(word)))
+}
+
+/// Returns whether a fact is in the status of a part: `status.modelStatus.transitionStatus`.
+fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
+    let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
+    fact.depth == 2
+        && !fact.listed
+        && words.len() > 1
+        && words.last() == "status"
+        && !words.iter().any(|word| RECORDS.contains(&singular(word)))
 }
 
 fn singular(word: &str) -> &str {
