@@ -118,7 +118,7 @@ impl Model {
 
     /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
-        let phase = self.intern_text(conditions::phase(view));
+        let phase = self.intern_text(reading::phase(view));
         let condition_set = self.intern_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
         let finalizers: Vec<Arc<str>> = view.finalizers.iter().map(|f| f.as_str().into()).collect();
         let finalizer_set = self.intern_finalizers(&finalizers);

@@ -164,6 +164,11 @@ pub(crate) fn describes_health(condition_type: &str) -> bool {
     matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
 }
 
+/// Returns the phase of an object; empty if it has none.
+pub(crate) fn phase(object: &ObjectView) -> &str {
+    facts::own_phase(object)
+}
+
 /// Returns whether an object may stay in this phase indefinitely, for example in `Running` or `Suspended`.
 pub(crate) fn is_resting_phase(phase: &str) -> bool {
     use senses::Sense::{Done, Good, Paused};

@@ -23,7 +23,7 @@ pub(super) struct StatusFact<'a> {
 const NOT_CURRENT: &[&str] =
     &["desired", "target", "previous", "expected", "old", "requested", "next", "prior", "last"];
 
-/// Last words of keys that hold a phase.
+/// Last words of keys that hold a phase, for verdicts, findings and metrics; the most common first.
 const PHASE_KEYS: &[&str] = &[
     "phase",
     "state",
@@ -94,6 +94,19 @@ pub(super) fn phases(object: &ObjectView, profile: &Profile, runs: bool, summari
         };
         at(false).or_else(|| at(true))
     })
+}
+
+/// Returns the phase of the object itself, that of the first key of [`PHASE_KEYS`]; empty if it has none.
+pub(super) fn own_phase(object: &ObjectView) -> &str {
+    let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
+    let texts = own.filter_map(|fact| match fact.value {
+        FactValue::Text(text) if !text.is_empty() => Some((fact, text.as_str())),
+        _ => None,
+    });
+    let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
+    // `health.status` comes before `status`.
+    let first = texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
+    first.map_or("", |(_, text)| text)
 }
 
 /// Returns whether a phase of the object itself is the given word.
