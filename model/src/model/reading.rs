@@ -224,7 +224,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let phases = facts::phases(object, profile, runs, summarized)
         .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
     // An object that runs is past its deployment, so a part that is not healthy is a fault.
-    let unhealthy = if facts::is_in_phase(object, "running") { conditions::unhealthy_part(object) } else { None };
+    let unhealthy = conditions::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
     // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());

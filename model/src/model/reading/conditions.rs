@@ -333,8 +333,11 @@ pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
 /// Returns a signal if a top-level condition says that a part is not healthy: `DaemonHealthy=False`.
 pub(super) fn unhealthy_part(object: &ObjectView) -> Option<Signal> {
     let condition = object.conditions.iter().find(|condition| {
-        let words = Words::of(&condition.r#type);
-        condition.at.is_empty() && condition.status == False && words.len() > 1 && words.last() == "healthy"
+        let names_health = || {
+            let words = Words::of(&condition.r#type);
+            words.len() > 1 && words.last() == "healthy"
+        };
+        condition.at.is_empty() && condition.status == False && names_health()
     })?;
     Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
