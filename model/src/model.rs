@@ -18,6 +18,7 @@ mod open_findings;
 pub mod reading; // reads its status
 mod context; // the data that judging it reads and changes
 mod objects; // its creation, updates and removal
+mod silence; // statuses that say nothing
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers

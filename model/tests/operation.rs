@@ -219,3 +219,18 @@ fn a_finding_makes_one_event_when_it_opens_and_one_when_it_closes() {
     assert!(events[1].finding.summary().contains("lost for 6m"), "{}", events[1].finding.summary());
     assert!(lab.model.finding_events().is_empty());
 }
+
+#[test]
+fn a_list_in_any_order_shows_which_object_has_no_status_yet() {
+    for silent_first in [true, false] {
+        let mut lab = Lab::unsynced(Settings::default());
+        let mut widgets: Vec<Widget> =
+            ["web", "api"].map(|name| Widget::new(name, START).ready().clone()).into_iter().collect();
+        widgets.insert(if silent_first { 0 } else { 2 }, Widget::new("new", START));
+        lab.list(&widgets);
+        assert_eq!(lab.state("new"), ObjectState::Progressing, "most others have a status");
+    }
+    let mut lab = Lab::unsynced(Settings::default());
+    lab.list(&[Widget::new("new", START), Widget::new("other", START)]);
+    assert_eq!(lab.state("new"), ObjectState::Unknown, "no other has a status");
+}

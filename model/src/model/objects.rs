@@ -9,6 +9,7 @@ use super::context::{ObjectContext, Update};
 use super::intern::Symbol;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
+use super::silence;
 use super::store::{self, OwnerName, Record, RecordFlags, Slot};
 use super::timers::Timer;
 use crate::finding::{FINDINGS, Subject};
@@ -283,7 +284,7 @@ impl ObjectContext<'_> {
         let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
         let mut verdict = reading.verdict;
         let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
-        if verdict == Verdict::Unknown && self.is_expected_to_say_more(!bare, has_facts(view)) {
+        if verdict == Verdict::Unknown && self.is_expected_to_say_more(!bare, silence::has_facts(view)) {
             verdict = Verdict::Progressing;
         }
         Update {
@@ -326,37 +327,6 @@ impl ObjectContext<'_> {
         }
     }
 
-    fn count_status(&mut self, view: &ObjectView, new: bool) {
-        let flags = &mut self.record.flags;
-        let recount = |count: &mut u64, flag: &mut bool, has: bool| {
-            match (!new && *flag, has) {
-                (false, true) => *count += 1,
-                (true, false) => *count = count.saturating_sub(1),
-                _ => {}
-            }
-            *flag = has;
-        };
-        recount(&mut self.kind.with_status, &mut flags.has_status, view.status == StatusShape::Filled);
-        recount(&mut self.kind.with_facts, &mut flags.has_facts, has_facts(view));
-    }
-
-    /// Returns whether most objects of the kind say more about their health than an object without a status, or with a
-    /// status that has no facts.
-    fn is_expected_to_say_more(&self, has_status: bool, has_facts: bool) -> bool {
-        (!has_status && self.kind.expects_status()) || (has_status && !has_facts && self.kind.expects_facts())
-    }
-
-    /// Reviews the verdict on an object that came before most others of its kind. Returns whether it changed.
-    pub(crate) fn review_silence(&mut self) -> bool {
-        let flags = &self.record.flags;
-        let changed =
-            self.record.verdict == Verdict::Unknown && self.is_expected_to_say_more(flags.has_status, flags.has_facts);
-        if changed {
-            self.record.verdict = Verdict::Progressing;
-        }
-        changed
-    }
-
     fn update_stuck(&mut self) {
         let stuck_at = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()).map(|d| self.stuck_at(d));
         let held = self.record.finalizers != Symbol::default();
@@ -394,12 +364,6 @@ impl ObjectContext<'_> {
         self.kind.malformed.remove(&self.slot);
         self.kind.failing.remove(&self.slot);
     }
-}
-
-/// Returns whether the status has conditions, or facts about the whole object.
-fn has_facts(view: &ObjectView) -> bool {
-    let of_object = |path: &str| path.strip_prefix("status.").is_some_and(|key| !key.contains(['.', '[']));
-    !view.conditions.is_empty() || view.facts.iter().any(|fact| of_object(&fact.path))
 }
 
 /// Returns when an unconverged object stopped being converged: the earliest transition among its false conditions.

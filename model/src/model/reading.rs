@@ -13,6 +13,7 @@ mod polarity; // the meaning of a condition type
 mod prose; // errors in messages
 mod signals; // the meaning of one part of a status
 mod conditions;
+mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
 mod facts; // phases, flags, error texts
 mod counts;
@@ -187,7 +188,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
     if acknowledged == Acknowledged::No {
-        let seen = object.observed_generation.or_else(|| conditions::newest_generation(object)).unwrap_or_default();
+        let seen = object.observed_generation.or_else(|| remarks::newest_generation(object)).unwrap_or_default();
         let text = format!("observedGeneration={seen}, generation={}", object.generation);
         return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
@@ -196,7 +197,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let signal = worst_signal(object, &profile, runs);
     // Healthy parts do not show that the object is healthy if its conditions do not.
     let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
-    let unsaid = if signal.as_ref().is_none_or(from_parts) { conditions::none_about_health(object) } else { None };
+    let unsaid = if signal.as_ref().is_none_or(from_parts) { remarks::none_about_health(object) } else { None };
     match unsaid.or(signal) {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
@@ -206,7 +207,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {
     // Many operators set `observedGeneration` in their conditions only.
-    match object.observed_generation.or_else(|| conditions::newest_generation(object)) {
+    match object.observed_generation.or_else(|| remarks::newest_generation(object)) {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
         Some(_) => Acknowledged::No,
         None => Acknowledged::Unreported,
@@ -224,7 +225,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let phases = facts::phases(object, profile, runs, summarized)
         .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
     // An object that runs is past its deployment, so a part that is not healthy is a fault.
-    let unhealthy = conditions::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
+    let unhealthy = remarks::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
     // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
@@ -238,7 +239,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let signal = worst([conditions, phases, unhealthy]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
-        && counts::scaled_to_zero(object, conditions::rolled_out(object))
+        && counts::scaled_to_zero(object, remarks::rolled_out(object))
     {
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
@@ -247,7 +248,7 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) ->
     let counts =
         if summarized && !minimal { parts::short_counts(object) } else { counts::read(object, signal.is_some()) };
     let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
-    let doubtful = if short { conditions::doubtful_fault(object) } else { None };
+    let doubtful = if short { remarks::doubtful_fault(object) } else { None };
     let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
     let signal = match signal {
         Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),

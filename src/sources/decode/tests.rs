@@ -177,6 +177,21 @@ fn the_search_for_references_leaves_the_fingerprint_of_the_spec() {
 }
 
 #[test]
+fn zero_values_make_an_empty_status() {
+    for (status, shape) in [
+        (json!({}), StatusShape::Empty),
+        (json!({"id": "", "revision": 0, "nested": {"b": [null]}}), StatusShape::Empty),
+        (json!({"ready": false}), StatusShape::Filled),
+        (json!({"replicas": 0}), StatusShape::Filled),
+        (json!({"conditions": []}), StatusShape::Filled),
+        (json!({"id": "a"}), StatusShape::Filled),
+        (json!({"observedGeneration": 1}), StatusShape::Filled),
+    ] {
+        assert_eq!(view(&json!({"metadata": {"name": "n"}, "status": status})).status, shape, "{status}");
+    }
+}
+
+#[test]
 fn values_of_wrong_types_count_as_absent_and_add_lints() {
     for (object, lints) in [
         (json!({"metadata": {"name": "n", "uid": 5}}), "uid"),
@@ -210,6 +225,13 @@ fn values_of_wrong_types_count_as_absent_and_add_lints() {
             "condition_time",
         ),
         (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "reason": 1}]}}), "condition"),
+        // Elsewhere, only entries that look like conditions are judged.
+        (json!({"metadata": {"name": "n"}, "status": {"pauseConditions": [{"reason": "a", "startTime": "x"}]}}), ""),
+        (json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": ["a", [1]]}, "oldConditions": 1}}), ""),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": [{"type": "R", "status": "Maybe"}]}}}),
+            "condition_status",
+        ),
         (json!({"metadata": {"name": "n".repeat(300)}}), "long_name"),
     ] {
         assert_eq!(view(&object).lints.join(" "), lints, "{object}");

@@ -338,3 +338,23 @@ impl StatusFact<'_> {
         self.key.len() == 1 || !NOT_CURRENT.contains(&first) || self.key.has("operation")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_key_of_the_list_holds_the_phase() {
+        for (paths, phase) in [
+            (&["status.stage"][..], "status.stage"),
+            (&["status.state", "status.phase"], "status.phase"),
+            (&["status.status", "status.health.status"], "status.health.status"),
+            (&["status.clusterState"], "status.clusterState"),
+            (&["status.lastState", "status.desiredPhase", "status.parts[0].phase", "spec.state"], ""),
+        ] {
+            let fact = |path: &&str| Fact { path: (*path).into(), value: FactValue::Text((*path).into()) };
+            let object = ObjectView { facts: paths.iter().map(fact).collect(), ..ObjectView::default() };
+            assert_eq!(own_phase(&object), phase, "{paths:?}");
+        }
+    }
+}
