@@ -4,7 +4,7 @@
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
 //!                              phases ─────┼─▶ worst signal ─▶ verdict
-//!                              flags, counts, errors (mostly if the others have no signal)
+//!                              flags, counts, parts, errors (mostly if the others have no signal)
 //! ```
 
 mod senses; // the meaning of single words

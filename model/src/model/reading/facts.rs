@@ -306,7 +306,10 @@ impl StatusFact<'_> {
 
     /// Returns whether this is a flag that means a fault: `failed`, `noMatchingInstances`.
     fn is_fault_flag(&self) -> bool {
-        self.depth == 1 && matches!(self.value, FactValue::Flag(_)) && self.key.sense() == Some(Sense::Bad)
+        let nothing_matches = self.key.get(0) == "no" && self.key.get(1) == "matching";
+        self.depth == 1
+            && matches!(self.value, FactValue::Flag(_))
+            && (nothing_matches || self.key.sense() == Some(Sense::Bad))
     }
 
     /// Returns whether the key names an error text: `error`, `lastError`, `errMsg`, `failureReason`.

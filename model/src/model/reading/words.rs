@@ -141,9 +141,6 @@ impl Words {
         let mut result = None;
         for i in begin..end {
             if NEGATIONS.contains(&self.get(i)) {
-                if i + 1 < end && self.get(i + 1) == "matching" {
-                    return Some(Bad); // `NoMatchingParent` is a refusal
-                }
                 negated = Some(i);
                 continue;
             }
@@ -167,7 +164,9 @@ impl Words {
             ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
-            ("timed", "out") | ("already", "exists") => Some(Bad),
+            ("timed", "out") => Some(Bad),
+            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing had to be done.
+            ("already", "exists") if self.count > 3 => Some(Bad),
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
             (_, _) if before == "being" => Some(InProgress),
