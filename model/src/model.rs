@@ -8,6 +8,7 @@
 
 // Data.
 mod intern; // texts and lists shared by many objects
+mod voices; // how many objects of a kind say how much
 mod store; // all objects
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals

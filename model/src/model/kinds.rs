@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::learned::Learned;
 use super::store::Slot;
+use super::voices::Voices;
 use crate::observation::{Role, Scope, StatusSchema, WatchId, WatchedKind};
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals};
@@ -20,10 +21,9 @@ pub(crate) struct Kind {
     pub(crate) role: Role,
     pub(crate) status: StatusSchema,
     pub(crate) objects: u64,
-    /// Objects that have a status. See [`Kind::expects_status`].
-    pub(crate) with_status: u64,
-    /// Objects whose status has conditions or facts of its own. See [`Kind::expects_facts`].
-    pub(crate) with_facts: u64,
+    pub(crate) voices: Voices,
+    /// Silent objects of the list that is being read.
+    pub(crate) listed_silent: BTreeSet<Slot>,
     pub(crate) learned: Learned,
     pub(crate) totals: KindTotals,
     /// Unconverged objects by the time at which they became so.
@@ -157,18 +157,6 @@ impl Kind {
     /// gets slower would relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         self.configured_deadline(settings).unwrap_or(settings.deadline)
-    }
-
-    /// Returns whether an object without a status is expected to get one, because at least half of the objects of the
-    /// kind have one.
-    pub(crate) fn expects_status(&self) -> bool {
-        !matches!(self.status, StatusSchema::None) && self.with_status > 0 && self.with_status * 2 >= self.objects
-    }
-
-    /// Returns whether an object whose status says nothing about its health is expected to say something, because at
-    /// least half of the objects of the kind do.
-    pub(crate) fn expects_facts(&self) -> bool {
-        self.expects_status() && self.with_facts > 0 && self.with_facts * 2 >= self.objects
     }
 }
 

@@ -9,11 +9,11 @@ use super::context::{ObjectContext, Update};
 use super::intern::Symbol;
 use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
-use super::silence;
 use super::store::{self, OwnerName, Record, RecordFlags, Slot};
 use super::timers::Timer;
+use super::voices::Voice;
 use crate::finding::{FINDINGS, Subject};
-use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
@@ -129,7 +129,7 @@ impl Model {
         let old_set = self.store.get(slot).map_or_else(Symbol::default, |record| record.finalizers);
         let old_finalizers = self.finalizer_sets.get(old_set).clone();
         let Some(mut context) = self.context(slot) else { return };
-        context.count_status(view, new);
+        context.count_voice(view, &reading, new, live);
         let update = context.compare(view, &reading, new, live);
         context.update_record(&update, version, &reading, finalizer_set);
         if update.spec_changed {
@@ -282,11 +282,7 @@ impl ObjectContext<'_> {
         let record = &*self.record;
         let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
         let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
-        let mut verdict = reading.verdict;
-        let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
-        if verdict == Verdict::Unknown && self.is_expected_to_say_more(!bare, silence::has_facts(view)) {
-            verdict = Verdict::Progressing;
-        }
+        let verdict = self.verdict_on(reading, live);
         Update {
             view,
             verdict,
@@ -355,12 +351,7 @@ impl ObjectContext<'_> {
         let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
-        if self.record.flags.has_status {
-            self.kind.with_status = self.kind.with_status.saturating_sub(1);
-        }
-        if self.record.flags.has_facts {
-            self.kind.with_facts = self.kind.with_facts.saturating_sub(1);
-        }
+        self.kind.voices.count(self.record.flags.voice, Voice::Other);
         self.kind.malformed.remove(&self.slot);
         self.kind.failing.remove(&self.slot);
     }

@@ -118,7 +118,7 @@ impl ObjectContext<'_> {
         self.kind.unconverged.insert((since, self.slot));
     }
 
-    fn new_obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
+    pub(crate) fn new_obligation(&self, opened: Timestamp, backfilled: bool) -> Obligation {
         let (deadline, deadline_source) = self.kind.deadline(self.settings);
         let slo_deadline = opened.after(self.kind.slo_deadline(self.settings));
         // If the deadline passed before this process read the object, an earlier process may have counted the

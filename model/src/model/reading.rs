@@ -28,6 +28,9 @@ use self::signals::{Signal, worst};
 pub struct Reading {
     /// The verdict.
     pub verdict: Verdict,
+    /// The verdict if objects of this kind never say more than this one. It differs from `verdict` only if that rests on
+    /// what the status does not say.
+    pub fallback: Verdict,
     /// Whether the operator has seen the current generation.
     pub acknowledged: Acknowledged,
     /// The rule that decided the verdict.
@@ -180,7 +183,7 @@ pub(crate) fn is_resting_phase(phase: &str) -> bool {
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);
-    let reading = |verdict, reason, signal| Reading { verdict, acknowledged, reason, signal };
+    let reading = |verdict, reason, signal| Reading { verdict, fallback: verdict, acknowledged, reason, signal };
     // `running: false` is a desired state, which an object that is starting has not entered.
     let pause =
         object.paused.as_ref().filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));
@@ -198,10 +201,14 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     // Healthy parts do not show that the object is healthy if its conditions do not.
     let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
     let unsaid = if signal.as_ref().is_none_or(from_parts) { remarks::none_about_health(object) } else { None };
-    match unsaid.or(signal) {
+    let said = match signal {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
+    };
+    match unsaid {
+        Some(Signal { verdict, reason, text }) => Reading { fallback: said.verdict, ..reading(verdict, reason, text) },
+        None => said,
     }
 }
 

@@ -11,6 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
+use super::voices::Voice;
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};
 use crate::time::{Span, Timestamp};
 
@@ -64,8 +65,10 @@ pub(crate) struct RecordFlags {
     pub(crate) spec_converged: bool,
     /// The object has a status, and its kind counts it as such.
     pub(crate) has_status: bool,
-    /// The status has conditions or facts of its own, and its kind counts it as such.
-    pub(crate) has_facts: bool,
+    /// What the status says, as its kind counts it.
+    pub(crate) voice: Voice,
+    /// The verdict if silence has no meaning. See [`super::reading::Reading::fallback`].
+    pub(crate) fallback: Verdict,
     /// The model counts the object towards `limits.histories`.
     pub(crate) has_history: bool,
     pub(crate) malformed_conditions: bool,

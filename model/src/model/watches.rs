@@ -128,11 +128,7 @@ impl Model {
         for slot in self.slots_of(number, |seen| seen != current) {
             self.remove_object(slot, Outcome::Deleted);
         }
-        for slot in self.slots_of(number, |_| true) {
-            if self.context(slot).is_some_and(|mut context| context.review_silence()) {
-                self.review_object(slot);
-            }
-        }
+        self.review_silence(number);
         let due = self.now.after(self.settings.audit_every);
         let old = self.watches[number as usize].audit.due.replace(due);
         self.timers.set(Timer::Audit(number), old, Some(due));

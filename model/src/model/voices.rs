@@ -1,0 +1,112 @@
+//! Counts of the objects of a kind by what their statuses say.
+
+use super::reading::{Reading, Reason, Verdict};
+use crate::observation::{ObjectView, StatusShape};
+
+/// What the status of an object says about its health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// It says that the object is converged.
+    Told,
+    /// The object has no status, or an empty one.
+    Bare,
+    /// The object has a status that says nothing about its health.
+    Mute,
+    /// The object has a place for conditions about its health, but none yet.
+    Begun,
+    /// It says something else.
+    #[default]
+    Other,
+}
+
+/// The counts of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Voices {
+    told: u64,
+    bare: u64,
+    mute: u64,
+    begun: u64,
+    /// What silent objects were expected to say at the end of the last list; `None` before the end of the first. While
+    /// a list is read, the order of its objects must not matter.
+    pub(crate) listed: Option<Expected>,
+}
+
+/// What silent objects are expected to say, because the kind is known to say more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Objects without a status are expected to get one.
+    pub(crate) status: bool,
+    /// Objects whose status says nothing about their health are expected to say something.
+    pub(crate) more: bool,
+    /// Objects with a place for conditions are expected to get some.
+    pub(crate) conditions: bool,
+}
+
+// === impl Voice ===
+
+impl Voice {
+    pub(crate) fn of(view: &ObjectView, reading: &Reading) -> Self {
+        match (reading.verdict, reading.reason) {
+            _ if view.deleted.is_some() => Self::Other,
+            (_, Reason::NoSummaryYet) => Self::Begun,
+            (_, Reason::NothingToJudge) if view.status == StatusShape::Filled => Self::Mute,
+            (_, Reason::NothingToJudge) => Self::Bare,
+            (Verdict::Converged | Verdict::Finished, _) => Self::Told,
+            _ => Self::Other,
+        }
+    }
+
+    pub(crate) fn is_silent(self) -> bool {
+        matches!(self, Self::Bare | Self::Mute | Self::Begun)
+    }
+}
+
+// === impl Voices ===
+
+impl Voices {
+    /// Moves an object from one count to another.
+    pub(crate) fn count(&mut self, from: Voice, to: Voice) {
+        if let Some(count) = self.count_of(from) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = self.count_of(to) {
+            *count += 1;
+        }
+    }
+
+    /// Returns what most other objects at rest say that the silent ones do not. A status that an operator has written
+    /// may be complete, so a larger majority must show that more belongs into it.
+    pub(crate) fn expected(&self) -> Expected {
+        let Self { told, bare, mute, begun, .. } = *self;
+        let with_status = told + mute;
+        Expected {
+            status: with_status > 0 && with_status >= bare,
+            more: told > 0 && told >= 4 * mute,
+            conditions: told > 0 && told >= begun,
+        }
+    }
+
+    fn count_of(&mut self, voice: Voice) -> Option<&mut u64> {
+        match voice {
+            Voice::Told => Some(&mut self.told),
+            Voice::Bare => Some(&mut self.bare),
+            Voice::Mute => Some(&mut self.mute),
+            Voice::Begun => Some(&mut self.begun),
+            Voice::Other => None,
+        }
+    }
+}
+
+// === impl Expected ===
+
+impl Expected {
+    /// Returns whether an object that is silent in this way is expected to say more.
+    pub(crate) fn of(self, voice: Voice) -> bool {
+        match voice {
+            Voice::Bare => self.status,
+            Voice::Mute => self.more,
+            Voice::Begun => self.conditions,
+            Voice::Told | Voice::Other => false,
+        }
+    }
+}
