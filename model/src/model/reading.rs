@@ -197,7 +197,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
     let profile = profiles::of(group, kind);
     let runs = facts::is_run_kind(kind);
-    let signal = worst_signal(object, &profile, runs);
+    let signal = worst_signal(object, kind, &profile, runs);
     // Healthy parts do not show that the object is healthy if its conditions do not.
     let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
     let unsaid = if signal.as_ref().is_none_or(from_parts) { remarks::none_about_health(object) } else { None };
@@ -221,11 +221,11 @@ fn acknowledged(object: &ObjectView) -> Acknowledged {
     }
 }
 
-fn worst_signal(object: &ObjectView, profile: &profiles::Profile, runs: bool) -> Option<Signal> {
+fn worst_signal(object: &ObjectView, kind: &str, profile: &profiles::Profile, runs: bool) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
-    let conditions = conditions::read(object);
+    let conditions = conditions::read(object, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
     let dated = conditions.as_ref().is_some_and(|conditions| conditions.dated && conditions.signal.is_good());

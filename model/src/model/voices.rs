@@ -6,7 +6,9 @@ use crate::observation::{ObjectView, StatusShape};
 /// What the status of an object says about its health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Voice {
-    /// It says that the object is converged.
+    /// It says that the object is converged, and has conditions.
+    Concluded,
+    /// It says that the object is converged, and has no conditions.
     Told,
     /// The object has no status, or an empty one.
     Bare,
@@ -22,6 +24,7 @@ pub(crate) enum Voice {
 /// The counts of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Voices {
+    concluded: u64,
     told: u64,
     bare: u64,
     mute: u64,
@@ -51,7 +54,8 @@ impl Voice {
             (_, Reason::NoSummaryYet) => Self::Begun,
             (_, Reason::NothingToJudge) if view.status == StatusShape::Filled => Self::Mute,
             (_, Reason::NothingToJudge) => Self::Bare,
-            (Verdict::Converged | Verdict::Finished, _) => Self::Told,
+            (Verdict::Converged | Verdict::Finished, _) if view.conditions.is_empty() => Self::Told,
+            (Verdict::Converged | Verdict::Finished, _) => Self::Concluded,
             _ => Self::Other,
         }
     }
@@ -74,20 +78,24 @@ impl Voices {
         }
     }
 
-    /// Returns what most other objects at rest say that the silent ones do not. A status that an operator has written
-    /// may be complete, so a larger majority must show that more belongs into it.
+    /// Returns what most other objects at rest say that the silent ones do not.
+    ///
+    /// Operators that write conditions write them for every object. Other parts of a status may be absent for good, so
+    /// a larger majority must show that they belong into it.
     pub(crate) fn expected(&self) -> Expected {
-        let Self { told, bare, mute, begun, .. } = *self;
-        let with_status = told + mute;
+        let Self { concluded, told, bare, mute, begun, .. } = *self;
+        let converged = concluded + told;
+        let most = |count: u64, silent: u64| count > 0 && count >= silent;
         Expected {
-            status: with_status > 0 && with_status >= bare,
-            more: told > 0 && told >= 4 * mute,
-            conditions: told > 0 && told >= begun,
+            status: most(converged + mute, bare),
+            more: most(converged, 4 * mute) || (told == 0 && most(concluded, mute)),
+            conditions: most(converged, begun),
         }
     }
 
     fn count_of(&mut self, voice: Voice) -> Option<&mut u64> {
         match voice {
+            Voice::Concluded => Some(&mut self.concluded),
             Voice::Told => Some(&mut self.told),
             Voice::Bare => Some(&mut self.bare),
             Voice::Mute => Some(&mut self.mute),
@@ -106,7 +114,7 @@ impl Expected {
             Voice::Bare => self.status,
             Voice::Mute => self.more,
             Voice::Begun => self.conditions,
-            Voice::Told | Voice::Other => false,
+            Voice::Concluded | Voice::Told | Voice::Other => false,
         }
     }
 }

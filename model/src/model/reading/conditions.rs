@@ -1,7 +1,7 @@
 //! Reads the conditions of an object.
 
 use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
-use super::senses::Sense;
+use super::senses::{self, Sense};
 use super::signals::{Signal, worst};
 use super::words::Words;
 use super::{Reason, Verdict, prose};
@@ -42,7 +42,7 @@ pub(super) struct ConditionsReading {
 }
 
 /// Reads all conditions of an object.
-pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
+pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
@@ -53,7 +53,7 @@ pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
             places.push(at);
         }
     }
-    places.into_iter().filter_map(|at| read_place(object, at)).reduce(|a, b| ConditionsReading {
+    places.into_iter().filter_map(|at| read_place(object, kind, at)).reduce(|a, b| ConditionsReading {
         signal: a.signal.worse(b.signal),
         summarized: a.summarized && b.summarized,
         minimal: a.minimal || b.minimal,
@@ -71,8 +71,8 @@ fn is_own_key(key: &str) -> bool {
 }
 
 /// Reads the conditions at one place of the status.
-fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
-    let mut place = ConditionsByRole::default();
+fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
+    let mut place = ConditionsByRole { kind, ..ConditionsByRole::default() };
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
         let outdated = condition.observed_generation.is_some_and(|seen| seen < object.generation);
         place.add(condition, outdated, object.observed_generation.is_some());
@@ -83,7 +83,9 @@ fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
 /// The signals of the conditions at one place, by the meaning of their types. Each field keeps the worst signal of its
 /// types.
 #[derive(Default)]
-struct ConditionsByRole {
+struct ConditionsByRole<'k> {
+    /// The object's kind.
+    kind: &'k str,
     /// The summary condition that comes first in [`SUMMARY_TYPES`], with its position there.
     summary: Option<(u8, Signal)>,
     /// All other summary conditions.
@@ -135,7 +137,7 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
 
 // === impl ConditionsByRole ===
 
-impl ConditionsByRole {
+impl ConditionsByRole<'_> {
     /// Adds a condition. `outdated` means that it is about an earlier generation. `dated` means that the status as a
     /// whole has an `observedGeneration`; then a summary condition counts even if its own lags behind.
     fn add(&mut self, condition: &Condition, outdated: bool, dated: bool) {
@@ -165,14 +167,14 @@ impl ConditionsByRole {
                 self.dated |= position == 0 && condition.observed_generation.is_some();
                 Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
-            False => false_signal(condition),
+            False => false_signal(condition, self.kind),
             Unknown => {
                 let failed = sense(&condition.reason) == Some(Sense::Bad);
                 let verdict = if failed { Verdict::Failed } else { Verdict::Progressing };
                 Signal::new(verdict, Reason::ReadyUnknown, show(condition))
             }
             // Without a valid status, only reason and message show what the condition means.
-            Absent if explains_a_problem(condition) => false_signal(condition),
+            Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
             Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
             Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
         };
@@ -182,7 +184,7 @@ impl ConditionsByRole {
     fn add_part(&mut self, condition: &Condition) {
         let signal = match condition.status {
             True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
-            False => false_signal(condition),
+            False => false_signal(condition, self.kind),
             Unknown => Signal::new(Verdict::Progressing, Reason::ConditionUnknown, show(condition)),
             Absent => return,
         };
@@ -195,7 +197,7 @@ impl ConditionsByRole {
                 Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition))
             }
             True => Signal::new(Verdict::Finished, Reason::Complete, show(condition)),
-            False | Unknown => false_signal(condition),
+            False | Unknown => false_signal(condition, self.kind),
             Absent => return,
         };
         keep_worse(&mut self.completion, signal);
@@ -208,7 +210,7 @@ impl ConditionsByRole {
             True if step => keep_worse(&mut self.step, new(Verdict::Progressing, Reason::StepTrue)),
             True => keep_worse(&mut self.part, new(Verdict::Converged, Reason::ConditionsTrue)),
             False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::InProgress)) => {
-                keep_worse(&mut self.part, false_signal(condition));
+                keep_worse(&mut self.part, false_signal(condition, self.kind));
             }
             False | Unknown | Absent => {}
         }
@@ -219,7 +221,7 @@ impl ConditionsByRole {
         match (polarity, condition.status) {
             (Polarity::Terminal, True) => keep_worse(&mut self.terminal, new(Verdict::Failed, Reason::StalledTrue)),
             (Polarity::Lacking, True) => {
-                keep_worse(&mut self.fault, new(false_signal(condition).verdict, Reason::FaultTrue));
+                keep_worse(&mut self.fault, new(false_signal(condition, self.kind).verdict, Reason::FaultTrue));
             }
             (Polarity::Fault, True | Absent) => {
                 // A good reason contradicts the type, so the condition is ignored.
@@ -243,6 +245,9 @@ impl ConditionsByRole {
             True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
             }
+            True if waits_for_approval(condition) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
             True | Unknown => keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion)),
             False if sense(&condition.reason) == Some(Sense::Bad) => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
@@ -255,14 +260,22 @@ impl ConditionsByRole {
         let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            True if paused => keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue)),
+            // Of something else, such as `AccountSuspended`, only the reason and the message tell whether it matters.
+            True if paused && is_about_object(&Words::of(&condition.r#type), condition, self.kind) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
+            True if paused
+                && (sense(&condition.reason) == Some(Sense::Bad) || prose::reports_error(&condition.message)) =>
+            {
+                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
+            }
             False if !paused && condition.severity == "Error" => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));
             }
             True if is_active(condition) => {
                 keep_worse(&mut self.active, new(Verdict::Converged, Reason::ConditionsTrue));
             }
-            False if is_active(condition) => keep_worse(&mut self.active, false_signal(condition)),
+            False if is_active(condition) => keep_worse(&mut self.active, false_signal(condition, self.kind)),
             True | False | Unknown | Absent => {}
         }
     }
@@ -318,7 +331,7 @@ impl ConditionsByRole {
 
 /// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message show whether the
 /// object is waiting or has failed.
-fn false_signal(condition: &Condition) -> Signal {
+fn false_signal(condition: &Condition, kind: &str) -> Signal {
     let text = show(condition);
     let by_severity = match condition.severity.as_str() {
         "Error" => Some((Verdict::Failed, Reason::SeverityError)),
@@ -342,7 +355,13 @@ fn false_signal(condition: &Condition) -> Signal {
         (Some(Sense::InProgress), _) if prose::begins_with_error(&condition.message) => {
             (Verdict::Failed, Reason::ReadyFalse)
         }
-        (Some(Sense::Paused), _) => (Verdict::Suspended, Reason::SuspendedTrue),
+        (Some(Sense::Paused), _)
+            if is_about_object(&given, condition, kind) && !prose::reports_error(&condition.message) =>
+        {
+            (Verdict::Suspended, Reason::SuspendedTrue)
+        }
+        // Something else is off: a key is disabled, an account is suspended.
+        (Some(Sense::Paused), _) => (Verdict::Failed, Reason::ReadyFalse),
         (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
         (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
         (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
@@ -357,6 +376,70 @@ fn false_signal(condition: &Condition) -> Signal {
         _ => (Verdict::Failed, Reason::ReadyFalse),
     };
     Signal::new(verdict, reason, text)
+}
+
+/// Returns whether the object as a whole waits until a person approves it: `Waiting=True`, with a message such as
+/// `waiting for admin approval`. The operator has nothing to do until then.
+fn waits_for_approval(condition: &Condition) -> bool {
+    let waiting = ["waiting", "pending", "awaiting"].iter().any(|word| condition.r#type.eq_ignore_ascii_case(word));
+    let approval = |text: &str| Words::of(text).has("approval") && sense(text) == Some(Sense::InProgress);
+    waiting && (approval(&condition.reason) || approval(&condition.message))
+}
+
+/// Words beside `Paused` or `Suspended` that do not name another thing.
+const PAUSE_WORDS: &[&str] = &[
+    "admin",
+    "administrator",
+    "at",
+    "autoscaling",
+    "been",
+    "by",
+    "controller",
+    "currently",
+    "demand",
+    "for",
+    "has",
+    "intentionally",
+    "is",
+    "management",
+    "manually",
+    "object",
+    "on",
+    "operation",
+    "operator",
+    "parent",
+    "purpose",
+    "queue",
+    "reconcile",
+    "reconciler",
+    "reconciliation",
+    "request",
+    "requested",
+    "resource",
+    "rollout",
+    "scaling",
+    "schedule",
+    "spec",
+    "state",
+    "sync",
+    "synchronization",
+    "temporarily",
+    "to",
+    "user",
+    "was",
+    "workload",
+    "zero",
+];
+
+/// Returns whether a type or a reason such as `Paused`, `ReconciliationPaused` or `SuspendedByUser` says that somebody
+/// paused this object, rather than that something it needs is off: `KMSKeyDisabled`, `AccountSuspended`.
+fn is_about_object(pause: &Words, condition: &Condition, kind: &str) -> bool {
+    let (r#type, kind) = (Words::of(&condition.r#type), Words::of(kind));
+    // In a reason, the words of the type: `MonitoringReady=False (MonitoringDisabled)`.
+    let of_type = |word: &str| condition.status == False && r#type.has(word);
+    pause.iter().all(|word| {
+        senses::of(word) == Some(Sense::Paused) || PAUSE_WORDS.contains(&word) || of_type(word) || kind.has(word)
+    })
 }
 
 /// Formats a condition as people write it: `Ready=False (InvalidSpec)`.
