@@ -42,6 +42,7 @@ struct StatusValue<'a, 'w> {
 struct StatusKey {
     hash: u64,
     reports_state: bool,
+    lists_errors: bool,
     volatile: bool,
     milestone_time: bool,
     conditions: bool,
@@ -208,6 +209,7 @@ impl StatusKey {
         Self {
             hash,
             reports_state: words::reports_state(key),
+            lists_errors: words::lists_errors(key),
             volatile: words::is_volatile(key),
             milestone_time: depth == 0 && words::is_milestone_time(key),
             conditions,
@@ -254,7 +256,8 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         for position in 0.. {
             let item = if depth < FACT_DEPTH && position < FACT_POSITIONS {
                 let _ = write!(walk.path, "[{position}]"); // writing to a String cannot fail
-                let key = StatusKey { volatile: key.volatile, ..StatusKey::default() };
+                let reports_state = key.lists_errors;
+                let key = StatusKey { volatile: key.volatile, reports_state, ..StatusKey::default() };
                 items.next_element_seed(Visit(StatusValue { walk: &mut *walk, depth: depth + 1, key }))?
             } else {
                 walk.nonzero = true;

@@ -14,6 +14,11 @@ pub(super) fn reports_state(key: &str) -> bool {
         || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
+/// Whether a list of the status under this key holds errors.
+pub(super) fn lists_errors(key: &str) -> bool {
+    matches!(LowercaseWord::new(last_word(key)).as_str(), "errors" | "problems" | "failures")
+}
+
 /// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
 pub(super) fn is_milestone_time(key: &str) -> bool {
     let first = LowercaseWord::new(first_word(key));
@@ -125,7 +130,7 @@ fn last_word_reports_state(word: &str) -> bool {
             | "ready" | "healthy" | "unhealthy" | "synced" | "sync" | "applied" | "valid" | "ok" | "success"
             | "succeeded" | "successful" | "pass" | "passed" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
             | "done" | "finished" | "initialized" | "operational" | "installed" | "deployed" | "bound" | "connected"
-            | "accepted" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
+            | "accepted" | "created" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
             | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
             // counts
             | "replicas" | "instances" | "nodes" | "members" | "pods" | "shards" | "brokers" | "machines" | "servers"

@@ -168,11 +168,7 @@ impl ConditionsByRole<'_> {
                 Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
             False => false_signal(condition, self.kind),
-            Unknown => {
-                let failed = sense(&condition.reason) == Some(Sense::Bad);
-                let verdict = if failed { Verdict::Failed } else { Verdict::Progressing };
-                Signal::new(verdict, Reason::ReadyUnknown, show(condition))
-            }
+            Unknown => Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition)),
             // Without a valid status, only reason and message show what the condition means.
             Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
             Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
@@ -181,11 +177,22 @@ impl ConditionsByRole<'_> {
         self.keep_summary(position, signal);
     }
 
+    /// Returns the verdict on a condition with the status `Unknown`: something that the operator depends on has stopped,
+    /// or is not known yet.
+    fn unknown_verdict(&self, condition: &Condition) -> Verdict {
+        let reason = Words::of(&condition.reason);
+        match reason.sense() {
+            Some(Sense::Bad) => Verdict::Failed,
+            Some(Sense::Paused) if !is_about_object(&reason, condition, self.kind) => Verdict::Failed,
+            _ => Verdict::Progressing,
+        }
+    }
+
     fn add_part(&mut self, condition: &Condition) {
         let signal = match condition.status {
             True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
             False => false_signal(condition, self.kind),
-            Unknown => Signal::new(Verdict::Progressing, Reason::ConditionUnknown, show(condition)),
+            Unknown => Signal::new(self.unknown_verdict(condition), Reason::ConditionUnknown, show(condition)),
             Absent => return,
         };
         keep_worse(&mut self.part, signal);
@@ -209,8 +216,11 @@ impl ConditionsByRole<'_> {
         match condition.status {
             True if step => keep_worse(&mut self.step, new(Verdict::Progressing, Reason::StepTrue)),
             True => keep_worse(&mut self.part, new(Verdict::Converged, Reason::ConditionsTrue)),
-            False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::InProgress)) => {
+            False if step || explains_a_problem(condition) => {
                 keep_worse(&mut self.part, false_signal(condition, self.kind));
+            }
+            Unknown if sense(&condition.reason) == Some(Sense::InProgress) => {
+                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::ConditionUnknown));
             }
             False | Unknown | Absent => {}
         }
@@ -365,6 +375,9 @@ fn false_signal(condition: &Condition, kind: &str) -> Signal {
         (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
         (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
         (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
+        (None, Some(Sense::Lacking)) if condition.reason.is_empty() && !prose::reports_error(&condition.message) => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
         // Reason and message contradict the status, so one of them is out of date.
         (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
             (Verdict::Progressing, Reason::ReadyPending)
@@ -398,6 +411,7 @@ const PAUSE_WORDS: &[&str] = &[
     "currently",
     "demand",
     "for",
+    "graceful",
     "has",
     "intentionally",
     "is",

@@ -62,6 +62,11 @@ const FLAG_KEYS: &[&str] = &[
     "connected",
     "completed",
     "complete",
+    "active",
+    "accepted",
+    "created",
+    "established",
+    "provisioned",
 ];
 
 /// Reads the phases of an object.
@@ -225,9 +230,8 @@ pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
 /// Reads error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        fact.depth <= 2
-            && !fact.listed
-            && (fact.names_error() || fact.path == "status.error.message")
+        let named = fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.path == "status.error.message");
+        (named || (fact.depth <= 2 && fact.is_in_error_list()))
             && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
     })?;
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
@@ -269,6 +273,7 @@ pub(super) fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFa
     object.facts.iter().filter_map(|Fact { path, value }| {
         let below = path.strip_prefix("status.")?;
         let key = below.rsplit('.').next().unwrap_or(below);
+        let key = key.split('[').next().unwrap_or(key);
         Some(StatusFact {
             path,
             depth: below.split('.').count(),
@@ -318,6 +323,14 @@ impl StatusFact<'_> {
             matches!(self.key.last(), "message" | "msg" | "reason" | "description" | "details" | "text" | "cause");
         let about_error = || self.key.iter().any(|word| matches!(word, "error" | "err" | "failure"));
         matches!(self.key.last(), "error" | "errors" | "err") || (text && about_error())
+    }
+
+    /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`, `problems[0].message`.
+    pub(super) fn is_in_error_list(&self) -> bool {
+        self.path
+            .split('.')
+            .filter_map(|key| key.split_once('['))
+            .any(|(name, _)| matches!(Words::of(name).last(), "errors" | "problems" | "failures"))
     }
 
     /// Returns whether this is the phase or the health of the object itself: `phase`, `health.status`, `ceph.health`.

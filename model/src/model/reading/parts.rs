@@ -28,6 +28,7 @@ const PARTS: &[&str] = &[
     "node",
     "parent",
     "partition",
+    "pod",
     "pool",
     "rack",
     "region",
@@ -77,6 +78,9 @@ pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
             if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
                 let text = format!("{}=false", fact.path);
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
+            }
+            if fact.is_in_error_list() && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty()) {
+                return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
             }
             return bad_phase(&fact, profile);
         }

@@ -90,6 +90,9 @@ impl Polarity {
         if matches!(words.last(), "stalled" | "terminal") {
             return Self::Terminal;
         }
+        if words.len() > 1 && words.last() == "started" {
+            return Self::Step; // `ProvisioningStarted` stays true after the end
+        }
         match words.sense() {
             Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
             Some(Sense::Good) => Self::Part,

@@ -68,6 +68,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("delayed", InProgress),
     ("deleted", InProgress),
     ("denied", Bad),
+    ("delivered", Good),
     ("deployed", Good),
     ("detached", Paused),
     ("disabled", Paused),
@@ -153,6 +154,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("pressure", Bad),
     ("programmed", Good),
     ("progress*", InProgress),
+    ("propagated", Good),
     ("properly", Good),
     ("protected", Good),
     ("provisioned", Good),
@@ -246,8 +248,24 @@ const WORDS: &[(&str, Sense)] = &[
 ];
 
 /// Words in `-ing` that do not mean work in progress.
-const NOT_IN_PROGRESS: &[&str] =
-    &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
+const NOT_IN_PROGRESS: &[&str] = &[
+    "accepting",
+    "during",
+    "existing",
+    "listening",
+    "listing",
+    "logging",
+    "monitoring",
+    "networking",
+    "nothing",
+    "polling",
+    "remaining",
+    "setting",
+    "something",
+    "string",
+    "using",
+    "watching",
+];
 
 /// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {

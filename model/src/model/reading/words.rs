@@ -144,7 +144,14 @@ impl Words {
                 negated = Some(i);
                 continue;
             }
+            if self.get(i) == "missing" && i + 1 < end {
+                negated = Some(i); // `missing ready replicas`
+            }
             let Some(sense) = self.sense_at(i) else { continue };
+            if negated == Some(i) {
+                result = result.filter(|result| *result == Bad).or(Some(sense));
+                continue;
+            }
             let sense = match negated.take() {
                 None => Some(sense),
                 Some(at) => negated_sense(self.get(i), sense, i - at == 1),
@@ -206,6 +213,8 @@ mod tests {
             ("FailedToWait", Some(Bad)),
             ("ReadyToStart", Some(InProgress)),
             ("NotReady", Some(Lacking)),
+            ("missing ready replicas", Some(Lacking)),
+            ("SecretMissing", Some(Lacking)),
             ("NotAllPodsReady", Some(Lacking)),
             ("NotAllowedByListeners", Some(Bad)),
             ("NoErrors", Some(Good)),
