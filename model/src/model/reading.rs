@@ -243,6 +243,11 @@ fn worst_signal(object: &ObjectView, kind: &str, profile: &profiles::Profile, ru
     {
         return Some(phase.clone());
     }
+    // Of a run that has ended, a condition such as `Running=False` says only that.
+    let ended = |signal: &Signal| runs && signal.verdict == Verdict::Finished;
+    let conditions = conditions
+        .filter(|signal| signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended));
+    let phases = worst([phases, facts::unfinished(object)]);
     let signal = worst([conditions, phases, unhealthy]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()

@@ -218,6 +218,15 @@ pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
+/// Reads a flag that says that the work is not done yet: `completed: false`.
+pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
+    let fact = status_facts(object).find(|fact| {
+        let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
+        fact.depth == 1 && !fact.listed && fact.key.len() == 1 && end && *fact.value == FactValue::Flag(false)
+    })?;
+    Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
+}
+
 /// Reads the result of an object that ran to completion: `pass: false`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {

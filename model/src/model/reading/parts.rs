@@ -6,6 +6,7 @@
 use super::counts;
 use super::facts::{self, StatusFact};
 use super::profiles::Profile;
+use super::senses::Sense;
 use super::signals::{Signal, worst};
 use super::words::Words;
 use super::{Reason, Verdict};
@@ -85,7 +86,11 @@ pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
             return bad_phase(&fact, profile);
         }
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
-        if is_in_status_of_part(&fact) { bad_phase(&fact, profile).filter(failed) } else { None }
+        match bad_phase(&fact, profile) {
+            signal if is_in_activity(&fact) => signal,
+            signal if is_in_status_of_part(&fact) => signal.filter(failed),
+            _ => None,
+        }
     }))
 }
 
@@ -138,6 +143,12 @@ fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
         && words.len() > 1
         && words.last() == "status"
         && !words.iter().any(|word| RECORDS.contains(&singular(word)))
+}
+
+/// Returns whether a fact is in the state of an activity of the object: `status.provisioning.state`.
+fn is_in_activity(fact: &StatusFact<'_>) -> bool {
+    let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
+    fact.depth == 2 && !fact.listed && words.len() == 1 && words.sense() == Some(Sense::InProgress)
 }
 
 fn singular(word: &str) -> &str {
