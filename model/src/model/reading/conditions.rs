@@ -353,9 +353,8 @@ fn false_signal(condition: &Condition, kind: &str) -> Signal {
     }
     let given = Words::of(&condition.reason);
     // The reason `NotReady` only repeats the type `Ready`.
-    let reason = given.sense().filter(|_| {
-        !(given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last())
-    });
+    let repeats = given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last();
+    let reason = given.sense().filter(|_| !repeats);
     let message = Words::of(&condition.message).sense();
     let (verdict, reason) = match (reason, message) {
         (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
@@ -380,6 +379,9 @@ fn false_signal(condition: &Condition, kind: &str) -> Signal {
         }
         // Reason and message contradict the status, so one of them is out of date.
         (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        _ if repeats && (condition.message.is_empty() || condition.message.eq_ignore_ascii_case(&condition.reason)) => {
             (Verdict::Progressing, Reason::ReadyPending)
         }
         _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
