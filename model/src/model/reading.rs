@@ -12,6 +12,7 @@ mod words; // the meaning of compounds: condition types, reasons, phases
 mod polarity; // the meaning of a condition type
 mod prose; // errors in messages
 mod signals; // the meaning of one part of a status
+mod reasons; // the reason and the message of a condition
 mod conditions;
 mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds

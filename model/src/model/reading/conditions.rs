@@ -1,11 +1,12 @@
 //! Reads the conditions of an object.
 
 use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
-use super::senses::{self, Sense};
+use super::reasons::{self, explains_a_problem, false_signal, sense, show};
+use super::senses::Sense;
 use super::signals::{Signal, worst};
 use super::words::Words;
 use super::{Reason, Verdict, prose};
-use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
+use crate::observation::ConditionStatus::{Absent, False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
 /// Last words of the status keys whose conditions are about the object itself, not about its Pods or children.
@@ -109,19 +110,9 @@ struct ConditionsByRole<'k> {
     dated: bool,
 }
 
-/// Returns whether the reason or the message tells of a problem or of work in progress.
-fn explains_a_problem(condition: &Condition) -> bool {
-    let problem = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
-    problem(&condition.reason) || problem(&condition.message)
-}
-
 /// Returns whether the reason of a type that means work in progress says that the work is done.
 pub(super) fn is_work_done(condition: &Condition) -> bool {
     Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
-}
-
-pub(super) fn sense(text: &str) -> Option<Sense> {
-    Words::of(text).sense()
 }
 
 fn is_active(condition: &Condition) -> bool {
@@ -183,7 +174,7 @@ impl ConditionsByRole<'_> {
         let reason = Words::of(&condition.reason);
         match reason.sense() {
             Some(Sense::Bad) => Verdict::Failed,
-            Some(Sense::Paused) if !is_about_object(&reason, condition, self.kind) => Verdict::Failed,
+            Some(Sense::Paused) if !reasons::is_about_object(&reason, condition, self.kind) => Verdict::Failed,
             _ => Verdict::Progressing,
         }
     }
@@ -255,7 +246,7 @@ impl ConditionsByRole<'_> {
             True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
             }
-            True if waits_for_approval(condition) => {
+            True if reasons::waits_for_approval(condition) => {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             True | Unknown => keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion)),
@@ -271,7 +262,7 @@ impl ConditionsByRole<'_> {
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
             // Of something else, such as `AccountSuspended`, only the reason and the message tell whether it matters.
-            True if paused && is_about_object(&Words::of(&condition.r#type), condition, self.kind) => {
+            True if paused && reasons::is_about_object(&Words::of(&condition.r#type), condition, self.kind) => {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             True if paused
@@ -337,136 +328,4 @@ impl ConditionsByRole<'_> {
         let signal = worst(in_order).or(self.step).or(self.no_fault).or(self.active)?;
         Some(ConditionsReading { signal, summarized, minimal, dated: self.dated })
     }
-}
-
-/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message show whether the
-/// object is waiting or has failed.
-fn false_signal(condition: &Condition, kind: &str) -> Signal {
-    let text = show(condition);
-    let by_severity = match condition.severity.as_str() {
-        "Error" => Some((Verdict::Failed, Reason::SeverityError)),
-        "Info" => Some((Verdict::Progressing, Reason::ReadyPending)),
-        _ => None,
-    };
-    if let Some((verdict, reason)) = by_severity {
-        return Signal::new(verdict, reason, text);
-    }
-    let given = Words::of(&condition.reason);
-    // The reason `NotReady` only repeats the type `Ready`.
-    let repeats = given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last();
-    let reason = given.sense().filter(|_| !repeats);
-    let message = Words::of(&condition.message).sense();
-    let (verdict, reason) = match (reason, message) {
-        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
-        (Some(Sense::Lacking), _) if given.has("missing") || prose::reports_error(&condition.message) => {
-            (Verdict::Failed, Reason::ReadyFalse)
-        }
-        (Some(Sense::InProgress), _) if prose::begins_with_error(&condition.message) => {
-            (Verdict::Failed, Reason::ReadyFalse)
-        }
-        (Some(Sense::Paused), _)
-            if is_about_object(&given, condition, kind) && !prose::reports_error(&condition.message) =>
-        {
-            (Verdict::Suspended, Reason::SuspendedTrue)
-        }
-        // Something else is off: a key is disabled, an account is suspended.
-        (Some(Sense::Paused), _) => (Verdict::Failed, Reason::ReadyFalse),
-        (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
-        (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
-        (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
-        (None, Some(Sense::Lacking)) if condition.reason.is_empty() && !prose::reports_error(&condition.message) => {
-            (Verdict::Progressing, Reason::ReadyPending)
-        }
-        // Reason and message contradict the status, so one of them is out of date.
-        (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
-            (Verdict::Progressing, Reason::ReadyPending)
-        }
-        _ if repeats && (condition.message.is_empty() || condition.message.eq_ignore_ascii_case(&condition.reason)) => {
-            (Verdict::Progressing, Reason::ReadyPending)
-        }
-        _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
-        _ if condition.reason.is_empty() && condition.message.is_empty() => {
-            (Verdict::Progressing, Reason::ReadyPending)
-        }
-        _ => (Verdict::Failed, Reason::ReadyFalse),
-    };
-    Signal::new(verdict, reason, text)
-}
-
-/// Returns whether the object as a whole waits until a person approves it: `Waiting=True`, with a message such as
-/// `waiting for admin approval`. The operator has nothing to do until then.
-fn waits_for_approval(condition: &Condition) -> bool {
-    let waiting = ["waiting", "pending", "awaiting"].iter().any(|word| condition.r#type.eq_ignore_ascii_case(word));
-    let approval = |text: &str| Words::of(text).has("approval") && sense(text) == Some(Sense::InProgress);
-    waiting && (approval(&condition.reason) || approval(&condition.message))
-}
-
-/// Words beside `Paused` or `Suspended` that do not name another thing.
-const PAUSE_WORDS: &[&str] = &[
-    "admin",
-    "administrator",
-    "at",
-    "autoscaling",
-    "been",
-    "by",
-    "controller",
-    "currently",
-    "demand",
-    "for",
-    "graceful",
-    "has",
-    "intentionally",
-    "is",
-    "management",
-    "manually",
-    "object",
-    "on",
-    "operation",
-    "operator",
-    "parent",
-    "purpose",
-    "queue",
-    "reconcile",
-    "reconciler",
-    "reconciliation",
-    "request",
-    "requested",
-    "resource",
-    "rollout",
-    "scaling",
-    "schedule",
-    "spec",
-    "state",
-    "sync",
-    "synchronization",
-    "temporarily",
-    "to",
-    "user",
-    "was",
-    "workload",
-    "zero",
-];
-
-/// Returns whether a type or a reason such as `Paused`, `ReconciliationPaused` or `SuspendedByUser` says that somebody
-/// paused this object, rather than that something it needs is off: `KMSKeyDisabled`, `AccountSuspended`.
-fn is_about_object(pause: &Words, condition: &Condition, kind: &str) -> bool {
-    let (r#type, kind) = (Words::of(&condition.r#type), Words::of(kind));
-    // In a reason, the words of the type: `MonitoringReady=False (MonitoringDisabled)`.
-    let of_type = |word: &str| condition.status == False && r#type.has(word);
-    pause.iter().all(|word| {
-        senses::of(word) == Some(Sense::Paused) || PAUSE_WORDS.contains(&word) || of_type(word) || kind.has(word)
-    })
-}
-
-/// Formats a condition as people write it: `Ready=False (InvalidSpec)`.
-pub(super) fn show(condition: &Condition) -> String {
-    let Condition { at, r#type, status, reason, .. } = condition;
-    let dot = if at.is_empty() { "" } else { "." };
-    let status = match status {
-        ConditionStatus::True => "=True",
-        ConditionStatus::False => "=False",
-        ConditionStatus::Unknown => "=Unknown",
-        ConditionStatus::Absent => "",
-    };
-    if reason.is_empty() { format!("{at}{dot}{type}{status}") } else { format!("{at}{dot}{type}{status} ({reason})") }
 }

@@ -1,7 +1,8 @@
 //! Conditions that matter only together with another part of the status.
 
-use super::conditions::{is_work_done, sense, show};
+use super::conditions::is_work_done;
 use super::polarity::Polarity;
+use super::reasons::{sense, show};
 use super::senses::Sense;
 use super::signals::Signal;
 use super::words::Words;
