@@ -252,6 +252,7 @@ fn worst_signal(object: &ObjectView, kind: &str, profile: &profiles::Profile, ru
     let signal = worst([conditions, phases, unhealthy]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
+        && !conditions::names_a_failure(object)
         && counts::scaled_to_zero(object, remarks::rolled_out(object))
     {
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));

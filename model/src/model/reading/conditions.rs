@@ -62,6 +62,11 @@ pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading>
     })
 }
 
+/// Returns whether a condition is false for a reason that is a failure.
+pub(super) fn names_a_failure(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| condition.status == False && sense(&condition.reason) == Some(Sense::Bad))
+}
+
 /// Returns whether conditions under this key of the status are about the object itself.
 fn is_own_key(key: &str) -> bool {
     let words = Words::of(key);
@@ -106,6 +111,10 @@ struct ConditionsByRole<'k> {
     active: Option<Signal>,
     /// Types that mean a fault and are false.
     no_fault: Option<Signal>,
+    /// Whether the summary condition is false, and neither its reason nor its message says why.
+    unexplained: bool,
+    /// Whether a type that means work in progress is true.
+    moves: bool,
     /// Whether `Ready` is true for the current generation.
     dated: bool,
 }
@@ -158,7 +167,10 @@ impl ConditionsByRole<'_> {
                 self.dated |= position == 0 && condition.observed_generation.is_some();
                 Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
-            False => false_signal(condition, self.kind),
+            False => {
+                self.unexplained |= reasons::is_unexplained(condition);
+                false_signal(condition, self.kind)
+            }
             Unknown => Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition)),
             // Without a valid status, only reason and message show what the condition means.
             Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
@@ -237,6 +249,7 @@ impl ConditionsByRole<'_> {
     }
 
     fn add_in_progress(&mut self, condition: &Condition) {
+        self.moves |= condition.status == True && !is_work_done(condition);
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
             True if is_work_done(condition) => {
@@ -309,7 +322,14 @@ impl ConditionsByRole<'_> {
         let position = self.summary.as_ref().map_or(usize::MAX, |(position, _)| usize::from(*position));
         let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
         let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
-        let summary = self.summary.map(|(_, signal)| signal);
+        // `Available=False` beside `Progressing=True` is a rollout.
+        let rolls_out = |signal: &Signal| self.unexplained && self.moves && signal.verdict == Verdict::Failed;
+        let summary = self.summary.map(|(_, signal)| match signal {
+            signal if rolls_out(&signal) => {
+                Signal { verdict: Verdict::Progressing, reason: Reason::ReadyPending, ..signal }
+            }
+            signal => signal,
+        });
         let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
         // A good summary takes precedence over the conditions of parts.
         let settled = (summarized && good(&summary)) || good(&completion);

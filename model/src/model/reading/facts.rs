@@ -227,19 +227,25 @@ pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Reads the result of an object that ran to completion: `pass: false`.
+/// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let result = matches!(fact.key.last(), "pass" | "passed" | "success" | "succeeded" | "successful");
-        fact.depth == 1 && !fact.listed && fact.key.len() == 1 && result && *fact.value == FactValue::Flag(false)
+        let flag = fact.depth == 1 && !fact.listed && fact.key.len() == 1 && result;
+        let verdict = fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
+        match fact.value {
+            FactValue::Flag(passed) => flag && !passed,
+            FactValue::Text(text) => verdict && fact.is_current() && Words::of(text).sense() == Some(Sense::Bad),
+            FactValue::Number(_) => false,
+        }
     })?;
-    Some(Signal::new(Verdict::Failed, Reason::EndedBadly, format!("{}=false", fact.path)))
+    Some(Signal::new(Verdict::Failed, Reason::EndedBadly, fact.path))
 }
 
 /// Reads error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        let named = fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.path == "status.error.message");
+        let named = fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
         (named || (fact.depth <= 2 && fact.is_in_error_list()))
             && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
     })?;
@@ -332,6 +338,14 @@ impl StatusFact<'_> {
             matches!(self.key.last(), "message" | "msg" | "reason" | "description" | "details" | "text" | "cause");
         let about_error = || self.key.iter().any(|word| matches!(word, "error" | "err" | "failure"));
         matches!(self.key.last(), "error" | "errors" | "err") || (text && about_error())
+    }
+
+    /// Returns whether this is the text of an error in a map: `error.message`, `reconciliationError.reason`.
+    fn is_message_of_error(&self) -> bool {
+        let parent = self.path.rsplit('.').nth(1).unwrap_or_default();
+        self.depth == 2
+            && matches!(self.key.last(), "message" | "reason" | "description")
+            && matches!(Words::of(parent).last(), "error" | "err" | "failure")
     }
 
     /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`, `problems[0].message`.

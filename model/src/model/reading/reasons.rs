@@ -70,6 +70,13 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     Signal::new(verdict, reason, text)
 }
 
+/// Returns whether neither the reason nor the message of a condition that is false says why.
+pub(super) fn is_unexplained(condition: &Condition) -> bool {
+    let bad = |text: &str| sense(text) == Some(Sense::Bad);
+    let explained = bad(&condition.reason) || bad(&condition.message) || prose::reports_error(&condition.message);
+    condition.severity.is_empty() && sense(&condition.reason).is_none() && !explained
+}
+
 /// Returns whether the object as a whole waits until a person approves it: `Waiting=True`, with a message such as
 /// `waiting for admin approval`. The operator has nothing to do until then.
 pub(super) fn waits_for_approval(condition: &Condition) -> bool {

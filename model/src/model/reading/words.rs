@@ -27,6 +27,9 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "valid",
 ];
 
+/// Nouns that a negation reaches over other words: `NoDiskPressure`.
+const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", "warnings"];
+
 /// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
     "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while",
@@ -191,7 +194,7 @@ fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
         Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),
         Good | Done => Some(Lacking),
-        Bad if adjacent => Some(Good),
+        Bad if adjacent || FAULT_NOUNS.contains(&word) => Some(Good),
         Bad => Some(Bad),
         InProgress | Lacking | Paused => None,
     }
@@ -218,6 +221,8 @@ mod tests {
             ("NotAllPodsReady", Some(Lacking)),
             ("NotAllowedByListeners", Some(Bad)),
             ("NoErrors", Some(Good)),
+            ("NoDiskPressure", Some(Good)),
+            ("NoDataFailed", Some(Bad)),
             ("NotProgressing", None),
             ("ContinuousArchivingSuccess", Some(Good)),
             ("FinalizingPartiallyFailed", Some(InProgress)),
