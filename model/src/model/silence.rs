@@ -36,6 +36,7 @@ impl ObjectContext<'_> {
         let voice = Voice::of(view, reading);
         let old = if new { Voice::Other } else { flags.voice };
         self.kind.voices.count(old, voice);
+        flags.silence_matters = old == voice && voice.is_silent() && self.record.verdict == Verdict::Progressing;
         flags.has_status = view.status == StatusShape::Filled;
         flags.voice = voice;
         flags.fallback = reading.fallback;
@@ -50,6 +51,7 @@ impl ObjectContext<'_> {
         let expected = if live { Some(self.kind.expected()) } else { self.kind.voices.listed };
         match expected {
             _ if !voice.is_silent() => reading.verdict,
+            _ if self.record.flags.silence_matters => Verdict::Progressing,
             Some(expected) if expected.of(voice) => Verdict::Progressing,
             Some(_) => reading.fallback,
             None => Verdict::Unknown, // the end of the list decides

@@ -67,6 +67,8 @@ pub(crate) struct RecordFlags {
     pub(crate) has_status: bool,
     /// What the status says, as its kind counts it.
     pub(crate) voice: Voice,
+    /// The object is as silent as before, and was expected to say more. It still is.
+    pub(crate) silence_matters: bool,
     /// The verdict if silence has no meaning. See [`super::reading::Reading::fallback`].
     pub(crate) fallback: Verdict,
     /// The model counts the object towards `limits.histories`.

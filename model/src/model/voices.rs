@@ -16,6 +16,8 @@ pub(crate) enum Voice {
     Mute,
     /// The object has a place for conditions about its health, but none yet.
     Begun,
+    /// It says that work is in progress.
+    Working,
     /// It says something else.
     #[default]
     Other,
@@ -29,6 +31,7 @@ pub(crate) struct Voices {
     bare: u64,
     mute: u64,
     begun: u64,
+    working: u64,
     /// What silent objects were expected to say at the end of the last list; `None` before the end of the first. While
     /// a list is read, the order of its objects must not matter.
     pub(crate) listed: Option<Expected>,
@@ -56,6 +59,7 @@ impl Voice {
             (_, Reason::NothingToJudge) => Self::Bare,
             (Verdict::Converged | Verdict::Finished, _) if view.conditions.is_empty() => Self::Told,
             (Verdict::Converged | Verdict::Finished, _) => Self::Concluded,
+            (Verdict::Progressing, _) => Self::Working,
             _ => Self::Other,
         }
     }
@@ -83,11 +87,11 @@ impl Voices {
     /// Operators that write conditions write them for every object. Other parts of a status may be absent for good, so
     /// a larger majority must show that they belong into it.
     pub(crate) fn expected(&self) -> Expected {
-        let Self { concluded, told, bare, mute, begun, .. } = *self;
+        let Self { concluded, told, bare, mute, begun, working, .. } = *self;
         let converged = concluded + told;
         let most = |count: u64, silent: u64| count > 0 && count >= silent;
         Expected {
-            status: most(converged + mute, bare),
+            status: most(converged + mute + begun + working, bare),
             more: most(converged, 4 * mute) || (told == 0 && most(concluded, mute)),
             conditions: most(converged, begun),
         }
@@ -100,6 +104,7 @@ impl Voices {
             Voice::Bare => Some(&mut self.bare),
             Voice::Mute => Some(&mut self.mute),
             Voice::Begun => Some(&mut self.begun),
+            Voice::Working => Some(&mut self.working),
             Voice::Other => None,
         }
     }
@@ -114,7 +119,7 @@ impl Expected {
             Voice::Bare => self.status,
             Voice::Mute => self.more,
             Voice::Begun => self.conditions,
-            Voice::Concluded | Voice::Told | Voice::Other => false,
+            Voice::Concluded | Voice::Told | Voice::Working | Voice::Other => false,
         }
     }
 }
