@@ -8,6 +8,7 @@
 
 // Data.
 mod intern; // texts and lists shared by many objects
+mod voices; // how many objects of a kind say how much
 mod store; // all objects
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
@@ -20,6 +21,7 @@ mod leases;
 pub mod reading; // reads its status
 mod context; // the data that judging it reads and changes
 mod objects; // its creation, updates and removal
+mod silence; // statuses that say nothing
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers

@@ -21,7 +21,7 @@ pub use self::kinds::{
 pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
-    OwnerReference, Pause, StatusShape,
+    OwnerReference, Pause, Reference, StatusShape,
 };
 pub use self::sources::{Answer, Cause, Probe, SourceId};
 

@@ -238,3 +238,18 @@ fn watches_are_pending_until_their_first_list_or_their_first_failure() {
     lab.observe(Observation::KindsDiscovered(vec![denied]));
     assert!(lab.model.pending().is_empty(), "the account may not list it");
 }
+
+#[test]
+fn a_list_in_any_order_shows_which_object_has_no_status_yet() {
+    for silent_first in [true, false] {
+        let mut lab = Lab::unsynced(Settings::default());
+        let mut widgets: Vec<Widget> =
+            ["web", "api"].map(|name| Widget::new(name, START).ready().clone()).into_iter().collect();
+        widgets.insert(if silent_first { 0 } else { 2 }, Widget::new("new", START));
+        lab.list(&widgets);
+        assert_eq!(lab.state("new"), ObjectState::Progressing, "most others have a status");
+    }
+    let mut lab = Lab::unsynced(Settings::default());
+    lab.list(&[Widget::new("new", START), Widget::new("other", START)]);
+    assert_eq!(lab.state("new"), ObjectState::Unknown, "no other has a status");
+}

@@ -1,7 +1,11 @@
-//! Properties that the reading of every status has, checked on random statuses.
+//! Properties that the reading of every status has, checked on random statuses, and what the model makes of readings.
 
+mod lab;
+
+use lab::{Lab, Widget};
 use loopwatch_model::model::reading::{Acknowledged, Reason, Verdict, read};
 use loopwatch_model::observation::{Condition, ConditionStatus, Fact, FactValue, ObjectView, Pause, StatusShape};
+use loopwatch_model::time::Span;
 use proptest::prelude::*;
 
 fn words() -> impl Strategy<Value = String> {
@@ -124,4 +128,52 @@ proptest! {
             prop_assert!(!matches!(reading.verdict, Verdict::Failed | Verdict::Suspended | Verdict::Finished));
         }
     }
+}
+
+#[test]
+fn something_else_that_is_off_is_a_failure_and_not_a_pause() {
+    for reason in [
+        "KMSKeyDisabled",
+        "APIDisabled",
+        "AccountSuspended",
+        "ConnectionClosed",
+        "SubscriptionSuspended",
+        "InstanceStopped",
+        "DatabaseStopped",
+        "CircuitBreakerOpen",
+        "UserDeactivated",
+        "ServiceDisabled",
+        "NodeShutdown",
+        "VolumeDetached",
+        "CertificateInactive",
+        "ProcessHalted",
+        "BillingDisabled",
+    ] {
+        let condition = Condition {
+            r#type: "Ready".into(),
+            status: ConditionStatus::False,
+            reason: reason.into(),
+            message: "cannot reconcile: error calling the API".into(),
+            ..Condition::default()
+        };
+        let object = ObjectView {
+            status: StatusShape::Filled,
+            generation: 1,
+            observed_generation: Some(1),
+            conditions: vec![condition],
+            ..ObjectView::default()
+        };
+        assert_eq!(read("example.io", "Widget", &object).verdict, Verdict::Failed, "{reason}");
+    }
+}
+
+#[test]
+fn objects_whose_key_is_disabled_are_found() {
+    let mut lab = Lab::new();
+    let mut widgets: Vec<Widget> = (0..10).map(|i| lab.converged(&format!("db{i}"))).collect();
+    for widget in &mut widgets {
+        lab.apply(widget.observe().condition("Ready", ConditionStatus::False, "KMSKeyDisabled"));
+    }
+    lab.advance(Span::hours(24));
+    assert!(!lab.findings().is_empty(), "ten databases are down for a day, state {:?}", lab.state("db1"));
 }

@@ -15,7 +15,7 @@ use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::model::tuning::Annotated;
 use loopwatch_model::observation::{
     Answer, Condition, DefinitionView, Fact, FactValue, LeaseView, NamespaceView, ObjectKey, ObjectView, Observation,
-    OwnerReference, Pause, PermissionsView, Probe, Scope, SourceId, WatchId, WatchedKind,
+    OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, WatchId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
@@ -142,7 +142,7 @@ impl Pseudonyms {
 
     fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
         let NamespaceView { name, annotations } = namespace;
-        NamespaceView { name: self.namespace(&name), annotations: valid_annotations(annotations) }
+        NamespaceView { name: self.namespace(&name), annotations: self.annotations(annotations) }
     }
 
     fn kind(&self, kind: WatchedKind) -> WatchedKind {
@@ -186,12 +186,15 @@ impl Pseudonyms {
             finalizers,
             owners,
             annotations,
+            labels,
             managers,
             paused,
             status,
             observed_generation,
             conditions,
             facts,
+            name_hash,
+            references,
             hashes,
             bytes,
             lints,
@@ -206,13 +209,16 @@ impl Pseudonyms {
             grace,
             finalizers,
             owners: owners.into_iter().map(|owner| self.owner(owner)).collect(),
-            annotations: valid_annotations(annotations),
+            annotations: self.annotations(annotations),
+            labels: self.marks(labels),
             managers,
             paused: paused.map(|Pause { by }| Pause { by: self.pause(&by) }),
             status,
             observed_generation,
             conditions: conditions.into_iter().map(|condition| self.condition(condition)).collect(),
             facts: facts.into_iter().map(|fact| self.fact(fact)).collect(),
+            name_hash, // its key is in no file
+            references: references.into_iter().map(|reference| self.reference(reference)).collect(),
             hashes,
             bytes,
             lints,
@@ -258,6 +264,59 @@ impl Pseudonyms {
         }
     }
 
+    /// Returns the annotations with pseudonyms. Those for loopwatch stay if they are valid; invalid ones may contain any
+    /// text.
+    fn annotations(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        if Annotated::read(&annotations).is_none_or(|annotated| !annotated.problems.is_empty()) {
+            annotations.retain(|key, _| !key.starts_with("loopwatch.dev/"));
+        }
+        self.marks(annotations)
+    }
+
+    fn marks(&self, marks: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mark = |(key, value): (String, String)| {
+            let value = self.mark(&key, &value);
+            (key, value)
+        };
+        marks.into_iter().map(mark).collect()
+    }
+
+    fn reference(&self, reference: Reference) -> Reference {
+        let Reference { slot, group, kind, namespace, name_hash, optional } = reference;
+        let (slot, namespace) = (self.slot(&slot), self.namespace(&namespace));
+        Reference { slot, group, kind, namespace, name_hash, optional }
+    }
+
+    /// Returns the value of an annotation or a label. All values are names, unless their key says otherwise.
+    fn mark(&self, key: &str, value: &str) -> String {
+        let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let kept = matches!(prefix, "loopwatch.dev" | "soft-delete" | "deployment.kubernetes.io")
+            || matches!(name.as_str(), "managed-by" | "created-by" | "component" | "primary-resource-type")
+            || ["kind", "gvk", "hash", "traceparent", "spancontext", "-at", "requestedat", "restartedat"]
+                .iter()
+                .any(|end| name.ends_with(end));
+        if kept {
+            value.to_owned()
+        } else if name.ends_with("namespace") || name.ends_with("-ns") {
+            self.namespace(value)
+        } else if let Some((namespace, object)) = value.split_once('/') {
+            format!("{}/{}", self.namespace(namespace), self.name("object", object))
+        } else {
+            self.name("object", value)
+        }
+    }
+
+    /// Returns the path of a reference. Keys between the first and the last may be names that the user chose.
+    fn slot(&self, slot: &str) -> String {
+        let last = slot.split('.').count().saturating_sub(1);
+        let part = |(position, part): (usize, &str)| match part.trim_end_matches("[]") {
+            key if position > 0 && position < last => format!("{}{}", self.name("key", key), &part[key.len()..]),
+            _ => part.to_owned(),
+        };
+        slot.split('.').enumerate().map(part).collect::<Vec<_>>().join(".")
+    }
+
     fn object_key(&self, key: ObjectKey) -> ObjectKey {
         let ObjectKey { namespace, name } = key;
         ObjectKey { namespace: self.namespace(&namespace), name: self.name("object", &name) }
@@ -293,14 +352,6 @@ impl Pseudonyms {
         hasher.write(text.as_bytes());
         hasher.finish128().into()
     }
-}
-
-/// Keeps the annotations for loopwatch if they are valid, because invalid ones may contain any text.
-fn valid_annotations(mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    if Annotated::read(&annotations).is_none_or(|annotated| !annotated.problems.is_empty()) {
-        annotations.clear();
-    }
-    annotations
 }
 
 #[cfg(test)]

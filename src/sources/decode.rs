@@ -1,9 +1,9 @@
 //! Decodes one object into its slim view, in one pass, whatever its shape.
 //!
 //! ```text
-//!  JSON or YAML ─▶ object ─┬─ metadata ─▶ identity, owners, finalizers, managers
+//!  JSON or YAML ─▶ object ─┬─ metadata ─▶ identity, owners, finalizers, managers, marks
 //!                          ├─ status ───▶ fingerprints, conditions, facts
-//!                          ├─ spec ─────▶ fingerprint, facts, pause switches
+//!                          ├─ spec ─────▶ fingerprint, facts, pause switches, references
 //!                          └─ the rest ─▶ fingerprint
 //! ```
 //!
@@ -16,9 +16,11 @@ mod fields;
 mod hash;
 mod lint;
 mod managers;
+mod marks;
 mod metadata;
 mod opaque;
 mod pause;
+mod references;
 mod shape;
 mod switches;
 mod walk;
@@ -37,7 +39,7 @@ use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
 use self::walk::Walk;
 
-/// Maximum number each of conditions, facts, managers, finalizers and owners of one object.
+/// Maximum number each of conditions, facts, managers, finalizers, owners, annotations and labels of one object.
 const MAX_ITEMS: usize = 64;
 /// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
 const MAX_NAME: usize = 256;
@@ -45,6 +47,8 @@ const MAX_NAME: usize = 256;
 const MAX_REASON: usize = 128;
 /// Longest message of a condition, in bytes.
 const MAX_MESSAGE: usize = 256;
+/// Longest value of an annotation, in bytes.
+const MAX_MARK: usize = 256;
 /// Longest text of a fact, in bytes.
 const MAX_FACT: usize = 128;
 /// Depth from which the decoder skips values: half of the JSON parser's own limit.
@@ -175,6 +179,7 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
             switches: &mut switches,
             path: String::with_capacity(64),
             nested: 0,
+            nonzero: false,
         };
         let mut has_spec = false;
         let seed = |key: &str| (hasher.text(key), TopLevelField::of(key));
@@ -210,6 +215,7 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
         }
         drop(walk);
         view.hashes.spec = if has_spec { spec.map(&hasher).full } else { 0 };
+        view.name_hash = hasher.text(&view.key.name);
         view.paused = switches.into_pause();
         // A stable sort: conditions of the top level come first, all others stay in document order.
         view.conditions.sort_by_key(|condition| !condition.at.is_empty());

@@ -8,7 +8,7 @@ use super::intern::{ConditionSet, Symbol};
 use super::reading;
 use super::store::{Flag, History, Transitions};
 use crate::finding::FindingCode;
-use crate::observation::{Condition, FactValue, ObjectView};
+use crate::observation::Condition;
 use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
@@ -242,18 +242,6 @@ pub(crate) fn condition_set(conditions: &[Condition], limit: usize) -> Vec<Condi
         }
     }
     set
-}
-
-/// Paths of an object's phase, the most common first.
-const PHASE_PATHS: &[&str] = &["status.phase", "status.state", "status.health.status", "status.status", "phase"];
-
-/// Returns the phase of an object; empty if it has none.
-pub(crate) fn phase(view: &ObjectView) -> &str {
-    let words = PHASE_PATHS.iter().filter_map(|path| match view.fact(path) {
-        Some(FactValue::Text(word)) => Some(word.as_str()),
-        _ => None,
-    });
-    words.into_iter().next().unwrap_or_default()
 }
 
 /// Appends a value and drops the oldest one if there are more than [`MAX_HISTORY`].

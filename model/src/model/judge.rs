@@ -26,7 +26,7 @@ impl ObjectContext<'_> {
             Verdict::Finished if obligation.is_none_or(|o| o.converged_since.is_some()) => ObjectState::Finished,
             Verdict::Converged if obligation.is_none_or(|o| o.converged_since.is_some()) => ObjectState::Converged,
             Verdict::Failed if obligation.is_none_or(|o| o.failed_since.is_some()) => ObjectState::Failed,
-            Verdict::Unknown => ObjectState::Unknown,
+            Verdict::Unknown if !self.may_say_more_soon() => ObjectState::Unknown,
             // Work is in progress, or the status may describe an earlier spec.
             _ if self.is_overdue() => ObjectState::Overdue,
             _ => ObjectState::Progressing,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::learned::{Durations, Learned};
 use super::store::Slot;
+use super::voices::Voices;
 use crate::observation::{ObjectKey, Role, Scope, StatusSchema, WatchId, WatchedKind};
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals};
@@ -20,8 +21,9 @@ pub(crate) struct Kind {
     pub(crate) role: Role,
     pub(crate) status: StatusSchema,
     pub(crate) objects: u64,
-    /// Objects that have a status. See [`Kind::expects_status`].
-    pub(crate) with_status: u64,
+    pub(crate) voices: Voices,
+    /// Silent objects of the list that is being read.
+    pub(crate) listed_silent: BTreeSet<Slot>,
     pub(crate) learned: Learned,
     pub(crate) totals: KindTotals,
     /// Unconverged objects by the time at which they became so.
@@ -197,12 +199,6 @@ impl Kind {
     /// gets slower would relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         self.configured_deadline(settings).unwrap_or(settings.deadline)
-    }
-
-    /// Returns whether an object without a status is expected to get one, because at least half of the objects of the
-    /// kind have one.
-    pub(crate) fn expects_status(&self) -> bool {
-        !matches!(self.status, StatusSchema::None) && self.with_status > 0 && self.with_status * 2 >= self.objects
     }
 }
 

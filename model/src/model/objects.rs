@@ -15,8 +15,9 @@ use super::sight::Sight;
 use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
 use super::tuning::Annotated;
+use super::voices::{Silence, Voice};
 use crate::finding::{FindingCode, Subject};
-use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema, StatusShape};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
@@ -124,6 +125,7 @@ impl Model {
             state: ObjectState::Unknown,
             reason: reading::Reason::default(),
             verdict: Verdict::Unknown,
+            silence: Silence::default(),
             flags: Flags::default(),
         }))
     }
@@ -155,7 +157,7 @@ impl Model {
         let Some(record) = self.store.get(slot) else { return };
         let (kind, old) =
             (self.watches[record.watch as usize].kind, (record.phase, record.conditions, record.finalizers));
-        let phase = self.acquire_text(conditions::phase(view));
+        let phase = self.acquire_text(reading::phase(view));
         let condition_set = self.acquire_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
         let finalizers: Vec<Arc<str>> = view.finalizers.iter().map(|f| f.as_str().into()).collect();
         let finalizer_set = self.acquire_finalizers(&finalizers);
@@ -167,7 +169,7 @@ impl Model {
         let Some(mut context) = self.context(slot) else { return };
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
-        context.count_status(view, new);
+        context.count_voice(view, &reading, new, live);
         let update = context.compare(view, &reading, new, live);
         context.update_record(&update, version, &reading, finalizer_set);
         if update.spec_changed {
@@ -368,11 +370,7 @@ impl ObjectContext<'_> {
         let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
         let status_changed = !new && view.hashes.settled != record.stable_status_hash;
         let old_verdict = record.verdict;
-        let mut verdict = reading.verdict;
-        let bare = matches!(view.status, StatusShape::Absent | StatusShape::Empty);
-        if verdict == Verdict::Unknown && bare && self.kind.expects_status() {
-            verdict = Verdict::Progressing; // the kind expects a status
-        }
+        let mut verdict = self.verdict_on(reading, live);
         if !new && old_verdict == Verdict::Finished && !status_changed && reading.verdict == Verdict::Progressing {
             verdict = Verdict::Finished; // a run that is over does not answer a later spec change
         }
@@ -428,17 +426,6 @@ impl ObjectContext<'_> {
         }
     }
 
-    fn count_status(&mut self, view: &ObjectView, new: bool) {
-        let has = view.status == StatusShape::Filled;
-        let had = !new && self.record.flags.has(Flag::HasStatus);
-        self.record.flags.set(Flag::HasStatus, has);
-        match (had, has) {
-            (false, true) => self.kind.with_status += 1,
-            (true, false) => self.kind.with_status = self.kind.with_status.saturating_sub(1),
-            _ => {}
-        }
-    }
-
     /// Returns when the object entered `state`, its state as of now.
     fn state_since(&self, state: ObjectState) -> Timestamp {
         let hot = self.record.hot.as_ref();
@@ -457,9 +444,7 @@ impl ObjectContext<'_> {
         let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
-        if self.record.flags.has(Flag::HasStatus) {
-            self.kind.with_status = self.kind.with_status.saturating_sub(1);
-        }
+        self.kind.voices.count(self.record.silence.voice(), Voice::Other);
         self.record.flags.set(Flag::MalformedConditions, false);
     }
 }

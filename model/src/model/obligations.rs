@@ -185,18 +185,11 @@ impl ObjectContext<'_> {
         self.kind.unconverged.insert((since, self.slot));
     }
 
-    /// Opens the obligation of an object without a status, once a list shows that its kind has one. Returns whether it
-    /// did.
-    pub(crate) fn expect_status(&mut self) -> bool {
-        let record = &*self.record;
-        let bare = record.verdict == Verdict::Unknown && !record.flags.has(Flag::HasStatus);
-        let busy = record.hot.as_ref().is_some_and(|hot| hot.unconverged.is_some() || hot.deletion.is_some());
-        if !bare || busy || !self.kind.expects_status() {
-            return false;
-        }
-        let first_spec = record.generation == 1;
-        let opened = record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
-        self.record.verdict = Verdict::Progressing;
+    /// Opens the obligation of a listed object whose silence has a meaning only now. The creation time is that of the
+    /// spec only if the spec never changed.
+    pub(crate) fn open_silent_obligation(&mut self) {
+        let first_spec = self.record.generation <= 1;
+        let opened = self.record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
         self.record.hot_mut().unconverged = Some(Unconverged {
             since: opened,
             obligation: Some(self.new_obligation(first_spec, opened, Opening::Backfilled)),
@@ -208,7 +201,6 @@ impl ObjectContext<'_> {
             status_writer: String::new(),
         });
         self.kind.unconverged.insert((opened, self.slot));
-        true
     }
 
     /// Gives the open obligation the deadlines that apply now.

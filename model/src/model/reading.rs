@@ -4,16 +4,21 @@
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
 //!                              phases ─────┼─▶ worst signal ─▶ verdict
-//!                              flags, counts, errors (mostly if the others have no signal)
+//!                              flags, counts, parts, errors (mostly if the others have no signal)
 //! ```
 
 mod senses; // the meaning of single words
 mod words; // the meaning of compounds: condition types, reasons, phases
 mod polarity; // the meaning of a condition type
+mod prose; // errors in messages
 mod signals; // the meaning of one part of a status
+mod reasons; // the reason and the message of a condition
 mod conditions;
+mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
-mod facts; // phases, flags, counts, error texts
+mod facts; // phases, flags, error texts
+mod counts;
+mod parts; // verdicts in lists
 
 use crate::observation::{ObjectView, StatusShape};
 
@@ -24,6 +29,9 @@ use self::signals::{Signal, worst};
 pub struct Reading {
     /// The verdict.
     pub verdict: Verdict,
+    /// The verdict if objects of this kind never say more than this one. It differs from `verdict` only if that rests on
+    /// what the status does not say.
+    pub fallback: Verdict,
     /// Whether the operator has seen the current generation.
     pub acknowledged: Acknowledged,
     /// The rule that decided the verdict.
@@ -94,6 +102,8 @@ reasons! {
     NotAcknowledged,
     /// `observedGeneration` is current, and nothing else can be interpreted.
     Acknowledged,
+    /// The operator writes conditions, but none about the health of the object yet.
+    NoSummaryYet,
     /// A summary condition, such as `Ready`, is true.
     ReadyTrue,
     /// A summary condition is false, and its reason is a failure.
@@ -159,6 +169,11 @@ pub(crate) fn describes_health(condition_type: &str) -> bool {
     matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
 }
 
+/// Returns the phase of an object; empty if it has none.
+pub(crate) fn phase(object: &ObjectView) -> &str {
+    facts::own_phase(object)
+}
+
 /// Returns whether an object may stay in this phase indefinitely, for example in `Running` or `Suspended`.
 pub(crate) fn is_resting_phase(phase: &str) -> bool {
     use senses::Sense::{Done, Good, Paused};
@@ -169,40 +184,56 @@ pub(crate) fn is_resting_phase(phase: &str) -> bool {
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);
-    let reading = |verdict, reason, signal| Reading { verdict, acknowledged, reason, signal };
-    if let Some(pause) = &object.paused {
+    let reading = |verdict, reason, signal| Reading { verdict, fallback: verdict, acknowledged, reason, signal };
+    // `running: false` is a desired state, which an object that is starting has not entered.
+    let pause =
+        object.paused.as_ref().filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));
+    if let Some(pause) = pause {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
     if acknowledged == Acknowledged::No {
-        let seen = object.observed_generation.or_else(|| conditions::newest_generation(object)).unwrap_or_default();
+        let seen = object.observed_generation.or_else(|| remarks::newest_generation(object)).unwrap_or_default();
         let text = format!("observedGeneration={seen}, generation={}", object.generation);
         return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
     let profile = profiles::of(group, kind);
-    match worst_signal(object, &profile) {
+    let runs = facts::is_run_kind(kind);
+    let signal = worst_signal(object, kind, &profile, runs);
+    // Healthy parts do not show that the object is healthy if its conditions do not.
+    let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
+    let unsaid = if signal.as_ref().is_none_or(from_parts) { remarks::none_about_health(object) } else { None };
+    let said = match signal {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
         None if acknowledged == Acknowledged::Yes => reading(Verdict::Converged, Reason::Acknowledged, String::new()),
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
+    };
+    match unsaid {
+        Some(Signal { verdict, reason, text }) => Reading { fallback: said.verdict, ..reading(verdict, reason, text) },
+        None => said,
     }
 }
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {
     // Many operators set `observedGeneration` in their conditions only.
-    match object.observed_generation.or_else(|| conditions::newest_generation(object)) {
+    match object.observed_generation.or_else(|| remarks::newest_generation(object)) {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
         Some(_) => Acknowledged::No,
         None => Acknowledged::Unreported,
     }
 }
 
-fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Signal> {
+fn worst_signal(object: &ObjectView, kind: &str, profile: &profiles::Profile, runs: bool) -> Option<Signal> {
     if object.status != StatusShape::Filled {
         return None;
     }
-    let conditions = conditions::read(object);
+    let conditions = conditions::read(object, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
-    let phases = facts::phases(object, profile, summarized);
+    let dated = conditions.as_ref().is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
+    let phases = facts::phases(object, profile, runs, summarized)
+        .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
+    // An object that runs is past its deployment, so a part that is not healthy is a fault.
+    let unhealthy = remarks::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
     // A phase takes precedence over a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions = conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
@@ -213,19 +244,34 @@ fn worst_signal(object: &ObjectView, profile: &profiles::Profile) -> Option<Sign
     {
         return Some(phase.clone());
     }
-    let signal = worst([conditions, phases]);
+    // Of a run that has ended, a condition such as `Running=False` says only that.
+    let ended = |signal: &Signal| runs && signal.verdict == Verdict::Finished;
+    let conditions = conditions
+        .filter(|signal| signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended));
+    let phases = worst([phases, facts::unfinished(object)]);
+    let signal = worst([conditions, phases, unhealthy]);
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
-        && facts::scaled_to_zero(object, conditions::rolled_out(object))
+        && !conditions::names_a_failure(object)
+        && counts::scaled_to_zero(object, remarks::rolled_out(object))
     {
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
     let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
-    let counts = if summarized && !minimal { None } else { facts::counts(object, signal.is_some()) };
-    match worst([signal, counts]).or_else(|| facts::schedule(object)) {
+    let counts =
+        if summarized && !minimal { parts::short_counts(object) } else { counts::read(object, signal.is_some()) };
+    let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
+    let doubtful = if short { remarks::doubtful_fault(object) } else { None };
+    let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
+    let signal = match signal {
+        Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
+        Some(signal) if signal.verdict == Verdict::Finished => Some(facts::bad_result(object).unwrap_or(signal)),
+        signal => worst([signal, parts::read(object, profile)]),
+    };
+    match signal {
         // Next to a good signal, an error text does not count: it may be left over from an earlier attempt.
-        Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, signal)),
+        Some(signal) if signal.is_good() => Some(converged_or_finished(object, profile, runs, signal)),
         signal => worst([signal, facts::errors(object)]),
     }
 }
@@ -242,9 +288,9 @@ fn with_required_condition(object: &ObjectView, profile: &profiles::Profile, sig
 
 /// Decides whether a good signal means converged or finished. The word `Succeeded` alone does not decide, because
 /// objects that keep running use it as well as those that ran to completion.
-fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, signal: Signal) -> Signal {
+fn converged_or_finished(object: &ObjectView, profile: &profiles::Profile, runs: bool, signal: Signal) -> Signal {
     let done = signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
     let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
-    let ran = facts::ended(object) || profile.runs_to_completion || complete;
+    let ran = facts::ended(object) || profile.runs_to_completion || runs || complete;
     Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
 }

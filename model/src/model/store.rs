@@ -12,6 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
 use super::tuning::Annotated;
+use super::voices::Silence;
 use crate::finding::FindingCode;
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};
 use crate::time::{Span, Timestamp};
@@ -55,6 +56,8 @@ pub(crate) struct Record {
     pub(crate) state: ObjectState,
     pub(crate) reason: Reason,
     pub(crate) verdict: Verdict,
+    /// What the status says, or why it says nothing.
+    pub(crate) silence: Silence,
     pub(crate) flags: Flags,
 }
 
@@ -74,6 +77,8 @@ pub(crate) enum Flag {
     ConvergenceTimed,
     /// The object has a status, and its kind counts it as such.
     HasStatus,
+    /// The object is as silent as before, and was expected to say more. It still is.
+    SilenceMatters,
     /// The model counts the object towards `limits.histories`.
     HasHistory,
     MalformedConditions,

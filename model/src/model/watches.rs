@@ -193,23 +193,9 @@ impl Model {
                 self.remove_object(slot, Outcome::Deleted);
             }
         }
-        self.expect_statuses(number);
+        self.review_silence(number);
         self.schedule_audit(number);
         self.update_sight(number);
-    }
-
-    /// Expects a status from the objects that have none, if the list shows that their kind has one. During the list,
-    /// that depended on the order of its objects.
-    fn expect_statuses(&mut self, number: u16) {
-        let kind = self.kind_of(number);
-        if kind.with_status == kind.objects || !kind.expects_status() {
-            return;
-        }
-        for slot in self.slots_of(number, |_| true) {
-            if self.context(slot).is_some_and(|mut context| context.expect_status()) {
-                self.reviews.objects.insert(slot);
-            }
-        }
     }
 
     /// Asks for the next audit of a watch, unless one is pending.

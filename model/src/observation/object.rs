@@ -17,7 +17,7 @@ pub struct ObjectKey {
 }
 
 /// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`,
-/// `bytes`, the UIDs of owners, `hashes.status`.
+/// `bytes`, the UIDs of owners, `labels`, `references`, `name_hash`, `hashes.status`.
 ///
 /// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,9 +48,13 @@ pub struct ObjectView {
     /// `metadata.ownerReferences`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
-    /// The annotations that loopwatch reads; the decoder selects them by name.
+    /// The annotations that the model may need: settings for loopwatch, owners, trace contexts, soft deletion. The
+    /// decoder selects them by name and cuts the values to 256 bytes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// The labels that name an owner or a revision, selected by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<Manager>,
@@ -69,6 +73,12 @@ pub struct ObjectView {
     /// `ready`, error texts. The decoder selects them by name and limits their number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
+    /// Fingerprint of `metadata.name`, which a [`Reference`] to this object has too.
+    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    pub name_hash: u64,
+    /// References to other objects, found in the spec by the names of their fields, in document order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<Reference>,
     /// Fingerprints that show whether two versions differ.
     pub hashes: Hashes,
     /// Size of the JSON document, in bytes.
@@ -160,7 +170,7 @@ pub enum StatusShape {
     /// No `.status`, or null.
     #[default]
     Absent,
-    /// An empty object.
+    /// An empty object, or one that holds only zero values, as a new Go struct does.
     Empty,
     /// An object with fields.
     Filled,
@@ -229,6 +239,30 @@ pub enum FactValue {
     Number(i64),
     /// A text, cut to 128 bytes.
     Text(String),
+}
+
+/// A reference to another object: the fingerprint of its name, never the name itself, because text of the spec may be
+/// secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reference {
+    /// Path of the field, with `[]` for lists: `spec.issuerRef`, `spec.tls[].secretName`.
+    pub slot: String,
+    /// Group of the object; empty for the core group, and if the reference does not name one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Kind of the object, from the reference or from the name of the field; empty if neither says.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Namespace of the object, if the reference names one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Fingerprint of the object's name. It equals that object's [`ObjectView::name_hash`].
+    #[serde(with = "hex")]
+    pub name_hash: u64,
+    /// Whether the spec says that the object may be absent.
+    #[serde(skip_serializing_if = "is_false")]
+    pub optional: bool,
 }
 
 /// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that readers of a recording

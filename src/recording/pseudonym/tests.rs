@@ -155,3 +155,38 @@ fn settings_and_namespaces_reveal_no_names() {
     let text = serde_json::to_string(&[seen("all"), seen("team-c"), changed, gone, listed]).expect("JSON");
     assert!(!text.contains("team-") && text.contains(r#""loopwatch.dev/ignore":"all""#), "{text}");
 }
+
+#[test]
+fn marks_and_references_name_nobody() {
+    let pseudonyms = Pseudonyms::new([7; 16]);
+    let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let reference = Reference {
+        slot: "spec.users.payroll.passwordSecretRef".into(),
+        namespace: "team-a".into(),
+        ..Reference::default()
+    };
+    let object = pseudonyms.object(ObjectView {
+        key: ObjectKey { namespace: "team-a".into(), name: "payroll".into() },
+        annotations: text(&[
+            ("loopwatch.dev/ignore", "Overdue"),
+            ("example.org/owner-name", "payroll"),
+            ("example.org/owner_ns", "team-a"),
+            ("example.org/owner-kind", "Shop"),
+            ("operator-sdk/primary-resource", "team-a/payroll"),
+            ("argocd.argoproj.io/tracking-id", "payroll:apps/Deployment:team-a/payroll"),
+        ]),
+        labels: text(&[("app.kubernetes.io/instance", "payroll"), ("app.kubernetes.io/managed-by", "Helm")]),
+        references: vec![reference],
+        ..ObjectView::default()
+    });
+    let json = serde_json::to_string(&object).expect("serialisable");
+    assert!(!json.contains("payroll") && !json.contains("team-a"), "{json}");
+    assert_eq!(object.annotations["loopwatch.dev/ignore"], "Overdue");
+    assert_eq!(object.annotations["example.org/owner-name"], object.key.name);
+    assert_eq!(object.annotations["example.org/owner_ns"], object.key.namespace);
+    assert_eq!(object.annotations["example.org/owner-kind"], "Shop");
+    assert_eq!(object.labels["app.kubernetes.io/instance"], object.key.name);
+    assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
+    assert_eq!(object.references[0].namespace, object.key.namespace);
+    assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
+}

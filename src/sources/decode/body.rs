@@ -1,4 +1,4 @@
-//! Walks the spec and the status once, for fingerprints, switches, conditions and facts.
+//! Walks the spec and the status once, for fingerprints, switches, references, conditions and facts.
 
 use std::fmt::Write as _;
 
@@ -10,6 +10,7 @@ use super::hash::{FingerprintSum, Fingerprints};
 use super::lint::Lint;
 use super::opaque::Opaque;
 use super::pause::{self, SwitchValue};
+use super::references::{self, Slot, SpecTree};
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::switches::SwitchSource;
 use super::walk::{MAX_PATH, Walk};
@@ -41,6 +42,7 @@ struct StatusValue<'a, 'w> {
 struct StatusKey {
     hash: u64,
     reports_state: bool,
+    lists_errors: bool,
     volatile: bool,
     milestone_time: bool,
     conditions: bool,
@@ -54,6 +56,7 @@ struct SpecValue<'a, 'w> {
     key: &'a str,
     spec_key: SpecKey,
     may_pause: bool,
+    slot: Option<Slot>,
 }
 
 // === impl SpecBody ===
@@ -77,9 +80,9 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
             let seed = |text: &str| {
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
-                (hasher.text(text), SpecKey::of(text), pause::may_pause(text))
+                (hasher.text(text), SpecKey::of(text), pause::may_pause(text), Slot::of(text))
             };
-            let Some((hash, spec_key, may_pause)) = entries.next_key_seed(MapKey(seed))? else { break };
+            let Some((hash, spec_key, may_pause, slot)) = entries.next_key_seed(MapKey(seed))? else { break };
             walk.push_key(&key);
             let value = entries.next_value_seed(Visit(SpecValue {
                 walk: &mut *walk,
@@ -87,6 +90,7 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
                 key: &key,
                 spec_key,
                 may_pause,
+                slot,
             }))?;
             walk.path.truncate(end);
             sum.entry(&hasher, hash, value);
@@ -101,7 +105,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
     type Out = Fingerprints;
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
-        let Self { walk, parent, key, spec_key, may_pause } = self;
+        let Self { walk, parent, key, spec_key, may_pause, slot } = self;
         let value = match scalar {
             Scalar::Flag(value) => Some(SwitchValue::Flag(value)),
             Scalar::Text(value) => Some(SwitchValue::Text(value)),
@@ -126,16 +130,23 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
         if kept {
             walk.keep(parent.is_some(), scalar);
         }
+        if let (Some(slot), Scalar::Text(name)) = (slot, scalar) {
+            references::keep_name(walk, slot, name);
+        }
         scalar.hash(&walk.hasher, false)
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fingerprints, A::Error> {
-        let hasher = self.walk.hasher;
+        let (hasher, end) = (self.walk.hasher, self.walk.path.len());
         let (mut sum, mut empty) = (FingerprintSum::default(), true);
-        while let Some(item) = items.next_element_seed(Opaque::spec(&hasher, 2))? {
+        self.walk.path.push_str("[]");
+        loop {
+            let item = SpecTree { walk: &mut *self.walk, depth: 2, slot: self.slot };
+            let Some(item) = items.next_element_seed(Visit(item))? else { break };
             sum.item(&hasher, item, true);
             empty = false;
         }
+        self.walk.path.truncate(end);
         if empty && self.may_pause && pause::field_pauses(self.parent, self.key, SwitchValue::Empty) {
             self.walk.switches.add(SwitchSource::Field, &self.walk.path);
         }
@@ -144,15 +155,15 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
 
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
         match self.parent {
-            None if pause::holds_switches(self.key) => {
+            None if self.slot.is_none() && pause::holds_switches(self.key) => {
                 SpecBody { walk: self.walk, parent: Some(self.key) }.map(entries)
             }
             // No known switch is deeper than `updateStrategy.rollingUpdate.paused`.
-            Some(parent) if !parent.contains('.') && pause::holds_switches(parent) => {
+            Some(parent) if self.slot.is_none() && !parent.contains('.') && pause::holds_switches(parent) => {
                 let parent = format!("{parent}.{}", self.key);
                 SpecBody { walk: self.walk, parent: Some(&parent) }.map(entries)
             }
-            _ => Opaque::spec(&self.walk.hasher, 2).0.map(entries),
+            _ => SpecTree { walk: self.walk, depth: 2, slot: self.slot }.map(entries),
         }
     }
 }
@@ -178,8 +189,15 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     }
 
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
-        self.0.view.status = StatusShape::Empty;
-        StatusValue { walk: self.0, depth: 0, key: StatusKey::default() }.map(entries)
+        let walk = self.0;
+        walk.view.status = StatusShape::Empty;
+        let value = StatusValue { walk: &mut *walk, depth: 0, key: StatusKey::default() }.map(entries)?;
+        // A zero may be a fact: no replica is wanted, a flag is not set.
+        let is_fact = || walk.view.facts.iter().any(|fact| fact.path.starts_with("status"));
+        if !walk.nonzero && walk.view.conditions.is_empty() && walk.view.observed_generation.is_none() && !is_fact() {
+            walk.view.status = StatusShape::Empty;
+        }
+        Ok(value)
     }
 }
 
@@ -191,6 +209,7 @@ impl StatusKey {
         Self {
             hash,
             reports_state: words::reports_state(key),
+            lists_errors: words::lists_errors(key),
             volatile: words::is_volatile(key),
             milestone_time: depth == 0 && words::is_milestone_time(key),
             conditions,
@@ -206,6 +225,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
         let Self { walk, depth, key } = self;
+        walk.nonzero |= !matches!(scalar, Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text(""));
         if (key.reports_state && !key.volatile) || (key.milestone_time && matches!(scalar, Scalar::Text(_))) {
             walk.keep(depth > 1, scalar);
         }
@@ -236,9 +256,11 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         for position in 0.. {
             let item = if depth < FACT_DEPTH && position < FACT_POSITIONS {
                 let _ = write!(walk.path, "[{position}]"); // writing to a String cannot fail
-                let key = StatusKey { volatile: key.volatile, ..StatusKey::default() };
+                let reports_state = key.lists_errors;
+                let key = StatusKey { volatile: key.volatile, reports_state, ..StatusKey::default() };
                 items.next_element_seed(Visit(StatusValue { walk: &mut *walk, depth: depth + 1, key }))?
             } else {
+                walk.nonzero = true;
                 items.next_element_seed(Opaque::status(&hasher, depth + 1, key.volatile))?
             };
             walk.path.truncate(end);
@@ -252,6 +274,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         let Self { walk, depth, key } = self;
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         if depth >= FACT_DEPTH {
+            walk.nonzero = true;
             return Opaque::status(&hasher, depth, key.volatile).0.map(entries);
         }
         if key.generation {

@@ -26,6 +26,9 @@ pub(super) struct ConditionsValue<'a, 'w> {
 struct ConditionEntry<'h> {
     hasher: &'h Hasher,
     lints: &'h mut Lints,
+    /// Whether the entry is in `.status.conditions`, where anything but a condition is malformed. Elsewhere, the key
+    /// may mean something else, so only an entry with a type and a status is judged.
+    own: bool,
     /// The type, if it is the key of a map.
     keyed: Option<String>,
 }
@@ -58,6 +61,13 @@ impl ConditionsValue<'_, '_> {
     }
 }
 
+/// Keeps the number of conditions if it is zero: the operator writes conditions, but has not written one yet.
+fn keep_none(walk: &mut Walk<'_>, place: &str) {
+    if place.is_empty() {
+        walk.keep(false, Scalar::Whole(0));
+    }
+}
+
 fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
     let Some(condition) = condition else { return };
     let kept = &mut walk.view.conditions;
@@ -73,26 +83,36 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
     type Out = Fingerprints;
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
-        self.walk.lints.add_unless_null(Lint::Conditions, scalar);
-        scalar.hash(&self.walk.hasher, false)
+        let (place, walk) = (self.place(), self.walk);
+        if matches!(scalar, Scalar::Null) {
+            keep_none(walk, &place);
+        } else if place.is_empty() {
+            walk.lints.add(Lint::Conditions);
+        }
+        scalar.hash(&walk.hasher, false)
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
-        let (hasher, mut sum) = (walk.hasher, FingerprintSum::default());
+        let (hasher, own, mut sum) = (walk.hasher, place.is_empty(), FingerprintSum::default());
+        let mut empty = true;
         loop {
-            let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, keyed: None };
+            let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, own, keyed: None };
             let Some((pair, condition)) = items.next_element_seed(Visit(entry))? else { break };
+            empty = false;
             // The order of conditions has no meaning.
             sum.item(&hasher, pair, false);
             keep(walk, &place, condition);
+        }
+        if empty {
+            keep_none(walk, &place);
         }
         Ok(sum.list(&hasher))
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
-        let (hasher, mut sum) = (walk.hasher, FingerprintSum::default());
+        let (hasher, own, mut sum) = (walk.hasher, place.is_empty(), FingerprintSum::default());
         // Some operators write a single condition instead of a list.
         let mut single = Condition::default();
         let seed = |key: &str| (hasher.text(key), cut(key, MAX_NAME).to_owned());
@@ -105,7 +125,7 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
                     single.status = status(value).unwrap_or_default();
                 }))?,
                 _ => {
-                    let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, keyed: Some(key) };
+                    let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, own, keyed: Some(key) };
                     let (pair, condition) = entries.next_value_seed(Visit(entry))?;
                     keep(walk, &place, condition);
                     pair
@@ -146,38 +166,46 @@ impl<'de> AnyShape<'de> for ConditionEntry<'_> {
     /// A scalar is the status in a map keyed by type, and malformed in a list.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out {
         let pair = scalar.hash(self.hasher, false);
-        let condition = match (self.keyed, status(scalar)) {
-            (Some(r#type), Some(status)) => Some(Condition { r#type, status, ..Condition::default() }),
+        match (self.keyed, status(scalar)) {
+            (Some(r#type), Some(status)) => (pair, Some(Condition { r#type, status, ..Condition::default() })),
             _ => {
-                self.lints.add(Lint::Condition);
-                None
+                if self.own {
+                    self.lints.add(Lint::Condition);
+                }
+                (pair, None)
             }
-        };
-        (pair, condition)
+        }
     }
 
     fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error> {
-        self.lints.add(Lint::Condition);
+        if self.own {
+            self.lints.add(Lint::Condition);
+        }
         Ok((Opaque::status(self.hasher, 3, false).0.list(items)?, None))
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Out, A::Error> {
-        let Self { hasher, lints, keyed } = self;
+        let Self { hasher, lints, own, keyed } = self;
         let (mut sum, mut condition) = (FingerprintSum::default(), Condition::default());
+        let (mut found, mut has_status) = (Lints::default(), false);
         let seed = |key: &str| (hasher.text(key), ConditionField::of(key), words::is_volatile(key));
         while let Some((hash, name, volatile)) = entries.next_key_seed(MapKey(seed))? {
-            let see = |value: Scalar<'_>| fill(&mut condition, lints, name, value);
+            has_status |= name == ConditionField::Status;
+            let see = |value: Scalar<'_>| fill(&mut condition, &mut found, name, value);
             let pair = entries.next_value_seed(Opaque::new(hasher, 4, volatile, see))?;
             sum.entry(hasher, hash, pair);
         }
         if let Some(keyed) = keyed.filter(|_| condition.r#type.is_empty()) {
             condition.r#type = keyed;
         }
-        if condition.r#type.is_empty() {
-            lints.add(Lint::ConditionType);
-            return Ok((sum.map(hasher), None));
+        let typed = !condition.r#type.is_empty();
+        if !typed {
+            found.add(Lint::ConditionType);
         }
-        Ok((sum.map(hasher), Some(condition)))
+        if own || (typed && has_status) {
+            lints.merge(found);
+        }
+        Ok((sum.map(hasher), Some(condition).filter(|_| typed)))
     }
 }
 

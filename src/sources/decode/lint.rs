@@ -25,6 +25,7 @@ pub(super) enum Lint {
     ManyFinalizers,
     ManyManagers,
     ManyOwners,
+    ManyReferences,
     Metadata,
     Name,
     ObservedGeneration,
@@ -39,7 +40,7 @@ pub(super) enum Lint {
 pub(super) struct Lints(u32);
 
 /// All lints with their words, sorted by word.
-const TABLE: [(Lint, &str); 27] = [
+const TABLE: [(Lint, &str); 28] = [
     (Lint::Annotations, "annotations"),
     (Lint::Condition, "condition"),
     (Lint::ConditionStatus, "condition_status"),
@@ -60,6 +61,7 @@ const TABLE: [(Lint, &str); 27] = [
     (Lint::ManyFinalizers, "many_finalizers"),
     (Lint::ManyManagers, "many_managers"),
     (Lint::ManyOwners, "many_owners"),
+    (Lint::ManyReferences, "many_references"),
     (Lint::Metadata, "metadata"),
     (Lint::Name, "name"),
     (Lint::ObservedGeneration, "observed_generation"),
@@ -75,6 +77,11 @@ impl Lints {
     /// Adds a lint.
     pub(super) fn add(&mut self, lint: Lint) {
         self.0 |= 1 << lint as u32;
+    }
+
+    /// Adds all lints of another set.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
     }
 
     /// Adds a lint for a scalar in place of a list or a map. Null counts as absent.

@@ -1,4 +1,6 @@
-//! `.metadata`: identity, times, owners, finalizers, managers and pause switches.
+//! `.metadata`: identity, times, owners, finalizers, managers, pause switches, and some annotations and labels.
+
+use std::collections::BTreeMap;
 
 use loopwatch_model::observation::{ObjectView, OwnerReference};
 use loopwatch_model::time::Span;
@@ -7,11 +9,12 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use super::fields::{flag, name_text, skip_rest, text, time, whole};
 use super::lint::{Lint, Lints};
 use super::managers::ManagedFields;
+use super::marks::Marks;
 use super::pause;
 use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
-use super::switches::{SwitchSource, Switches};
+use super::switches::Switches;
 use super::words::cut;
-use super::{MAX_ITEMS, MAX_NAME};
+use super::{MAX_ITEMS, MAX_MARK, MAX_NAME};
 
 /// `.metadata`.
 pub(super) struct MetadataBody<'w> {
@@ -95,17 +98,12 @@ impl MetadataBody<'_> {
             MetadataField::Owners => entries.next_value_seed(Visit(OwnerReferences { view, lints }))?,
             MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
             MetadataField::Annotations => {
-                let map = SwitchMap {
-                    source: SwitchSource::Annotation,
-                    lint: Lint::Annotations,
-                    lints,
-                    switches: self.switches,
-                };
-                entries.next_value_seed(Visit(map))?;
+                let (marks, kept) = (Marks::Annotations, &mut view.annotations);
+                entries.next_value_seed(Visit(MarkMap { marks, kept, lints, switches: self.switches }))?;
             }
             MetadataField::Labels => {
-                let map = SwitchMap { source: SwitchSource::Label, lint: Lint::Labels, lints, switches: self.switches };
-                entries.next_value_seed(Visit(map))?;
+                let (marks, kept) = (Marks::Labels, &mut view.labels);
+                entries.next_value_seed(Visit(MarkMap { marks, kept, lints, switches: self.switches }))?;
             }
             MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
@@ -113,33 +111,51 @@ impl MetadataBody<'_> {
     }
 }
 
-/// Annotations or labels, any of which may be a switch that pauses the object.
-struct SwitchMap<'w> {
-    source: SwitchSource,
-    lint: Lint,
+/// Annotations or labels. Each may be one that the view keeps, or a switch that pauses the object.
+struct MarkMap<'w> {
+    marks: Marks,
+    kept: &'w mut BTreeMap<String, String>,
     lints: &'w mut Lints,
     switches: &'w mut Switches,
 }
 
-impl<'de> AnyShape<'de> for SwitchMap<'_> {
+impl<'de> AnyShape<'de> for MarkMap<'_> {
     type Out = ();
 
     fn scalar(self, scalar: Scalar<'_>) {
-        self.lints.add_unless_null(self.lint, scalar);
+        self.lints.add_unless_null(self.marks.lint(), scalar);
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let seed = |key: &str| pause::may_pause(key).then(|| cut(key, MAX_NAME).to_owned());
+        let Self { marks, kept, lints, switches } = self;
+        let seed = |key: &str| {
+            let (keeps, may_pause) = (marks.keeps(key), pause::may_pause(key));
+            (keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause))
+        };
         while let Some(key) = entries.next_key_seed(MapKey(seed))? {
             // Skips all other values unread: the last applied configuration can be large.
-            let Some(key) = key else {
+            let Some((key, keeps, may_pause)) = key else {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             };
-            match entries.next_value_seed(TextField::new(|value: &str| pause::mark_pauses(&key, value)))? {
-                FieldValue::Is(true) => self.switches.add(self.source, &key),
-                FieldValue::Is(false) | FieldValue::Absent => {}
-                FieldValue::Wrong => self.lints.add(self.lint),
+            let read = |value: &str| {
+                (may_pause && pause::mark_pauses(&key, value), keeps.then(|| cut(value, MAX_MARK).to_owned()))
+            };
+            let (pauses, value) = match entries.next_value_seed(TextField::new(read))? {
+                FieldValue::Is(read) => read,
+                FieldValue::Absent => continue,
+                FieldValue::Wrong => {
+                    lints.add(marks.lint());
+                    continue;
+                }
+            };
+            if pauses {
+                switches.add(marks.switch_source(), &key);
+            }
+            match value {
+                Some(_) if kept.len() >= MAX_ITEMS => lints.add(marks.lint()),
+                Some(value) => drop(kept.insert(key, value)),
+                None => {}
             }
         }
         Ok(())

@@ -80,6 +80,118 @@ fn the_view_keeps_only_fields_that_the_model_needs() {
 }
 
 #[test]
+fn annotations_and_labels_are_kept_by_name() {
+    let metadata = json!({
+        "name": "n", "namespace": "ns",
+        "annotations": {
+            "loopwatch.dev/ignore": "Overdue", "example.org/owner-name": "o".repeat(300), "example.org/paused": "true",
+            "kubectl.kubernetes.io/last-applied-configuration": "{\"password\":\"hunter2\"}",
+        },
+        "labels": {"app.kubernetes.io/instance": "shop", "team": "payments", "pod-template-hash": "66b6c48dd5"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "o", "uid": "ou", "controller": true}],
+    });
+    let object = view(&json!({"metadata": metadata, "spec": {}, "status": {}}));
+    let keys = |marks: &std::collections::BTreeMap<String, String>| marks.keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(keys(&object.annotations), "example.org/owner-name loopwatch.dev/ignore");
+    assert_eq!(object.annotations["example.org/owner-name"].len(), MAX_MARK);
+    assert_eq!(keys(&object.labels), "app.kubernetes.io/instance pod-template-hash");
+    assert!(object.paused.is_some(), "a switch is found beside them");
+
+    let partial = view(&json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}));
+    assert_eq!((&partial.annotations, &partial.labels), (&object.annotations, &object.labels));
+    assert_eq!((&partial.owners, partial.name_hash), (&object.owners, object.name_hash));
+    assert_eq!((partial.owners[0].api_version.as_str(), partial.owners[0].controller), ("apps/v1", true));
+}
+
+#[test]
+fn references_are_found_in_the_spec() {
+    let object = of(
+        &json!({
+            "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer", "group": "cert-manager.io"},
+            "secretName": "tls",
+            "password": "hunter2",
+            "tls": [{"secretName": "a"}, {"secretName": "b"}, {"secretName": "a"}],
+            "resourceRefs": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}],
+            "controlPlaneRef": {"kind": "ControlPlane", "name": "cp"},
+            "lifecycle": {"hookRef": {"name": "hook"}},
+            "template": {"spec": {
+                "containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "db", "key": "p", "optional": true}}}]}],
+                "volumes": [{"configMap": {"name": "settings"}}, {"persistentVolumeClaim": {"claimName": "data"}}],
+            }},
+            "ref": {"name": "refs/heads/main"},
+            "imageRef": {"name": "Not/A/Name"},
+            "fieldRef": {"fieldPath": "metadata.name"},
+            "storageClassName": "fast",
+        }),
+        &json!({}),
+    );
+    let show = |r: &loopwatch_model::observation::Reference| {
+        let optional = if r.optional { "?" } else { "" };
+        format!("{}={}/{}/{}{optional}", r.slot, r.group, r.kind, r.namespace)
+    };
+    let mut shown: Vec<_> = object.references.iter().map(show).collect();
+    shown.sort_unstable();
+    assert_eq!(
+        shown,
+        [
+            "spec.controlPlaneRef=/ControlPlane/",
+            "spec.issuerRef=cert-manager.io/ClusterIssuer/",
+            "spec.lifecycle.hookRef=//",
+            "spec.resourceRefs[]=apps/Deployment/shop",
+            "spec.secretName=/Secret/",
+            "spec.storageClassName=/StorageClass/",
+            "spec.template.spec.containers[].env[].valueFrom.secretKeyRef=/Secret/?",
+            "spec.template.spec.volumes[].configMap=/ConfigMap/",
+            "spec.template.spec.volumes[].persistentVolumeClaim.claimName=/PersistentVolumeClaim/",
+            "spec.tls[].secretName=/Secret/",
+            "spec.tls[].secretName=/Secret/",
+        ]
+    );
+    let target = view(&json!({"metadata": {"name": "letsencrypt"}}));
+    let reference = |slot: &str| object.references.iter().find(|r| r.slot == slot).expect(slot);
+    assert_eq!(reference("spec.issuerRef").name_hash, target.name_hash);
+    let kept = serde_json::to_string(&object).expect("a view is JSON");
+    assert!(!kept.contains("letsencrypt") && !kept.contains("hunter2"), "{kept}");
+    assert_eq!(serde_json::from_str::<ObjectView>(&kept).expect("the recorded form").references, object.references);
+
+    let many: Vec<_> = (0..40).map(|i| json!({"secretName": format!("s{i}")})).collect();
+    let object = of(&json!({"tls": many}), &json!({}));
+    assert_eq!((object.references.len(), object.lints.join(" ")), (32, "many_references".to_owned()));
+}
+
+#[test]
+fn the_search_for_references_leaves_the_fingerprint_of_the_spec() {
+    let deep = json!({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": {"j": {"k": {"l": {"m": {"n": {"o": {"p": 1}}}}}}}}}}}}}}}});
+    let reference = json!({"name": "x", "kind": ["K"], "namespace": {"a": 1}, "deep": deep});
+    let spec = json!({"x": {"issuerRef": reference, "plain": deep}, "zRef": [reference, "text", 1, null]});
+    // Another top-level field is not searched.
+    let (searched, other) = (of(&spec, &json!({})), view(&json!({"metadata": {"name": "n"}, "data": spec})));
+    assert_eq!((searched.references.len(), other.references.len()), (2, 0));
+    let opaque = |key: &str| {
+        let (hasher, mut sum, text) = (Hasher::new(&KEY), FingerprintSum::default(), spec.to_string());
+        let value = Opaque::spec(&hasher, 1).deserialize(&mut serde_json::Deserializer::from_str(&text));
+        sum.entry(&hasher, hasher.text(key), value.expect("JSON"));
+        sum.map(&hasher).full
+    };
+    assert_eq!((searched.hashes.spec, other.hashes.spec), (opaque("spec"), opaque("data")));
+}
+
+#[test]
+fn zero_values_make_an_empty_status() {
+    for (status, shape) in [
+        (json!({}), StatusShape::Empty),
+        (json!({"id": "", "revision": 0, "nested": {"b": [null]}}), StatusShape::Empty),
+        (json!({"ready": false}), StatusShape::Filled),
+        (json!({"replicas": 0}), StatusShape::Filled),
+        (json!({"conditions": []}), StatusShape::Filled),
+        (json!({"id": "a"}), StatusShape::Filled),
+        (json!({"observedGeneration": 1}), StatusShape::Filled),
+    ] {
+        assert_eq!(view(&json!({"metadata": {"name": "n"}, "status": status})).status, shape, "{status}");
+    }
+}
+
+#[test]
 fn values_of_wrong_types_count_as_absent_and_add_lints() {
     for (object, lints) in [
         (json!({"metadata": {"name": "n", "uid": 5}}), "uid"),
@@ -113,6 +225,13 @@ fn values_of_wrong_types_count_as_absent_and_add_lints() {
             "condition_time",
         ),
         (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "reason": 1}]}}), "condition"),
+        // Elsewhere, only entries that look like conditions are judged.
+        (json!({"metadata": {"name": "n"}, "status": {"pauseConditions": [{"reason": "a", "startTime": "x"}]}}), ""),
+        (json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": ["a", [1]]}, "oldConditions": 1}}), ""),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": [{"type": "R", "status": "Maybe"}]}}}),
+            "condition_status",
+        ),
         (json!({"metadata": {"name": "n".repeat(300)}}), "long_name"),
     ] {
         assert_eq!(view(&object).lints.join(" "), lints, "{object}");

@@ -25,6 +25,8 @@ pub(super) struct Walk<'w> {
     pub(super) path: String,
     /// Number of facts below the fields of the status.
     pub(super) nested: usize,
+    /// Whether the status has a value that is not the zero value of its type, or is too deep for the walk.
+    pub(super) nonzero: bool,
 }
 
 // === impl Walk ===

@@ -11,7 +11,12 @@ struct LowercaseWord {
 /// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an error.
 pub(super) fn reports_state(key: &str) -> bool {
     last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
-        || first_word_reports_count(LowercaseWord::new(first_word(key)).as_str())
+        || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
+}
+
+/// Whether a list of the status under this key holds errors.
+pub(super) fn lists_errors(key: &str) -> bool {
+    matches!(LowercaseWord::new(last_word(key)).as_str(), "errors" | "problems" | "failures")
 }
 
 /// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
@@ -120,12 +125,12 @@ fn last_word_reports_state(word: &str) -> bool {
         "phase" | "state" | "status" | "health" | "stage" | "result" | "outcome" | "verdict" | "lifecycle"
             | "robustness" | "availability" | "compliant" | "compliance" | "conclusion" | "progress" | "condition"
             // errors
-            | "message" | "reason" | "error" | "errors" | "failure" | "failures"
+            | "message" | "msg" | "reason" | "error" | "errors" | "err" | "failure" | "failures"
             // verdicts
             | "ready" | "healthy" | "unhealthy" | "synced" | "sync" | "applied" | "valid" | "ok" | "success"
-            | "succeeded" | "successful" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
+            | "succeeded" | "successful" | "pass" | "passed" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
             | "done" | "finished" | "initialized" | "operational" | "installed" | "deployed" | "bound" | "connected"
-            | "accepted" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
+            | "accepted" | "created" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
             | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
             // counts
             | "replicas" | "instances" | "nodes" | "members" | "pods" | "shards" | "brokers" | "machines" | "servers"
@@ -134,10 +139,12 @@ fn last_word_reports_state(word: &str) -> bool {
     )
 }
 
-fn first_word_reports_count(word: &str) -> bool {
+fn first_word_reports_state(word: &str) -> bool {
     matches!(
         word,
         "ready" | "available" | "unavailable" | "updated" | "desired" | "expected" | "number" | "healthy" | "unhealthy"
+            // errors
+            | "error" | "err"
     )
 }
 

@@ -1,11 +1,12 @@
 //! Reads the conditions of an object.
 
 use super::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
+use super::reasons::{self, explains_a_problem, false_signal, sense, show};
 use super::senses::Sense;
 use super::signals::{Signal, worst};
 use super::words::Words;
-use super::{Reason, Verdict};
-use crate::observation::ConditionStatus::{self, Absent, False, True, Unknown};
+use super::{Reason, Verdict, prose};
+use crate::observation::ConditionStatus::{Absent, False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
 /// Last words of the status keys whose conditions are about the object itself, not about its Pods or children.
@@ -13,6 +14,7 @@ const OWN_KEYS: &[&str] = &[
     "parents",
     "listeners",
     "ancestors",
+    "ingress",
     "condition",
     "conditions",
     "conditioned",
@@ -23,9 +25,9 @@ const OWN_KEYS: &[&str] = &[
     "overall",
 ];
 
-/// Lists of the Gateway API in which every entry has conditions about the object. All entries count, even beside
-/// `.status.conditions`.
-const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors"];
+/// Lists of the Gateway API and of routers in which every entry has conditions about the object. All entries count, even
+/// beside `.status.conditions`.
+const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
 
 /// The combined meaning of the conditions of an object.
 #[derive(Clone, Debug)]
@@ -35,10 +37,13 @@ pub(super) struct ConditionsReading {
     pub(super) summarized: bool,
     /// Whether the summary guarantees only a minimum: `Available` can be true with one replica of three.
     pub(super) minimal: bool,
+    /// Whether `Ready` is true and dated with the current generation. A phase without a date may be about something that
+    /// the object only reports on, such as a check of a commit.
+    pub(super) dated: bool,
 }
 
 /// Reads all conditions of an object.
-pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
+pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
@@ -49,11 +54,17 @@ pub(super) fn read(object: &ObjectView) -> Option<ConditionsReading> {
             places.push(at);
         }
     }
-    places.into_iter().filter_map(|at| read_place(object, at)).reduce(|a, b| ConditionsReading {
+    places.into_iter().filter_map(|at| read_place(object, kind, at)).reduce(|a, b| ConditionsReading {
         signal: a.signal.worse(b.signal),
         summarized: a.summarized && b.summarized,
         minimal: a.minimal || b.minimal,
+        dated: a.dated || b.dated,
     })
+}
+
+/// Returns whether a condition is false for a reason that is a failure.
+pub(super) fn names_a_failure(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| condition.status == False && sense(&condition.reason) == Some(Sense::Bad))
 }
 
 /// Returns whether conditions under this key of the status are about the object itself.
@@ -66,8 +77,8 @@ fn is_own_key(key: &str) -> bool {
 }
 
 /// Reads the conditions at one place of the status.
-fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
-    let mut place = ConditionsByRole::default();
+fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
+    let mut place = ConditionsByRole { kind, ..ConditionsByRole::default() };
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
         let outdated = condition.observed_generation.is_some_and(|seen| seen < object.generation);
         place.add(condition, outdated, object.observed_generation.is_some());
@@ -78,7 +89,9 @@ fn read_place(object: &ObjectView, at: &str) -> Option<ConditionsReading> {
 /// The signals of the conditions at one place, by the meaning of their types. Each field keeps the worst signal of its
 /// types.
 #[derive(Default)]
-struct ConditionsByRole {
+struct ConditionsByRole<'k> {
+    /// The object's kind.
+    kind: &'k str,
     /// The summary condition that comes first in [`SUMMARY_TYPES`], with its position there.
     summary: Option<(u8, Signal)>,
     /// All other summary conditions.
@@ -98,21 +111,17 @@ struct ConditionsByRole {
     active: Option<Signal>,
     /// Types that mean a fault and are false.
     no_fault: Option<Signal>,
-}
-
-/// Returns whether the reason or the message tells of a problem or of work in progress.
-fn explains_a_problem(condition: &Condition) -> bool {
-    let problem = |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
-    problem(&condition.reason) || problem(&condition.message)
+    /// Whether the summary condition is false, and neither its reason nor its message says why.
+    unexplained: bool,
+    /// Whether a type that means work in progress is true.
+    moves: bool,
+    /// Whether `Ready` is true for the current generation.
+    dated: bool,
 }
 
 /// Returns whether the reason of a type that means work in progress says that the work is done.
-fn is_work_done(condition: &Condition) -> bool {
+pub(super) fn is_work_done(condition: &Condition) -> bool {
     Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
-}
-
-fn sense(text: &str) -> Option<Sense> {
-    Words::of(text).sense()
 }
 
 fn is_active(condition: &Condition) -> bool {
@@ -128,7 +137,7 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
 
 // === impl ConditionsByRole ===
 
-impl ConditionsByRole {
+impl ConditionsByRole<'_> {
     /// Adds a condition. `outdated` means that it is about an earlier generation. `dated` means that the status as a
     /// whole has an `observedGeneration`; then a summary condition counts even if its own lags behind.
     fn add(&mut self, condition: &Condition, outdated: bool, dated: bool) {
@@ -146,31 +155,47 @@ impl ConditionsByRole {
                 self.add_fault(polarity, condition);
             }
             Polarity::InProgress => self.add_in_progress(condition),
+            // A queue admits an object once; a router in a list of routers admits it or refuses it.
+            Polarity::Neutral if !condition.at.is_empty() && condition.r#type == "Admitted" => self.add_part(condition),
             Polarity::Paused | Polarity::Neutral => self.add_paused_or_neutral(condition),
         }
     }
 
     fn add_summary(&mut self, position: u8, condition: &Condition) {
         let signal = match condition.status {
-            True => Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition)),
-            False => false_signal(condition),
-            Unknown => {
-                let failed = sense(&condition.reason) == Some(Sense::Bad);
-                let verdict = if failed { Verdict::Failed } else { Verdict::Progressing };
-                Signal::new(verdict, Reason::ReadyUnknown, show(condition))
+            True => {
+                self.dated |= position == 0 && condition.observed_generation.is_some();
+                Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
+            False => {
+                self.unexplained |= reasons::is_unexplained(condition);
+                false_signal(condition, self.kind)
+            }
+            Unknown => Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition)),
             // Without a valid status, only reason and message show what the condition means.
-            Absent if explains_a_problem(condition) => false_signal(condition),
-            Absent => return,
+            Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
+            Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
+            Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
         };
         self.keep_summary(position, signal);
+    }
+
+    /// Returns the verdict on a condition with the status `Unknown`: something that the operator depends on has stopped,
+    /// or is not known yet.
+    fn unknown_verdict(&self, condition: &Condition) -> Verdict {
+        let reason = Words::of(&condition.reason);
+        match reason.sense() {
+            Some(Sense::Bad) => Verdict::Failed,
+            Some(Sense::Paused) if !reasons::is_about_object(&reason, condition, self.kind) => Verdict::Failed,
+            _ => Verdict::Progressing,
+        }
     }
 
     fn add_part(&mut self, condition: &Condition) {
         let signal = match condition.status {
             True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
-            False => false_signal(condition),
-            Unknown => Signal::new(Verdict::Progressing, Reason::ConditionUnknown, show(condition)),
+            False => false_signal(condition, self.kind),
+            Unknown => Signal::new(self.unknown_verdict(condition), Reason::ConditionUnknown, show(condition)),
             Absent => return,
         };
         keep_worse(&mut self.part, signal);
@@ -182,7 +207,7 @@ impl ConditionsByRole {
                 Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition))
             }
             True => Signal::new(Verdict::Finished, Reason::Complete, show(condition)),
-            False | Unknown => false_signal(condition),
+            False | Unknown => false_signal(condition, self.kind),
             Absent => return,
         };
         keep_worse(&mut self.completion, signal);
@@ -194,8 +219,11 @@ impl ConditionsByRole {
         match condition.status {
             True if step => keep_worse(&mut self.step, new(Verdict::Progressing, Reason::StepTrue)),
             True => keep_worse(&mut self.part, new(Verdict::Converged, Reason::ConditionsTrue)),
-            False if step || matches!(sense(&condition.reason), Some(Sense::Bad | Sense::InProgress)) => {
-                keep_worse(&mut self.part, false_signal(condition));
+            False if step || explains_a_problem(condition) => {
+                keep_worse(&mut self.part, false_signal(condition, self.kind));
+            }
+            Unknown if sense(&condition.reason) == Some(Sense::InProgress) => {
+                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::ConditionUnknown));
             }
             False | Unknown | Absent => {}
         }
@@ -206,7 +234,7 @@ impl ConditionsByRole {
         match (polarity, condition.status) {
             (Polarity::Terminal, True) => keep_worse(&mut self.terminal, new(Verdict::Failed, Reason::StalledTrue)),
             (Polarity::Lacking, True) => {
-                keep_worse(&mut self.fault, new(false_signal(condition).verdict, Reason::FaultTrue));
+                keep_worse(&mut self.fault, new(false_signal(condition, self.kind).verdict, Reason::FaultTrue));
             }
             (Polarity::Fault, True | Absent) => {
                 // A good reason contradicts the type, so the condition is ignored.
@@ -221,6 +249,7 @@ impl ConditionsByRole {
     }
 
     fn add_in_progress(&mut self, condition: &Condition) {
+        self.moves |= condition.status == True && !is_work_done(condition);
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
             True if is_work_done(condition) => {
@@ -229,6 +258,9 @@ impl ConditionsByRole {
             // A Deployment stays `Progressing` after its rollout is complete. Only a reason distinguishes the two.
             True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
+            }
+            True if reasons::waits_for_approval(condition) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             True | Unknown => keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion)),
             False if sense(&condition.reason) == Some(Sense::Bad) => {
@@ -242,14 +274,22 @@ impl ConditionsByRole {
         let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            True if paused => keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue)),
+            // Of something else, such as `AccountSuspended`, only the reason and the message tell whether it matters.
+            True if paused && reasons::is_about_object(&Words::of(&condition.r#type), condition, self.kind) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
+            True if paused
+                && (sense(&condition.reason) == Some(Sense::Bad) || prose::reports_error(&condition.message)) =>
+            {
+                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
+            }
             False if !paused && condition.severity == "Error" => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));
             }
             True if is_active(condition) => {
                 keep_worse(&mut self.active, new(Verdict::Converged, Reason::ConditionsTrue));
             }
-            False if is_active(condition) => keep_worse(&mut self.active, false_signal(condition)),
+            False if is_active(condition) => keep_worse(&mut self.active, false_signal(condition, self.kind)),
             True | False | Unknown | Absent => {}
         }
     }
@@ -270,7 +310,7 @@ impl ConditionsByRole {
 
     fn reading(self) -> Option<ConditionsReading> {
         if let Some(signal) = self.paused.or(self.terminal) {
-            return Some(ConditionsReading { signal, summarized: true, minimal: false });
+            return Some(ConditionsReading { signal, summarized: true, minimal: false, dated: false });
         }
         // An object that also has a summary condition keeps running, and only its rollout is complete.
         let completion = match self.completion {
@@ -282,7 +322,14 @@ impl ConditionsByRole {
         let position = self.summary.as_ref().map_or(usize::MAX, |(position, _)| usize::from(*position));
         let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
         let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
-        let summary = self.summary.map(|(_, signal)| signal);
+        // `Available=False` beside `Progressing=True` is a rollout.
+        let rolls_out = |signal: &Signal| self.unexplained && self.moves && signal.verdict == Verdict::Failed;
+        let summary = self.summary.map(|(_, signal)| match signal {
+            signal if rolls_out(&signal) => {
+                Signal { verdict: Verdict::Progressing, reason: Reason::ReadyPending, ..signal }
+            }
+            signal => signal,
+        });
         let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
         // A good summary takes precedence over the conditions of parts.
         let settled = (summarized && good(&summary)) || good(&completion);
@@ -299,65 +346,6 @@ impl ConditionsByRole {
             self.work_done,
         ];
         let signal = worst(in_order).or(self.step).or(self.no_fault).or(self.active)?;
-        Some(ConditionsReading { signal, summarized, minimal })
+        Some(ConditionsReading { signal, summarized, minimal, dated: self.dated })
     }
-}
-
-/// Returns the newest generation that a top-level condition reports.
-pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
-    let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
-    top_level.filter_map(|condition| condition.observed_generation).max()
-}
-
-/// Returns whether `Progressing` says that the rollout is complete.
-pub(super) fn rolled_out(object: &ObjectView) -> bool {
-    object.conditions.iter().any(|condition| {
-        condition.r#type == "Progressing" && condition.status == ConditionStatus::True && is_work_done(condition)
-    })
-}
-
-/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message show whether the
-/// object is waiting or has failed.
-fn false_signal(condition: &Condition) -> Signal {
-    let text = show(condition);
-    let by_severity = match condition.severity.as_str() {
-        "Error" => Some((Verdict::Failed, Reason::SeverityError)),
-        "Info" => Some((Verdict::Progressing, Reason::ReadyPending)),
-        _ => None,
-    };
-    if let Some((verdict, reason)) = by_severity {
-        return Signal::new(verdict, reason, text);
-    }
-    let given = Words::of(&condition.reason);
-    // The reason `NotReady` only repeats the type `Ready`.
-    let reason = given.sense().filter(|_| {
-        !(given.len() == 2 && given.get(0) == "not" && given.get(1) == Words::of(&condition.r#type).last())
-    });
-    let message = Words::of(&condition.message).sense();
-    let (verdict, reason) = match (reason, message) {
-        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
-        (Some(Sense::Paused), _) => (Verdict::Suspended, Reason::SuspendedTrue),
-        (Some(Sense::InProgress | Sense::Lacking), _) => (Verdict::Progressing, Reason::ReadyPending),
-        (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
-        (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
-        _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
-        _ if condition.reason.is_empty() && condition.message.is_empty() => {
-            (Verdict::Progressing, Reason::ReadyPending)
-        }
-        _ => (Verdict::Failed, Reason::ReadyFalse),
-    };
-    Signal::new(verdict, reason, text)
-}
-
-/// Formats a condition as people write it: `Ready=False (InvalidSpec)`.
-fn show(condition: &Condition) -> String {
-    let Condition { at, r#type, status, reason, .. } = condition;
-    let dot = if at.is_empty() { "" } else { "." };
-    let status = match status {
-        ConditionStatus::True => "=True",
-        ConditionStatus::False => "=False",
-        ConditionStatus::Unknown => "=Unknown",
-        ConditionStatus::Absent => "",
-    };
-    if reason.is_empty() { format!("{at}{dot}{type}{status}") } else { format!("{at}{dot}{type}{status} ({reason})") }
 }

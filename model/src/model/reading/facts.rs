@@ -8,22 +8,22 @@ use super::{Reason, Verdict};
 use crate::observation::{Fact, FactValue, ObjectView};
 
 /// A fact of the status, with its path split.
-struct StatusFact<'a> {
-    path: &'a str,
+pub(super) struct StatusFact<'a> {
+    pub(super) path: &'a str,
     /// The number of keys below `status`.
-    depth: usize,
+    pub(super) depth: usize,
     /// Whether the fact is inside a list.
-    listed: bool,
+    pub(super) listed: bool,
     /// The words of the last key.
-    key: Words,
-    value: &'a FactValue,
+    pub(super) key: Words,
+    pub(super) value: &'a FactValue,
 }
 
 /// First words of keys that hold an earlier or a desired state.
 const NOT_CURRENT: &[&str] =
     &["desired", "target", "previous", "expected", "old", "requested", "next", "prior", "last"];
 
-/// Last words of keys that hold a phase.
+/// Last words of keys that hold a phase, for verdicts, findings and metrics; the most common first.
 const PHASE_KEYS: &[&str] = &[
     "phase",
     "state",
@@ -62,18 +62,27 @@ const FLAG_KEYS: &[&str] = &[
     "connected",
     "completed",
     "complete",
+    "active",
+    "accepted",
+    "created",
+    "established",
+    "provisioned",
 ];
 
 /// Reads the phases of an object.
 ///
 /// If its conditions are `summarized`, only the object's own phase and health are read.
-pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -> Option<Signal> {
-    let phase_facts: Vec<StatusFact<'_>> =
-        status_facts(object).filter(|fact| fact.key_ends_with(PHASE_KEYS) && fact.is_current()).collect();
-    let running = has_started_run(object) && !summarized;
+pub(super) fn phases(object: &ObjectView, profile: &Profile, runs: bool, summarized: bool) -> Option<Signal> {
+    let phase_facts: Vec<StatusFact<'_>> = status_facts(object).filter(StatusFact::is_phase).collect();
+    let started = has_started_run(object);
     let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
         // While an object runs to completion, `Running` means work in progress.
-        Some(signal) if running && signal.verdict == Verdict::Converged && fact.text_is("running") => {
+        Some(signal)
+            if signal.verdict == Verdict::Converged
+                && ((!summarized && started && fact.text_is("running"))
+                    || (runs && fact.text_is_one_of(BEFORE_THE_END))
+                    || is_stage_done(object, fact)) =>
+        {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
         signal => signal,
@@ -92,7 +101,65 @@ pub(super) fn phases(object: &ObjectView, profile: &Profile, summarized: bool) -
     })
 }
 
-fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
+/// Returns the phase of the object itself, that of the first key of [`PHASE_KEYS`]; empty if it has none.
+pub(super) fn own_phase(object: &ObjectView) -> &str {
+    let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
+    let texts = own.filter_map(|fact| match fact.value {
+        FactValue::Text(text) if !text.is_empty() => Some((fact, text.as_str())),
+        _ => None,
+    });
+    let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
+    // `health.status` comes before `status`.
+    let first = texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
+    first.map_or("", |(_, text)| text)
+}
+
+/// Returns whether a phase of the object itself is the given word.
+pub(super) fn is_in_phase(object: &ObjectView, word: &str) -> bool {
+    status_facts(object).any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
+}
+
+/// Good phases of an object that runs to completion, before it is complete.
+const BEFORE_THE_END: &[&str] = &["accepted", "active", "created", "initialized", "running", "scheduled"];
+
+/// Last words of kinds whose objects run to completion.
+const RUN_KINDS: &[&str] = &[
+    "analysis",
+    "backup",
+    "evaluation",
+    "execution",
+    "export",
+    "import",
+    "job",
+    "migration",
+    "restore",
+    "run",
+    "task",
+    "test",
+];
+
+/// Words of kinds that only start runs, or run without an end.
+const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
+
+/// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`, `SchemaMigration`.
+pub(super) fn is_run_kind(kind: &str) -> bool {
+    let words = Words::of(kind);
+    RUN_KINDS.contains(&words.last()) && !NOT_RUN_KINDS.iter().any(|word| words.has(word))
+}
+
+/// Returns whether a fact such as `stageStatus: success` says only that one stage is done, and `stage` does not say
+/// that it is the last one.
+fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
+    let stage = fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
+    let path = if fact.key.get(0) == "stage" { "status.stage" } else { "status.step" };
+    match object.fact(path) {
+        Some(FactValue::Text(text)) if stage => !matches!(Words::of(text).sense(), Some(Sense::Good | Sense::Done)),
+        _ => false,
+    }
+}
+
+/// Reads one phase.
+pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let text = match fact.value {
         FactValue::Text(text) => text.clone(),
         FactValue::Number(number) => number.to_string(),
@@ -127,9 +194,13 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     let has_message = object
         .fact("status.message")
         .is_some_and(|message| matches!(message, FactValue::Text(text) if !text.is_empty()));
-    worst(status_facts(object).filter(|fact| fact.is_flag()).map(|fact| {
+    worst(status_facts(object).filter(|fact| fact.is_flag() || fact.is_fault_flag()).map(|fact| {
         let text = |value: bool| format!("{}={value}", fact.path);
         match fact.value {
+            FactValue::Flag(true) if fact.is_fault_flag() => {
+                Some(Signal::new(Verdict::Failed, Reason::FaultTrue, text(true)))
+            }
+            FactValue::Flag(_) if fact.is_fault_flag() => None,
             FactValue::Flag(true) => Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true))),
             FactValue::Flag(false) if has_message || fact.key.last() == "healthy" => {
                 Some(Signal::new(Verdict::Failed, Reason::FlagFalse, text(false)))
@@ -142,148 +213,43 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
 
 /// Reads flags of parts, in lists: while one is false, the object is not complete.
 pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
-    let is_false = |fact: &StatusFact<'_>| {
-        let part = matches!(fact.key.get(0), "ready" | "applied" | "healthy" | "synced") && fact.key.len() == 1;
-        fact.listed && fact.depth == 2 && part && *fact.value == FactValue::Flag(false)
-    };
-    let fact = status_facts(object).find(is_false)?;
+    let fact = status_facts(object)
+        .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
+}
+
+/// Reads a flag that says that the work is not done yet: `completed: false`.
+pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
+    let fact = status_facts(object).find(|fact| {
+        let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
+        fact.depth == 1 && !fact.listed && fact.key.len() == 1 && end && *fact.value == FactValue::Flag(false)
+    })?;
+    Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
+}
+
+/// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
+pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
+    let fact = status_facts(object).find(|fact| {
+        let result = matches!(fact.key.last(), "pass" | "passed" | "success" | "succeeded" | "successful");
+        let flag = fact.depth == 1 && !fact.listed && fact.key.len() == 1 && result;
+        let verdict = fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
+        match fact.value {
+            FactValue::Flag(passed) => flag && !passed,
+            FactValue::Text(text) => verdict && fact.is_current() && Words::of(text).sense() == Some(Sense::Bad),
+            FactValue::Number(_) => false,
+        }
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::EndedBadly, fact.path))
 }
 
 /// Reads error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        let error = matches!(fact.key.last(), "error" | "errors")
-            || (fact.key.len() > 1
-                && matches!(fact.key.get(0), "error" | "failure")
-                && matches!(fact.key.last(), "message" | "reason"));
-        let error = error || fact.path == "status.error.message";
-        fact.depth <= 2
-            && !fact.listed
-            && error
+        let named = fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
+        (named || (fact.depth <= 2 && fact.is_in_error_list()))
             && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
     })?;
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
-}
-
-/// Reads counts of replicas.
-///
-/// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
-pub(super) fn counts(object: &ObjectView, other_signals: bool) -> Option<Signal> {
-    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| parts(object))
-}
-
-/// Paths of the wanted count; the first that is present applies.
-const WANTED: &[&str] = &[
-    "spec.replicas",
-    "spec.size",
-    "spec.instances",
-    "status.expectedNodes",
-    "status.desiredHealthy",
-    "status.expectedMachines",
-    "status.desiredNumberScheduled",
-    "status.desiredReplicas",
-    "status.replicas",
-    "status.size",
-    "status.expectedPods",
-];
-
-/// Paths of the count of ready replicas.
-const PRESENT: &[&str] = &[
-    "status.readyReplicas",
-    "status.availableReplicas",
-    "status.availableNodes",
-    "status.currentHealthy",
-    "status.numberReady",
-    "status.numberAvailable",
-    "status.readyInstances",
-    "status.readyNodes",
-    "status.ready",
-    "status.updatedReadyReplicas",
-];
-
-/// Paths of the count of replicas with the current spec.
-const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
-
-/// Paths of the count of replicas that are held back on purpose.
-const HELD: &[&str] =
-    &["spec.updateStrategy.rollingUpdate.partition", "spec.updateStrategy.partition", "spec.partition"];
-
-fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
-    let find = |paths: &[&'static str]| {
-        paths.iter().find_map(|path| match object.fact(path) {
-            Some(FactValue::Number(number)) => Some((*number, *path)),
-            _ => None,
-        })
-    };
-    let (wanted, from) = find(WANTED)?;
-    let of = |(have, path): (i64, &str)| format!("{path}={have} of {from}={wanted}");
-    let held = find(HELD).map_or(0, |(held, _)| held).max(0);
-    let present = find(PRESENT);
-    let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
-    match (present, updated) {
-        (Some(short), _) if short.0 < wanted => {
-            // A replica that exists and is unhealthy is worse than one that does not exist yet.
-            let verdict = if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
-            Some(Signal::new(verdict, Reason::CountsShort, of(short)))
-        }
-        (_, Some(updated)) if held > 0 && updated.0 >= wanted.saturating_sub(held) => {
-            Some(Signal::new(Verdict::Suspended, Reason::HeldBack, format!("{}, {held} held back", of(updated))))
-        }
-        (Some(_), Some(updated)) => Some(Signal::new(Verdict::Progressing, Reason::CountsShort, of(updated))),
-        (Some((present, path)), None) => {
-            Some(Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={present}")))
-        }
-        (None, _) if wanted > 0 && !other_signals => {
-            Some(Signal::new(Verdict::Progressing, Reason::CountsShort, format!("{from}={wanted}, none is ready")))
-        }
-        (None, _) => None,
-    }
-}
-
-/// Reads counts of parts: `instances[0].replicas` and `instances[0].readyReplicas`.
-fn parts(object: &ObjectView) -> Option<Signal> {
-    worst(status_facts(object).map(|fact| {
-        let FactValue::Number(present) = fact.value else { return None };
-        let prefix = fact.path.strip_suffix(".readyReplicas")?;
-        let wanted = match object.fact(&format!("{prefix}.replicas")) {
-            Some(FactValue::Number(wanted)) if fact.depth == 2 => *wanted,
-            _ => return None,
-        };
-        let (verdict, reason) = if *present < wanted {
-            (Verdict::Progressing, Reason::CountsShort)
-        } else {
-            (Verdict::Converged, Reason::CountsMet)
-        };
-        Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
-    }))
-}
-
-/// Reads a count that is written as text: `statusReplicas: 1/3`.
-fn ratio(object: &ObjectView) -> Option<Signal> {
-    worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
-        let FactValue::Text(text) = fact.value else { return None };
-        let (have, wanted) = text.split_once('/')?;
-        let (have, wanted): (u32, u32) = (have.trim().parse().ok()?, wanted.trim().parse().ok()?);
-        let (verdict, reason) = if have < wanted {
-            (Verdict::Progressing, Reason::CountsShort)
-        } else {
-            (Verdict::Converged, Reason::CountsMet)
-        };
-        Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
-    }))
-}
-
-/// Returns whether the object is scaled to zero.
-///
-/// A positive `spec.replicas` contradicts `status.replicas: 0`, unless the rollout is complete.
-pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
-    let number = |path| match object.fact(path) {
-        Some(FactValue::Number(number)) => Some(*number),
-        _ => None,
-    };
-    let wanted = number("spec.replicas").unwrap_or(0) > 0 && !rolled_out;
-    !wanted && number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
 }
 
 /// Returns whether the object runs to completion and has started: the status has a start time, or counts both successes
@@ -318,10 +284,11 @@ pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Converged, Reason::Scheduled, fact.path))
 }
 
-fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFact<'_>> {
+pub(super) fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFact<'_>> {
     object.facts.iter().filter_map(|Fact { path, value }| {
         let below = path.strip_prefix("status.")?;
         let key = below.rsplit('.').next().unwrap_or(below);
+        let key = key.split('[').next().unwrap_or(key);
         Some(StatusFact {
             path,
             depth: below.split('.').count(),
@@ -340,7 +307,53 @@ impl StatusFact<'_> {
     }
 
     fn text_is(&self, word: &str) -> bool {
-        matches!(self.value, FactValue::Text(text) if text.eq_ignore_ascii_case(word))
+        self.text_is_one_of(&[word])
+    }
+
+    fn text_is_one_of(&self, words: &[&str]) -> bool {
+        matches!(self.value, FactValue::Text(text) if words.iter().any(|word| text.eq_ignore_ascii_case(word)))
+    }
+
+    /// Returns whether this is a phase or state of now.
+    pub(super) fn is_phase(&self) -> bool {
+        self.key_ends_with(PHASE_KEYS) && self.is_current()
+    }
+
+    /// Returns whether this is a flag of an entry of a list: `shards[2].ready`.
+    pub(super) fn is_part_flag(&self) -> bool {
+        self.depth == 2 && self.key.len() == 1 && matches!(self.key.get(0), "ready" | "applied" | "healthy" | "synced")
+    }
+
+    /// Returns whether this is a flag that means a fault: `failed`, `noMatchingInstances`.
+    fn is_fault_flag(&self) -> bool {
+        let nothing_matches = self.key.get(0) == "no" && self.key.get(1) == "matching";
+        self.depth == 1
+            && matches!(self.value, FactValue::Flag(_))
+            && (nothing_matches || self.key.sense() == Some(Sense::Bad))
+    }
+
+    /// Returns whether the key names an error text: `error`, `lastError`, `errMsg`, `failureReason`.
+    fn names_error(&self) -> bool {
+        let text =
+            matches!(self.key.last(), "message" | "msg" | "reason" | "description" | "details" | "text" | "cause");
+        let about_error = || self.key.iter().any(|word| matches!(word, "error" | "err" | "failure"));
+        matches!(self.key.last(), "error" | "errors" | "err") || (text && about_error())
+    }
+
+    /// Returns whether this is the text of an error in a map: `error.message`, `reconciliationError.reason`.
+    fn is_message_of_error(&self) -> bool {
+        let parent = self.path.rsplit('.').nth(1).unwrap_or_default();
+        self.depth == 2
+            && matches!(self.key.last(), "message" | "reason" | "description")
+            && matches!(Words::of(parent).last(), "error" | "err" | "failure")
+    }
+
+    /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`, `problems[0].message`.
+    pub(super) fn is_in_error_list(&self) -> bool {
+        self.path
+            .split('.')
+            .filter_map(|key| key.split_once('['))
+            .any(|(name, _)| matches!(Words::of(name).last(), "errors" | "problems" | "failures"))
     }
 
     /// Returns whether this is the phase or the health of the object itself: `phase`, `health.status`, `ceph.health`.
@@ -362,5 +375,25 @@ impl StatusFact<'_> {
     fn is_current(&self) -> bool {
         let first = self.key.get(0);
         self.key.len() == 1 || !NOT_CURRENT.contains(&first) || self.key.has("operation")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_key_of_the_list_holds_the_phase() {
+        for (paths, phase) in [
+            (&["status.stage"][..], "status.stage"),
+            (&["status.state", "status.phase"], "status.phase"),
+            (&["status.status", "status.health.status"], "status.health.status"),
+            (&["status.clusterState"], "status.clusterState"),
+            (&["status.lastState", "status.desiredPhase", "status.parts[0].phase", "spec.state"], ""),
+        ] {
+            let fact = |path: &&str| Fact { path: (*path).into(), value: FactValue::Text((*path).into()) };
+            let object = ObjectView { facts: paths.iter().map(fact).collect(), ..ObjectView::default() };
+            assert_eq!(own_phase(&object), phase, "{paths:?}");
+        }
     }
 }

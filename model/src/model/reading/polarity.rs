@@ -1,6 +1,6 @@
 //! The meaning of condition types.
 
-use super::senses::Sense;
+use super::senses::{self, Sense};
 use super::words::Words;
 
 /// The meaning of a condition type for the object if the condition is true.
@@ -56,9 +56,20 @@ const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
 const NEUTRAL: &[&str] =
     &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
 
+fn is_participle(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed")
+}
+
 // === impl Polarity ===
 
 impl Polarity {
+    /// Returns whether a condition type has no word with a meaning: `Example`.
+    pub(super) fn is_unknown(r#type: &str) -> bool {
+        let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+        let words = Words::of(name);
+        Self::of(name) == Self::Neutral && words.sense().is_none() && !NEUTRAL.contains(&words.last())
+    }
+
     /// Returns the meaning of a condition type.
     pub(super) fn of(r#type: &str) -> Self {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
@@ -77,11 +88,17 @@ impl Polarity {
                 return Self::InProgress; // an Ansible run, an import, or a Pod of an object that should be idle
             }
         }
+        if words.get(0) == "no" && words.get(1) == "matching" {
+            return Self::Fault; // `NoMatchingInstance`
+        }
         if words.last().starts_with("warning") {
             return Self::Neutral;
         }
         if matches!(words.last(), "stalled" | "terminal") {
             return Self::Terminal;
+        }
+        if words.len() > 1 && words.last() == "started" {
+            return Self::Step; // `ProvisioningStarted` stays true after the end
         }
         match words.sense() {
             Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
@@ -90,10 +107,16 @@ impl Polarity {
             Some(Sense::Done) => Self::Part,
             Some(Sense::Bad) => Self::Fault,
             Some(Sense::Lacking) => Self::Lacking,
+            // `ScalingLimited` is not about the scaling, but about its limits.
+            Some(Sense::InProgress)
+                if words.len() > 1 && senses::of(words.last()).is_none() && is_participle(words.last()) =>
+            {
+                Self::Neutral
+            }
             Some(Sense::InProgress) => Self::InProgress,
             Some(Sense::Paused) if words.len() <= 2 => Self::Paused,
             Some(Sense::Paused) => Self::Neutral,
-            None if words.last().len() > 4 && words.last().ends_with("ed") => Self::Weak,
+            None if is_participle(words.last()) => Self::Weak,
             None => Self::Neutral,
         }
     }

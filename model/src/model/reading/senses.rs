@@ -53,7 +53,9 @@ const WORDS: &[(&str, Sense)] = &[
     ("configured", Good),
     ("conflict*", Bad),
     ("connected", Good),
+    ("controlled", Good),
     ("correct", Good),
+    ("correctly", Good),
     ("corrupt*", Bad),
     ("could", Bad),
     ("couldnt", Bad),
@@ -65,6 +67,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("degraded", Bad),
     ("delayed", InProgress),
     ("deleted", InProgress),
+    ("delivered", Good),
     ("denied", Bad),
     ("deployed", Good),
     ("detached", Paused),
@@ -76,6 +79,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("down", Lacking),
     ("enabled", Good),
     ("ended", Done),
+    ("enqueued", InProgress),
     ("err", Bad),
     ("error*", Bad),
     ("established", Good),
@@ -111,6 +115,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("incorrect", Bad),
     ("initialised", Good),
     ("initialized", Good),
+    ("inqueue", InProgress),
     ("installed", Good),
     ("insufficient", Bad),
     ("invalid*", Bad),
@@ -136,12 +141,12 @@ const WORDS: &[(&str, Sense)] = &[
     ("oom*", Bad),
     ("open", Good),
     ("operational", Good),
-    ("orphaned", Bad),
+    ("orphan*", Bad),
     ("outdated", Lacking),
     ("overdue", Bad),
     ("overloaded", Bad),
     ("panic*", Bad),
-    ("partial", Bad),
+    ("partial*", Bad),
     ("pass", Good),
     ("passed", Good),
     ("paused", Paused),
@@ -149,8 +154,11 @@ const WORDS: &[(&str, Sense)] = &[
     ("permitted", Good),
     ("planned", InProgress),
     ("pressure", Bad),
+    ("processed", Good),
     ("programmed", Good),
     ("progress*", InProgress),
+    ("propagated", Good),
+    ("properly", Good),
     ("protected", Good),
     ("provisioned", Good),
     ("published", Good),
@@ -243,8 +251,24 @@ const WORDS: &[(&str, Sense)] = &[
 ];
 
 /// Words in `-ing` that do not mean work in progress.
-const NOT_IN_PROGRESS: &[&str] =
-    &["during", "existing", "listing", "nothing", "remaining", "setting", "something", "string", "using"];
+const NOT_IN_PROGRESS: &[&str] = &[
+    "accepting",
+    "during",
+    "existing",
+    "listening",
+    "listing",
+    "logging",
+    "monitoring",
+    "networking",
+    "nothing",
+    "polling",
+    "remaining",
+    "setting",
+    "something",
+    "string",
+    "using",
+    "watching",
+];
 
 /// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {

@@ -17,12 +17,18 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "authenticated",
     "authorized",
     "compliant",
+    "controlled",
     "correct",
+    "correctly",
     "permitted",
+    "properly",
     "schedulable",
     "supported",
     "valid",
 ];
+
+/// Nouns that a negation reaches over other words: `NoDiskPressure`.
+const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", "warnings"];
 
 /// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
@@ -141,7 +147,14 @@ impl Words {
                 negated = Some(i);
                 continue;
             }
+            if self.get(i) == "missing" && i + 1 < end {
+                negated = Some(i); // `missing ready replicas`
+            }
             let Some(sense) = self.sense_at(i) else { continue };
+            if negated == Some(i) {
+                result = result.filter(|result| *result == Bad).or(Some(sense));
+                continue;
+            }
             let sense = match negated.take() {
                 None => Some(sense),
                 Some(at) => negated_sense(self.get(i), sense, i - at == 1),
@@ -162,6 +175,8 @@ impl Words {
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
+            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing had to be done.
+            ("already", "exists") if self.count > 3 => Some(Bad),
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
             (_, _) if before == "being" => Some(InProgress),
@@ -179,7 +194,7 @@ fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
         Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),
         Good | Done => Some(Lacking),
-        Bad if adjacent => Some(Good),
+        Bad if adjacent || FAULT_NOUNS.contains(&word) => Some(Good),
         Bad => Some(Bad),
         InProgress | Lacking | Paused => None,
     }
@@ -201,9 +216,13 @@ mod tests {
             ("FailedToWait", Some(Bad)),
             ("ReadyToStart", Some(InProgress)),
             ("NotReady", Some(Lacking)),
+            ("missing ready replicas", Some(Lacking)),
+            ("SecretMissing", Some(Lacking)),
             ("NotAllPodsReady", Some(Lacking)),
             ("NotAllowedByListeners", Some(Bad)),
             ("NoErrors", Some(Good)),
+            ("NoDiskPressure", Some(Good)),
+            ("NoDataFailed", Some(Bad)),
             ("NotProgressing", None),
             ("ContinuousArchivingSuccess", Some(Good)),
             ("FinalizingPartiallyFailed", Some(InProgress)),

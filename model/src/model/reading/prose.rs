@@ -1,0 +1,49 @@
+//! Finds plain errors in messages, which are prose.
+
+/// Words that report an error wherever they are.
+const ERRORS: &[&str] = &["cannot", "denied", "error", "errors", "failed", "failure", "forbidden", "invalid", "unable"];
+
+/// Words before an error that deny it.
+const DENIALS: &[&str] = &["0", "any", "if", "no", "not", "previously", "without"];
+
+/// Returns whether a message reports an error anywhere: `Pod "a" is not Ready because "PullError": no such image`.
+pub(super) fn reports_error(message: &str) -> bool {
+    let mut before = "";
+    words(message).any(|word| {
+        let found = is_error(word) && !DENIALS.iter().any(|denial| denial.eq_ignore_ascii_case(before));
+        before = word;
+        found
+    })
+}
+
+/// Returns whether a message begins with an error: `failed to create Secret: forbidden`.
+pub(super) fn begins_with_error(message: &str) -> bool {
+    words(message).next().is_some_and(is_error)
+}
+
+fn words(message: &str) -> impl Iterator<Item = &str> {
+    message.split(|c: char| !c.is_ascii_alphanumeric() && c != '\'').filter(|word| !word.is_empty())
+}
+
+/// Returns whether a word reports an error, or is a compound such as `ReconciliationError`.
+fn is_error(word: &str) -> bool {
+    ERRORS.iter().any(|error| error.eq_ignore_ascii_case(word)) || (word.len() > 5 && word.ends_with("Error"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_found_in_prose() {
+        for (message, anywhere, first) in [
+            ("failed to create Secret: forbidden", true, true),
+            ("Pod is not Ready because \"PullError\": no such image", true, false),
+            ("Waiting for 3 pods, no errors so far", false, false),
+            ("Waiting for the rollout", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((reports_error(message), begins_with_error(message)), (anywhere, first), "{message}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Objects whose status says nothing about their health, or not yet.
+//!
+//! Silence has a meaning only if the kind is known to say more: if at least as many objects of the kind have converged by
+//! what their status says as are silent in the same way. Then the operator has not done its work yet. Otherwise, silence
+//! may be all that the operator ever says, so it opens no finding and is never late.
+
+use super::Model;
+use super::context::ObjectContext;
+use super::kinds::Kind;
+use super::reading::{Reading, Reason, Verdict};
+use super::store::Flag;
+use super::voices::{Expected, Silence, Voice};
+use crate::observation::{ObjectView, StatusSchema, StatusShape};
+
+// === impl Kind ===
+
+impl Kind {
+    /// Returns whether an object without a status is expected to get one.
+    pub(crate) fn expects_status(&self) -> bool {
+        self.expected().status
+    }
+
+    fn expected(&self) -> Expected {
+        let expected = self.voices.expected();
+        Expected { status: expected.status && !matches!(self.status, StatusSchema::None), ..expected }
+    }
+}
+
+// === impl ObjectContext ===
+
+impl ObjectContext<'_> {
+    /// Counts what a new version of the object says.
+    pub(crate) fn count_voice(&mut self, view: &ObjectView, reading: &Reading, new: bool, live: bool) {
+        let voice = Voice::of(view, reading);
+        let old = if new { Voice::Other } else { self.record.silence.voice() };
+        self.kind.voices.count(old, voice);
+        let matters = old == voice && voice.is_silent() && self.record.verdict == Verdict::Progressing;
+        self.record.flags.set(Flag::SilenceMatters, matters);
+        self.record.flags.set(Flag::HasStatus, view.status == StatusShape::Filled);
+        self.record.silence = Silence::new(voice, reading.fallback);
+        if !live && voice.is_silent() {
+            self.kind.listed_silent.insert(self.slot);
+        }
+    }
+
+    /// Returns the verdict on a version that [`Self::count_voice`] has counted.
+    pub(crate) fn verdict_on(&self, reading: &Reading, live: bool) -> Verdict {
+        let voice = self.record.silence.voice();
+        let expected = if live { Some(self.kind.expected()) } else { self.kind.voices.listed };
+        match expected {
+            _ if !voice.is_silent() => reading.verdict,
+            _ if self.record.flags.has(Flag::SilenceMatters) => Verdict::Progressing,
+            Some(expected) if expected.of(voice) => Verdict::Progressing,
+            Some(_) => reading.fallback,
+            None => Verdict::Unknown, // the end of the list decides
+        }
+    }
+
+    /// Returns whether a young object, whose operator has begun to write its conditions, may still say more.
+    pub(crate) fn may_say_more_soon(&self) -> bool {
+        let young = self.record.obligation().is_some_and(|o| o.outcome.is_none() && self.now < o.deadline);
+        young && self.record.reason == Reason::NoSummaryYet
+    }
+
+    /// Decides on an object that was silent in a list. Returns whether the verdict changed.
+    fn review_silence(&mut self, expected: Expected) -> bool {
+        let (voice, fallback) = (self.record.silence.voice(), self.record.silence.fallback());
+        if self.record.verdict != Verdict::Unknown || !voice.is_silent() {
+            return false;
+        }
+        let open = self.record.unconverged().is_some();
+        if expected.of(voice) {
+            self.record.verdict = Verdict::Progressing;
+            if !open && !self.record.flags.has(Flag::SpecConverged) {
+                self.open_silent_obligation();
+            }
+        } else {
+            self.record.verdict = fallback;
+            if matches!(fallback, Verdict::Converged | Verdict::Finished) && !open {
+                self.record.flags.set(Flag::SpecConverged, true);
+            }
+        }
+        self.record.verdict != Verdict::Unknown
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Reviews the silent objects of a list that has ended.
+    pub(crate) fn review_silence(&mut self, watch: u16) {
+        let Some(kind) = self.kinds.get_mut(self.watches[watch as usize].kind as usize) else { return };
+        let expected = kind.expected();
+        kind.voices.listed = Some(expected);
+        for slot in std::mem::take(&mut kind.listed_silent) {
+            if self.context(slot).is_some_and(|mut context| context.review_silence(expected)) {
+                self.reviews.objects.insert(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! References to other objects in the spec, found by the names of their fields.
+//!
+//! Kubernetes has no convention for references, but nearly all take one of two forms: a map with a `name` under a key
+//! such as `issuerRef`, or a name under a key such as `secretName`.
+
+use loopwatch_model::observation::Reference;
+use serde::de::{MapAccess, SeqAccess};
+
+use super::MAX_NAME;
+use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::lint::Lint;
+use super::opaque::Opaque;
+use super::shape::{AnyShape, MapKey, Scalar, Visit};
+use super::walk::{MAX_PATH, Walk};
+use super::words::cut;
+
+/// Maximum number of references of one object.
+const MAX_REFERENCES: usize = 32;
+/// Depth from which the decoder looks for no references: below the environment of a container in a nested template.
+const MAX_REFERENCE_DEPTH: u8 = 16;
+
+/// A key that may hold a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    target: Target,
+    /// Whether a text under the key is a name. A map with a `name` always is a reference.
+    takes_name: bool,
+}
+
+/// The kind that the name of a key implies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Any,
+    ConfigMap,
+    PersistentVolumeClaim,
+    Secret,
+    ServiceAccount,
+    /// `storageClassName` names a `StorageClass`.
+    Class,
+}
+
+/// A value in the spec, searched for references.
+pub(super) struct SpecTree<'a, 'w> {
+    pub(super) walk: &'a mut Walk<'w>,
+    pub(super) depth: u8,
+    /// The key of the value, if it may hold a reference.
+    pub(super) slot: Option<Slot>,
+}
+
+/// The fields of a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReferenceField {
+    ApiVersion,
+    Group,
+    Kind,
+    Name,
+    Namespace,
+    Optional,
+}
+
+/// The value of one field of a reference.
+struct FieldOfReference<'a> {
+    hasher: &'a Hasher,
+    depth: u8,
+    reference: &'a mut Reference,
+    named: &'a mut bool,
+    field: ReferenceField,
+}
+
+/// Keeps a reference by the name under a key.
+pub(super) fn keep_name(walk: &mut Walk<'_>, slot: Slot, name: &str) {
+    if slot.takes_name && is_name(name) {
+        let name_hash = walk.hasher.text(name);
+        keep(walk, slot, Reference { name_hash, ..Reference::default() });
+    }
+}
+
+fn keep(walk: &mut Walk<'_>, slot: Slot, mut reference: Reference) {
+    if walk.path.len() > MAX_PATH {
+        return;
+    }
+    if reference.kind.is_empty() {
+        reference.kind = slot.target.kind(&walk.path);
+    }
+    reference.slot.clone_from(&walk.path);
+    if walk.view.references.contains(&reference) {
+        return;
+    }
+    if walk.view.references.len() >= MAX_REFERENCES {
+        walk.lints.add(Lint::ManyReferences);
+        return;
+    }
+    walk.view.references.push(reference);
+}
+
+/// Whether a text can be the name of an object. RBAC also allows colons.
+fn is_name(text: &str) -> bool {
+    (1..=253).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':'))
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// The slot under a key. Most keys fail the test of the last byte.
+    pub(super) fn of(key: &str) -> Option<Self> {
+        let slot = |target, takes_name| Some(Self { target, takes_name });
+        match key.as_bytes().last()? {
+            b'f' | b'e' | b's' | b't' | b'p' => {}
+            _ => return None,
+        }
+        let names = [
+            ("ecretName", Target::Secret),
+            ("onfigMapName", Target::ConfigMap),
+            ("onfigmapName", Target::ConfigMap),
+            ("erviceAccountName", Target::ServiceAccount),
+            ("laimName", Target::PersistentVolumeClaim),
+            ("ClassName", Target::Class),
+        ];
+        if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
+            return slot(*target, true);
+        }
+        let singular = key.strip_suffix('s').unwrap_or(key);
+        if let Some(stem) = ["Ref", "Reference"].iter().find_map(|end| singular.strip_suffix(end)) {
+            let target = Target::of_stem(stem);
+            return slot(target, target != Target::Any);
+        }
+        match Target::of_stem(singular) {
+            Target::Any => None,
+            // A list of names; a single text may be the secret itself.
+            target => slot(target, singular.len() < key.len()),
+        }
+    }
+}
+
+// === impl Target ===
+
+impl Target {
+    /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`, `writeConnectionSecretTo`.
+    fn of_stem(stem: &str) -> Self {
+        let stem = ["Key", "To", "Name"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+        let kinds = [
+            ("ecret", Self::Secret),
+            ("onfigMap", Self::ConfigMap),
+            ("onfigmap", Self::ConfigMap),
+            ("erviceAccount", Self::ServiceAccount),
+            ("olumeClaim", Self::PersistentVolumeClaim),
+        ];
+        kinds.iter().find(|(end, _)| stem.ends_with(end)).map_or(Self::Any, |(_, target)| *target)
+    }
+
+    /// The kind, which a class takes from the last key of its path.
+    fn kind(self, path: &str) -> String {
+        let class = || {
+            let key = path.rsplit_once('.').map_or(path, |(_, key)| key).trim_end_matches("[]");
+            let kind = key.strip_suffix("Name").unwrap_or(key);
+            let first = kind.chars().next().map(|first| first.to_ascii_uppercase());
+            first.into_iter().chain(kind.chars().skip(1)).collect()
+        };
+        match self {
+            Self::Any => String::new(),
+            Self::ConfigMap => "ConfigMap".to_owned(),
+            Self::PersistentVolumeClaim => "PersistentVolumeClaim".to_owned(),
+            Self::Secret => "Secret".to_owned(),
+            Self::ServiceAccount => "ServiceAccount".to_owned(),
+            Self::Class => class(),
+        }
+    }
+}
+
+// === impl SpecTree ===
+
+impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
+    type Out = Fingerprints;
+
+    fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
+        if let (Some(slot), Scalar::Text(name)) = (self.slot, scalar) {
+            keep_name(self.walk, slot, name);
+        }
+        scalar.hash_all(&self.walk.hasher)
+    }
+
+    fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fingerprints, A::Error> {
+        let Self { walk, depth, slot } = self;
+        if depth >= MAX_REFERENCE_DEPTH {
+            return Opaque::spec(&walk.hasher, depth).0.list(items);
+        }
+        let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
+        walk.path.push_str("[]");
+        loop {
+            let item = SpecTree { walk: &mut *walk, depth: depth + 1, slot };
+            let Some(item) = items.next_element_seed(Visit(item))? else { break };
+            sum.item(&hasher, item, true);
+        }
+        walk.path.truncate(end);
+        Ok(sum.list(&hasher))
+    }
+
+    fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
+        let Self { walk, depth, slot } = self;
+        if depth >= MAX_REFERENCE_DEPTH {
+            return Opaque::spec(&walk.hasher, depth).0.map(entries);
+        }
+        let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
+        let (mut reference, mut named) = (Reference::default(), false);
+        loop {
+            let seed = |key: &str| {
+                walk.push_key(key);
+                (hasher.text(key), Slot::of(key), slot.and_then(|_| ReferenceField::of(key)))
+            };
+            let Some((hash, below, field)) = entries.next_key_seed(MapKey(seed))? else { break };
+            let value = if let Some(field) = field {
+                let (reference, named, depth) = (&mut reference, &mut named, depth + 1);
+                entries.next_value_seed(Visit(FieldOfReference { hasher: &hasher, depth, reference, named, field }))?
+            } else {
+                entries.next_value_seed(Visit(SpecTree { walk: &mut *walk, depth: depth + 1, slot: below }))?
+            };
+            walk.path.truncate(end);
+            sum.entry(&hasher, hash, value);
+        }
+        if let Some(slot) = slot.filter(|_| named) {
+            keep(walk, slot, reference);
+        }
+        Ok(sum.map(&hasher))
+    }
+}
+
+// === impl ReferenceField ===
+
+impl ReferenceField {
+    fn of(key: &str) -> Option<Self> {
+        match key {
+            "apiVersion" => Some(Self::ApiVersion),
+            "apiGroup" | "group" => Some(Self::Group),
+            "kind" => Some(Self::Kind),
+            "name" => Some(Self::Name),
+            "namespace" => Some(Self::Namespace),
+            "optional" => Some(Self::Optional),
+            _ => None,
+        }
+    }
+}
+
+// === impl FieldOfReference ===
+
+impl<'de> AnyShape<'de> for FieldOfReference<'_> {
+    type Out = Fingerprints;
+
+    fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
+        let Self { hasher, reference, named, field, .. } = self;
+        match (field, scalar) {
+            (ReferenceField::Name, Scalar::Text(name)) if is_name(name) => {
+                reference.name_hash = hasher.text(name);
+                *named = true;
+            }
+            (ReferenceField::Namespace, Scalar::Text(namespace)) if is_name(namespace) => {
+                namespace.clone_into(&mut reference.namespace);
+            }
+            (ReferenceField::Kind, Scalar::Text(kind)) => cut(kind, MAX_NAME).clone_into(&mut reference.kind),
+            (ReferenceField::Group, Scalar::Text(group)) => cut(group, MAX_NAME).clone_into(&mut reference.group),
+            (ReferenceField::ApiVersion, Scalar::Text(version)) => {
+                let group = version.split_once('/').map_or("", |(group, _)| group);
+                cut(group, MAX_NAME).clone_into(&mut reference.group);
+            }
+            (ReferenceField::Optional, Scalar::Flag(optional)) => reference.optional = optional,
+            _ => {}
+        }
+        scalar.hash_all(hasher)
+    }
+
+    fn list<A: SeqAccess<'de>>(self, items: A) -> Result<Fingerprints, A::Error> {
+        Opaque::spec(self.hasher, self.depth).0.list(items)
+    }
+
+    fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
+        Opaque::spec(self.hasher, self.depth).0.map(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_references_are_known_by_their_ends() {
+        let kind = |key: &str| Slot::of(key).map(|slot| (slot.target.kind(&format!("spec.{key}")), slot.takes_name));
+        for (key, expected, takes_name) in [
+            ("issuerRef", "", false),
+            ("parentRefs", "", false),
+            ("secretStoreRef", "", false),
+            ("scaleTargetRef", "", false),
+            ("secretRef", "Secret", true),
+            ("secretKeyRef", "Secret", true),
+            ("writeConnectionSecretToRef", "Secret", true),
+            ("secretName", "Secret", true),
+            ("tlsSecretName", "Secret", true),
+            ("imagePullSecrets", "Secret", true),
+            ("passwordSecret", "Secret", false),
+            ("configMapKeyRef", "ConfigMap", true),
+            ("configMap", "ConfigMap", false),
+            ("serviceAccountName", "ServiceAccount", true),
+            ("claimName", "PersistentVolumeClaim", true),
+            ("storageClassName", "StorageClass", true),
+            ("ingressClassName", "IngressClass", true),
+        ] {
+            assert_eq!(kind(key), Some((expected.to_owned(), takes_name)), "{key}");
+        }
+        for key in ["name", "replicas", "preference", "host", "template", "hostname", "commonName", "href", "steps", ""]
+        {
+            assert_eq!(kind(key), None, "{key}");
+        }
+    }
+}
