@@ -15,7 +15,8 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::kinds::{
-    DefinitionView, LeaseView, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
+    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
+    Why,
 };
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,

@@ -43,8 +43,18 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     url: String,
     namespace: String,
-    acting_as: Option<String>,
+    /// The account to impersonate.
+    acting_as: Option<ServiceAccount>,
     watched_namespaces: Vec<String>,
+    /// The name of the operator's Deployment or StatefulSet, if it is known.
+    workload: Option<String>,
+}
+
+/// A service account to impersonate.
+#[derive(Clone, Debug)]
+struct ServiceAccount {
+    namespace: String,
+    name: String,
 }
 
 /// The reason why there is no connection.
@@ -102,6 +112,9 @@ pub(crate) enum ConnectError {
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// The name of the Pod, in every container that does not use the network of the node.
+const HOSTNAME: &str = "HOSTNAME";
+
 /// The kubelet sets this variable in every container of a Pod.
 const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 
@@ -116,10 +129,14 @@ impl Cluster {
     pub(crate) async fn connect(access: &Access) -> Result<Self, ConnectError> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let config = load(access).await?;
-        let cluster = Self::from_config(config.clone()).await?;
+        let (config, in_pod) = load(access).await?;
+        // A login plugin runs while the client is built, so there is only one client, with or without impersonation.
+        let mut cluster = Self::from_config(config).await?;
+        if in_pod {
+            cluster.workload = std::env::var(HOSTNAME).ok().and_then(|pod| workload::of_pod(&pod));
+        }
         match &access.operator {
-            Some(operator) => cluster.impersonate(config, operator).await,
+            Some(operator) => cluster.impersonate(operator).await,
             None => Ok(cluster),
         }
     }
@@ -128,7 +145,7 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let namespace = client.default_namespace().to_owned();
-        Self { client, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new() }
+        Self { client, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new(), workload: None }
     }
 
     async fn from_config(mut config: Config) -> Result<Self, ConnectError> {
@@ -149,7 +166,7 @@ impl Cluster {
             Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
-        Ok(Self { client, url, namespace, acting_as: None, watched_namespaces: Vec::new() })
+        Ok(Self { client, url, namespace, acting_as: None, watched_namespaces: Vec::new(), workload: None })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -190,23 +207,21 @@ impl Cluster {
         &self.watched_namespaces
     }
 
-    async fn impersonate(&self, mut config: Config, operator: &OperatorName) -> Result<Self, ConnectError> {
-        let OperatorName { namespace, name } = operator;
+    /// The name of the operator's Deployment or StatefulSet, if it is known.
+    pub(crate) fn workload(&self) -> Option<&str> {
+        self.workload.as_deref()
+    }
+
+    async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {
+        let OperatorName { namespace, name } = operator.clone();
         let pods = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
             namespace: namespace.clone(),
             name: name.clone(),
             failure,
         })?;
-        let (account, watched_namespaces) = (pods.account().to_owned(), pods.watched_namespaces());
-        let user = format!("system:serviceaccount:{namespace}:{account}");
-        config.auth_info.impersonate = Some(user.clone());
-        config.auth_info.impersonate_groups = Some(vec![
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-            "system:authenticated".to_owned(),
-        ]);
-        config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), watched_namespaces, ..Self::from_config(config).await? })
+        let account = ServiceAccount { namespace: namespace.clone(), name: pods.account().to_owned() };
+        let watched_namespaces = pods.watched_namespaces();
+        Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), ..self })
     }
 
     /// The Pod template of the operator.
@@ -232,7 +247,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, url, namespace, acting_as, watched_namespaces: _ } = self;
+        let Self { client: _, url, namespace, acting_as, watched_namespaces: _, workload: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)
@@ -251,9 +266,9 @@ fn advice(cause: Cause) -> &'static str {
     }
 }
 
-/// Finds the configuration: the named kubeconfig, a default one, or the Pod. A broken kubeconfig is an error, even in a
-/// Pod.
-async fn load(access: &Access) -> Result<Config, ConnectError> {
+/// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is the Pod's. A broken
+/// kubeconfig is an error, even in a Pod.
+async fn load(access: &Access) -> Result<(Config, bool), ConnectError> {
     let named = access.kubeconfig.clone();
     let from_env = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     let home = std::env::home_dir().map(|home| home.join(".kube/config"));
@@ -268,7 +283,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         if std::env::var_os(IN_CLUSTER_HOST).is_none() {
             return Err(ConnectError::NothingFound { looked: file });
         }
-        return Config::incluster().map_err(ConnectError::InCluster);
+        return Config::incluster().map(|config| (config, true)).map_err(ConnectError::InCluster);
     }
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let read = match &named {
@@ -287,7 +302,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
     let proxy = proxy::of_kubeconfig(&kubeconfig, options.context.as_deref());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?;
     proxy::set(&mut config, proxy.as_deref());
-    Ok(config)
+    Ok((config, false))
 }
 
 #[cfg(test)]

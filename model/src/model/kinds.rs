@@ -56,6 +56,8 @@ pub(crate) struct Watch {
     pub(crate) active: bool,
     /// Verbs that the API server denies.
     pub(crate) missing: Vec<String>,
+    /// The watch does not report all objects, so audits do not apply.
+    pub(crate) filtered: bool,
     /// The first list is complete.
     pub(crate) synced: bool,
     pub(crate) totals: WatchTotals,

@@ -27,6 +27,7 @@ impl Model {
             let watch = &mut self.watches[number as usize];
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
+            watch.filtered = watched.filtered;
             let kind = watch.kind;
             let kind = &mut self.kinds[kind as usize];
             kind.version.clone_from(&watched.version);
@@ -139,7 +140,7 @@ impl Model {
         let watch = &mut self.watches[number as usize];
         watch.audit.due = Some(due);
         self.timers.set(Timer::Audit(number), None, Some(due));
-        if watch.active && watch.synced && watch.audit.pending.is_none() {
+        if watch.active && watch.synced && !watch.filtered && watch.audit.pending.is_none() {
             self.probes.insert(Probe::Count(watch.id.clone()));
         }
     }
