@@ -86,6 +86,8 @@ struct Running {
 const POLL_EVERY: Duration = Duration::from_secs(300);
 /// Interval of discovery while something is missing, or while the account may not watch definitions.
 const POLL_OFTEN: Duration = Duration::from_secs(60);
+/// Interval of discovery while it has yet to review the account's permissions in some namespaces.
+const POLL_WHILE_BEHIND: Duration = Duration::from_secs(15);
 /// Number of polls in a row without a change from which on the intervals double, and the limit of their growth.
 const IDLE_POLLS: (u32, u32) = (5, 4);
 /// Shortest time between polls: a new CRD changes several times in its first second.
@@ -260,7 +262,7 @@ impl Running {
         let (patience, most) = IDLE_POLLS;
         let idle = (1 << self.idle_polls.saturating_sub(patience).min(most)).min(most);
         let interval = match often {
-            _ if self.discovery.is_behind() => POLL_OFTEN,
+            _ if self.discovery.is_behind() => POLL_WHILE_BEHIND,
             true => POLL_OFTEN * idle,
             false => POLL_EVERY * idle,
         };

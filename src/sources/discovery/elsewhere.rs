@@ -93,7 +93,7 @@ impl Elsewhere {
         }
         let (first, longest) = ROUND_EVERY;
         self.wait = if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };
-        self.next = Some(now + self.wait);
+        self.next = if self.waiting > 0 { None } else { Some(now + self.wait) };
         Ok(())
     }
 

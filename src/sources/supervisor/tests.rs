@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, Observation, Probe, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
