@@ -11,6 +11,7 @@ mod bed;
 mod case;
 mod check;
 mod compare;
+mod cost;
 mod discovery;
 mod faults;
 mod healthy;
@@ -65,6 +66,6 @@ fn trials() -> Vec<Trial> {
         itself::trials(),
         install::trials(),
     ];
-    let alone = [lossless::serial_trials(), path::serial_trials()];
+    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()
 }
