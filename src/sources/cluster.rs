@@ -340,6 +340,61 @@ mod tests {
         }
     }
 
+    /// Answers requests with the Deployment of an operator, and returns the heads of the requests.
+    async fn serve(listener: tokio::net::TcpListener) -> Vec<String> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let body =
+            r#"{"gitVersion":"v1","spec":{"template":{"spec":{"serviceAccountName":"worker","containers":[]}}}}"#;
+        let mut heads = Vec::new();
+        while heads.len() < 2 {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.expect("a request");
+            heads.push(String::from_utf8_lossy(&head[..length]).to_lowercase());
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.expect("an answer");
+        }
+        heads
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_impersonated_without_a_second_login() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let serving = tokio::spawn(serve(listener));
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, logins) = (folder.path().join("config"), folder.path().join("logins"));
+        let credential =
+            r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo x >> \"$LOG\"; echo \"$OUT\"'], \
+             env: [{{name: LOG, value: '{}'}}, {{name: OUT, value: '{credential}'}}]}}}}",
+            logins.display()
+        );
+        let text = format!(
+            "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: a, user: {user}}}]}}"
+        );
+        std::fs::write(&file, text).expect("written");
+        let runs = || std::fs::read_to_string(&logins).expect("a login").len();
+        let access = Access { kubeconfig: Some(file), ..Access::default() };
+        Cluster::connect(&access).await.expect("connected");
+        let without = runs(); // the client runs the plugin several times by itself
+        let operator = Some(OperatorName { namespace: "ns".to_owned(), name: "op".to_owned() });
+        let access = Access { operator, ..access };
+        let cluster = Cluster::connect(&access).await.expect("connected");
+        cluster.server_version().await.expect("an answer");
+        let heads = serving.await.expect("two requests");
+        assert!(!heads[0].contains("impersonate"), "{}", heads[0]);
+        assert!(heads[1].contains("impersonate-user: system:serviceaccount:ns:worker"), "{}", heads[1]);
+        for group in ["system:serviceaccounts\r", "system:serviceaccounts:ns\r", "system:authenticated\r"] {
+            assert!(heads[1].contains(&format!("impersonate-group: {group}")), "{}", heads[1]);
+        }
+        assert_eq!(runs(), without * 2, "one client without and one with an operator");
+        assert_eq!((cluster.namespace(), cluster.workload()), ("ns", Some("op")));
+    }
+
     #[tokio::test]
     async fn a_slow_login_plugin_holds_nothing_up() {
         let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['0.5']}}";
