@@ -140,7 +140,9 @@ impl Discovery {
             let is_owned = |kind: &WatchedKind| matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission);
             selected = self.select(&rules, !self.last.iter().any(is_owned));
         }
-        let problem = problem(&self.input(&rules, true), &selected);
+        // Namespaces that wait for their review may grant what is missing so far.
+        let is_final = !self.elsewhere.is_behind() || !selected.not_served.is_empty();
+        let problem = problem(&self.input(&rules, true), &selected).filter(|_| is_final);
         let mut left_out = self.elsewhere.left_out();
         if selected.by_wildcard {
             left_out.extend(self.limit_to_served(&mut selected).await?);
@@ -175,7 +177,8 @@ impl Discovery {
 
     /// When to sample child kinds again; `None` if there are none, or before the first round.
     pub(crate) fn next_round(&self, new_primary: Option<Instant>) -> Option<Instant> {
-        if self.found.children.is_empty() { None } else { self.child_kinds.due(new_primary) }
+        let is_visible = |kind: &WatchedKind| kind.missing.is_empty();
+        if self.found.children.iter().any(is_visible) { self.child_kinds.due(new_primary) } else { None }
     }
 
     /// Samples the child kinds. Returns true if the result has changed.
@@ -222,7 +225,7 @@ impl Discovery {
             return Ok(());
         }
         let homes = self.homes();
-        self.elsewhere.update(&self.cluster, &mut self.reviews, &homes).await?;
+        self.elsewhere.update(&self.cluster, &mut self.reviews, &homes, self.options.once).await?;
         self.reviews.extend(self.elsewhere.granted());
         Ok(())
     }

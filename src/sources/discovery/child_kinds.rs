@@ -27,6 +27,8 @@ pub(super) struct ChildKinds {
     kinds: BTreeMap<(String, String), ChildKind>,
     /// The namespaces of sampled primary objects, in the order in which rounds visit them.
     namespaces: Vec<String>,
+    /// Whether there are primary kinds without namespaces, whose children may be anywhere.
+    anywhere: bool,
     /// Where the next samples of primary objects begin.
     tokens: BTreeMap<WatchId, String>,
     last: Option<Instant>,
@@ -38,8 +40,8 @@ pub(super) struct ChildKinds {
 struct ChildKind {
     /// The scopes with children that are worth a watch.
     scopes: BTreeSet<Scope>,
-    /// Scopes with children in which too many foreign objects would have to be transferred, and their number.
-    costly: BTreeMap<Scope, u64>,
+    /// Scopes with children in which too many foreign objects would have to be transferred.
+    costly: BTreeSet<Scope>,
     /// The number of objects in the whole scope.
     total: u64,
     /// Where the next sample of the whole scope begins.
@@ -92,9 +94,8 @@ impl ChildKinds {
         new: BTreeSet<String>,
     ) -> bool {
         let owners: Owners = primaries.iter().map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
-        let is_candidate = |name: &(String, String)| candidates.iter().any(|kind| id(kind) == *name);
-        self.kinds.retain(|name, _| is_candidate(name));
-        let before: Vec<BTreeSet<Scope>> = self.kinds.values().map(|kind| kind.scopes.clone()).collect();
+        self.anywhere = primaries.iter().any(|kind| kind.scope == Scope::Cluster);
+        let before = self.conclusions();
         let exist = self.sample_primaries(cluster, key, primaries, new).await;
         let mut by_kind: BTreeMap<(String, String), Vec<&WatchedKind>> = BTreeMap::new();
         for candidate in candidates.iter().filter(|_| exist) {
@@ -111,12 +112,17 @@ impl ChildKinds {
             self.visit_first(sampled.iter().flat_map(|s| s.own.iter().cloned()).collect());
             self.kinds.entry(name.clone()).or_default().learn(&sampled);
         }
-        let after: Vec<BTreeSet<Scope>> = self.kinds.values().map(|kind| kind.scopes.clone()).collect();
-        let changed = before.iter().flatten().collect::<Vec<_>>() != after.iter().flatten().collect::<Vec<_>>();
+        let changed = before != self.conclusions();
         let (first, longest) = ROUND_EVERY;
         self.wait = if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };
         self.last = Some(Instant::now());
         changed
+    }
+
+    /// All scopes with children, and whether each is worth a watch.
+    fn conclusions(&self) -> Vec<(BTreeSet<Scope>, BTreeSet<Scope>)> {
+        let found = self.kinds.values().filter(|kind| !kind.scopes.is_empty() || !kind.costly.is_empty());
+        found.map(|kind| (kind.scopes.clone(), kind.costly.clone())).collect()
     }
 
     /// The part of a candidate's scope to watch: all of it, single namespaces, or nothing.
@@ -147,15 +153,21 @@ impl ChildKinds {
                     why: format!("loopwatch watches a child kind in {MOST_SCOPES} namespaces at most"),
                 });
             }
-            let foreign: u64 = kind.costly.iter().filter(|(s, _)| !kind.scopes.contains(s)).map(|(_, n)| *n).sum();
-            if foreign > 0 && kind.scopes.is_empty() {
+            if !kind.costly.is_empty() && kind.scopes.is_empty() {
                 left_out.push(LeftOut {
                     what: format!("{} children", candidate.kind),
-                    why: format!("a watch would transfer about {foreign} objects that do not belong to a watched kind"),
+                    why: format!(
+                        "a watch would transfer more than {FOREIGN_OBJECTS} objects that do not belong to a watched kind"
+                    ),
                 });
             }
         }
         left_out
+    }
+
+    /// Whether children may be in a namespace: those of a namespaced object are in its own namespace.
+    fn may_have_children(&self, namespace: &str) -> bool {
+        self.anywhere || self.namespaces.iter().any(|known| known == namespace)
     }
 
     /// Whether nothing more can be found about a scope.
@@ -216,7 +228,7 @@ impl ChildKinds {
             visits.map(|namespace| Scope::Namespace(namespace.clone())).filter(|scope| !self.covers(name, scope));
         let mut sampled = Vec::new();
         for kind in scopes.iter().filter(|kind| !self.covers(name, &kind.scope)) {
-            if kind.scope.namespace().is_some_and(|namespace| !self.namespaces.iter().any(|known| known == namespace)) {
+            if kind.scope.namespace().is_some_and(|namespace| !self.may_have_children(namespace)) {
                 continue;
             }
             let whole = kind.scope.namespace().is_none();
@@ -268,7 +280,7 @@ impl ChildKind {
                 self.scopes.insert(scope.clone());
                 self.costly.remove(scope);
             } else if !own.is_empty() {
-                self.costly.insert(scope.clone(), foreign);
+                self.costly.insert(scope.clone());
             }
         }
     }

@@ -59,12 +59,13 @@ const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::fr
 // === impl Elsewhere ===
 
 impl Elsewhere {
-    /// Takes a round if one is due.
+    /// Takes a round if one is due. With `once`, there is no further round, so it reviews all namespaces.
     pub(super) async fn update(
         &mut self,
         cluster: &Cluster,
         reviews: &mut Reviews,
         homes: &[String],
+        once: bool,
     ) -> Result<(), Failure> {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
@@ -81,8 +82,9 @@ impl Elsewhere {
         self.reviewed.retain(|namespace, _| names.contains(namespace));
         let is_new = |name: &&String| !self.reviewed.contains_key(*name) && !homes.contains(name);
         let mut due: Vec<String> = names.iter().filter(is_new).cloned().collect();
-        self.waiting = due.len().saturating_sub(REVIEWS_PER_ROUND);
-        due.truncate(REVIEWS_PER_ROUND);
+        let most = if once { MOST_NAMESPACES } else { REVIEWS_PER_ROUND };
+        self.waiting = due.len().saturating_sub(most);
+        due.truncate(most);
         due.extend(self.reviewed.iter().filter(|(_, rules)| rules.is_some()).map(|(name, _)| name.clone()));
         due.extend(self.repeats());
         let mut changed = self.waiting > 0;

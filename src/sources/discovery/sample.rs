@@ -73,3 +73,41 @@ async fn read(cluster: &Cluster, path: &str, limit: usize, token: &str) -> Resul
     let rest = if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
     cluster.get_json_within(&format!("{path}?limit={limit}{rest}"), LIST_METADATA, LARGEST).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::fake::{Reply, Script};
+
+    async fn request(replies: Vec<Reply>, token: &str) -> (Result<Sample, Failure>, Vec<String>) {
+        let script = Script::new(replies);
+        let sample = Sample::request(&script.cluster(), &HashKey([0; 16]), "/api/v1/pods", 20, token).await;
+        (sample, script.asked())
+    }
+
+    fn list(objects: &str, rest: &str) -> Reply {
+        Reply::Response(200, vec![], format!(r#"{{"metadata":{{{rest}}},"items":[{objects}]}}"#))
+    }
+
+    #[tokio::test]
+    async fn a_sample_skips_unreadable_objects_and_knows_the_total() {
+        let objects = r#"{"metadata":{"name":"a"}},{"metadata":{}}"#;
+        let (sample, _) = request(vec![list(objects, r#""continue":"t","remainingItemCount":98"#)], "").await;
+        let sample = sample.expect("a sample");
+        assert_eq!((sample.objects.len(), sample.total, sample.token.as_str()), (1, Some(100), "t"));
+        let (sample, _) = request(vec![list("", r#""continue":"t""#)], "").await;
+        assert!(sample.expect("a sample").total > Some(1000), "an unknown number counts as large");
+    }
+
+    #[tokio::test]
+    async fn an_expired_token_begins_again_and_large_objects_are_read_a_few_at_a_time() {
+        let gone = Reply::Response(410, vec![], String::new());
+        let (sample, asked) = request(vec![gone, list("", "")], "old").await;
+        assert_eq!(sample.expect("a sample").total, Some(0));
+        assert_eq!(asked, ["GET pods limit=20 continue=old metadata", "GET pods limit=20 metadata"]);
+        let large = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(LARGEST));
+        let (sample, asked) = request(vec![list(&large, ""), list("", "")], "").await;
+        assert!(sample.is_ok());
+        assert_eq!(asked[1], "GET pods limit=2 metadata");
+    }
+}

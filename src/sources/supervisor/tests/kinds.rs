@@ -101,6 +101,37 @@ async fn a_first_child_that_appears_later_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn children_of_objects_without_namespace_are_found_in_the_namespaces_that_the_account_may_read() {
+    let world = World::new(&[THING, CONFIG_MAP])
+        .allow("", &["list", "watch"], "other.io", &["things"])
+        .allow("", &["update"], "other.io", &["things/status"])
+        .allow("op", &["*"], "", &["configmaps"]);
+    world.change(|state| {
+        state.objects.insert("things", vec![object("", "owner", None)]);
+        state.objects.insert("configmaps", vec![object("op", "own", Some(THING)), object("op", "foreign", None)]);
+    });
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [things.other.io@v1, configmaps/op@v1]"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn child_kinds_that_the_account_may_no_longer_read_wait_for_the_permission() {
+    let world = pod_operator(vec![object("team", "own", Some(WIDGET))]);
+    let mut run = Run::start(&world, |_| {});
+    assert_eq!(run.kinds_within(120).await.as_deref(), Some("kinds [widgets.example.io@v1, pods@v1]"));
+    let rule = world.change(|state| state.rules.get_mut("").and_then(Vec::pop)).expect("the rule for Pods");
+    world.change(|state| {
+        state.rules.entry(String::new()).or_default().push(json!({
+        "verbs": ["create"], "apiGroups": [""], "resources": ["pods"] }))
+    });
+    world.cut();
+    let lost = Some("kinds [widgets.example.io@v1, pods@v1 -list-watch]");
+    assert_eq!(run.kinds_within(1_200).await.as_deref(), lost);
+    world.change(|state| state.rules.entry(String::new()).or_default().push(rule));
+    assert_eq!(run.kinds_within(600).await.as_deref(), Some("kinds [widgets.example.io@v1, pods@v1]"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn child_kinds_can_be_turned_off() {
     let world = pod_operator(vec![object("team", "own", Some(WIDGET))]);
     let mut run = Run::start(&world, |options| options.children = ChildSelection::None);
@@ -131,6 +162,38 @@ async fn permissions_at_home_do_not_hide_those_elsewhere() {
     assert_eq!(say(&Observation::KindsDiscovered(last_kinds(&seen))), expected);
     assert_eq!(left_out(&seen), []);
     assert!(world.change(|state| state.refused.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_poll_reviews_all_namespaces_and_samples_children() {
+    let world = World::new(&[WIDGET, CONFIG_MAP, NAMESPACE])
+        .allow("", &["list"], "", &["namespaces"])
+        .allow("ns-0700", &["list", "watch"], "example.io", &["widgets"])
+        .allow("ns-0700", &["update"], "example.io", &["widgets/status"])
+        .allow("ns-0700", &["*"], "", &["configmaps"]);
+    let names: Vec<&'static str> =
+        (0..1000).map(|number| &*Box::leak(format!("ns-{number:04}").into_boxed_str())).collect();
+    world.change(|state| {
+        state.namespaces = names;
+        state.objects.insert("widgets", vec![object("ns-0700", "owner", None)]);
+        state.objects.insert("configmaps", vec![object("ns-0700", "own", Some(WIDGET))]);
+    });
+    let mut run = Run::start(&world, |options| options.once = true);
+    let progress = run.handle.initial_sync().done().await;
+    assert_eq!((progress.watches, progress.listed, progress.failed), (2, 2, 0));
+    let expected = "kinds [widgets.example.io/ns-0700@v1, configmaps/ns-0700@v1]";
+    assert_eq!(run.kinds_within(1).await.as_deref(), Some(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_beyond_the_limit_are_reported() {
+    let world = World::new(&[WIDGET, NAMESPACE]).allow("", &["list"], "", &["namespaces"]);
+    let names: Vec<&'static str> =
+        (0..5_600).map(|number| &*Box::leak(format!("ns-{number:04}").into_boxed_str())).collect();
+    world.change(|state| state.namespaces = names);
+    let mut run = Run::start(&world, |_| {});
+    let seen = run.within(900).await;
+    assert_eq!(left_out(&seen).iter().map(|part| part.what.as_str()).collect::<Vec<_>>(), ["600 namespaces"]);
 }
 
 #[tokio::test(start_paused = true)]
