@@ -21,7 +21,7 @@ pub(crate) use self::file::File;
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
-use crate::sources::options::{DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
+use crate::sources::options::{ChildSelection, DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
 /// list uses it.
@@ -72,6 +72,9 @@ pub(crate) struct ClusterFlags {
     /// Maximum number of open watches; loopwatch reports kinds beyond it as not visible
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_WATCHES, value_parser = whole_number)]
     pub max_watches: usize,
+    /// Child kinds to watch: those of which the operator's objects own some (auto), or none
+    #[arg(long, value_name = "auto|none", default_value = "auto", value_parser = children)]
+    pub children: ChildSelection,
 }
 
 /// How to judge objects.
@@ -188,6 +191,7 @@ impl ClusterFlags {
             namespaces: self.namespace.clone(),
             exclude_namespaces: self.exclude_namespace.clone(),
             max_watches: self.max_watches,
+            children: self.children,
             ..SourceOptions::new(hash_key)
         }
     }
@@ -256,6 +260,14 @@ fn operator_name(text: &str) -> Result<OperatorName, String> {
             Ok(OperatorName { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err(format!("expected NAMESPACE/DEPLOYMENT, not {text:?}")),
+    }
+}
+
+fn children(text: &str) -> Result<ChildSelection, String> {
+    match text {
+        "auto" => Ok(ChildSelection::Auto),
+        "none" => Ok(ChildSelection::None),
+        _ => Err(format!("expected auto or none, not {text:?}")),
     }
 }
 

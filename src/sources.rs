@@ -21,7 +21,9 @@ pub(crate) mod dump;
 pub(crate) mod supervisor;
 pub(crate) mod sync;
 
+mod address;
 mod audit;
+mod children;
 mod definitions;
 mod discovery;
 #[cfg(test)]

@@ -16,7 +16,8 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::kinds::{
-    DefinitionView, LeaseView, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
+    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
+    Why,
 };
 pub use self::namespace::NamespaceView;
 pub use self::object::{

@@ -12,7 +12,7 @@ use self::totals::add_each;
 pub use self::totals::{ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, WatchTotals};
 pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome};
 use crate::finding::Finding;
-use crate::observation::{LeaseView, Permission, Role, Scope, WatchId};
+use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// The model at one instant. Its size is proportional to the number of unhealthy objects, findings, kinds and
@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub sources: Vec<SourceSummary>,
     /// Missing permissions, per namespace ("" for the cluster).
     pub permissions_missing: Vec<(String, Permission)>,
+    /// Parts of the cluster that the sources leave out.
+    pub left_out: Vec<LeftOut>,
     /// Leader election leases, ordered by namespace and name.
     pub leases: Vec<LeaseRow>,
     /// The number of items dropped, by the name of the limit.

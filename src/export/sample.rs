@@ -53,6 +53,7 @@ pub(crate) fn sample() -> Sample {
             "team-b".to_owned(),
             Permission { verb: "list".to_owned(), resource: "events".to_owned(), ..Permission::default() },
         )],
+        left_out: Vec::new(),
         leases: vec![LeaseRow {
             lease: LeaseView {
                 namespace: "db-system".to_owned(),

@@ -257,6 +257,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot, input: &Input) -> Vec<BlindSpot> 
             spots.push(BlindSpot { what, why: format!("the account may not {} them", permission.verb) });
         }
     }
+    spots.extend(snapshot.left_out.iter().map(|part| BlindSpot { what: part.what.clone(), why: part.why.clone() }));
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
         let what = format!("{count} {}", limit.replace('_', " "));
         spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });

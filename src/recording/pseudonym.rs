@@ -61,9 +61,10 @@ impl Pseudonyms {
             }
             Observation::DefinitionSeen(view) => Observation::DefinitionSeen(self.definition(view)),
             Observation::PermissionsReviewed(view) => {
-                let PermissionsView { namespace, incomplete, missing, excess } = view;
+                let PermissionsView { namespace, incomplete, missing, excess, left_out } = view;
                 let namespace = self.namespace(&namespace);
-                Observation::PermissionsReviewed(PermissionsView { namespace, incomplete, missing, excess })
+                // `left_out` contains only counts and the names of kinds.
+                Observation::PermissionsReviewed(PermissionsView { namespace, incomplete, missing, excess, left_out })
             }
             Observation::LeaseSeen(lease) => {
                 let LeaseView { namespace, name, holder, renewed, written, duration, transitions } = lease;
@@ -146,13 +147,26 @@ impl Pseudonyms {
     }
 
     fn kind(&self, kind: WatchedKind) -> WatchedKind {
-        let WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing } = kind;
+        let WatchedKind {
+            watch,
+            group,
+            version,
+            kind,
+            resource,
+            scope,
+            role,
+            status,
+            why,
+            suspected,
+            filtered,
+            missing,
+        } = kind;
         let scope = match scope {
             Scope::Namespace(namespace) => Scope::Namespace(self.namespace(&namespace)),
             other @ (Scope::Cluster | Scope::AllNamespaces) => other,
         };
         let watch = self.watch(&watch);
-        WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing }
+        WatchedKind { watch, group, version, kind, resource, scope, role, status, why, suspected, filtered, missing }
     }
 
     fn watch(&self, watch: &WatchId) -> WatchId {

@@ -47,8 +47,18 @@ pub(crate) struct Cluster {
     clock: ServerClock,
     url: String,
     namespace: String,
-    acting_as: Option<String>,
+    /// The account to impersonate.
+    acting_as: Option<ServiceAccount>,
     watched_namespaces: Vec<String>,
+    /// The name of the operator's Deployment or StatefulSet, if it is known.
+    workload: Option<String>,
+}
+
+/// A service account to impersonate.
+#[derive(Clone, Debug)]
+struct ServiceAccount {
+    namespace: String,
+    name: String,
 }
 
 /// The reason why there is no connection.
@@ -106,6 +116,9 @@ pub(crate) enum ConnectError {
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// The name of the Pod, in every container that does not use the network of the node.
+const HOSTNAME: &str = "HOSTNAME";
+
 /// The kubelet sets this variable in every container of a Pod.
 const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 
@@ -120,10 +133,14 @@ impl Cluster {
     pub(crate) async fn connect(access: &Access, clock: &ServerClock) -> Result<Self, ConnectError> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let config = load(access).await?;
-        let cluster = Self::from_config(config.clone(), clock).await?;
+        let (config, in_pod) = load(access).await?;
+        // A login plugin runs while the client is built, so there is only one client, with or without impersonation.
+        let mut cluster = Self::from_config(config, clock).await?;
+        if in_pod {
+            cluster.workload = std::env::var(HOSTNAME).ok().and_then(|pod| workload::of_pod(&pod));
+        }
         match &access.operator {
-            Some(operator) => cluster.impersonate(config, operator).await,
+            Some(operator) => cluster.impersonate(operator).await,
             None => Ok(cluster),
         }
     }
@@ -132,7 +149,8 @@ impl Cluster {
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
-        Self { client, clock, url: url.into(), namespace, acting_as: None, watched_namespaces: Vec::new() }
+        let (acting_as, watched_namespaces) = (None, Vec::new());
+        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload: None }
     }
 
     async fn from_config(mut config: Config, clock: &ServerClock) -> Result<Self, ConnectError> {
@@ -153,8 +171,8 @@ impl Cluster {
             Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
-        let clock = clock.clone();
-        Ok(Self { client, clock, url, namespace, acting_as: None, watched_namespaces: Vec::new() })
+        let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
+        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload: None })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -201,23 +219,21 @@ impl Cluster {
         &self.watched_namespaces
     }
 
-    async fn impersonate(&self, mut config: Config, operator: &OperatorName) -> Result<Self, ConnectError> {
-        let OperatorName { namespace, name } = operator;
+    /// The name of the operator's Deployment or StatefulSet, if it is known.
+    pub(crate) fn workload(&self) -> Option<&str> {
+        self.workload.as_deref()
+    }
+
+    async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {
+        let OperatorName { namespace, name } = operator.clone();
         let pods = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
             namespace: namespace.clone(),
             name: name.clone(),
             failure,
         })?;
-        let (account, watched_namespaces) = (pods.account().to_owned(), pods.watched_namespaces());
-        let user = format!("system:serviceaccount:{namespace}:{account}");
-        config.auth_info.impersonate = Some(user.clone());
-        config.auth_info.impersonate_groups = Some(vec![
-            "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{namespace}"),
-            "system:authenticated".to_owned(),
-        ]);
-        config.default_namespace.clone_from(namespace);
-        Ok(Self { acting_as: Some(user), watched_namespaces, ..Self::from_config(config, &self.clock).await? })
+        let account = ServiceAccount { namespace: namespace.clone(), name: pods.account().to_owned() };
+        let watched_namespaces = pods.watched_namespaces();
+        Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), ..self })
     }
 
     /// The Pod template of the operator.
@@ -243,7 +259,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _ } = self;
+        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)
@@ -262,9 +278,9 @@ fn advice(cause: Cause) -> &'static str {
     }
 }
 
-/// Finds the configuration: the named kubeconfig, a default one, or the Pod. A broken kubeconfig is an error, even in a
-/// Pod.
-async fn load(access: &Access) -> Result<Config, ConnectError> {
+/// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is the Pod's. A broken
+/// kubeconfig is an error, even in a Pod.
+async fn load(access: &Access) -> Result<(Config, bool), ConnectError> {
     let named = access.kubeconfig.clone();
     let from_env = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
     let home = std::env::home_dir().map(|home| home.join(".kube/config"));
@@ -279,7 +295,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
         if std::env::var_os(IN_CLUSTER_HOST).is_none() {
             return Err(ConnectError::NothingFound { looked: file });
         }
-        return Config::incluster().map_err(ConnectError::InCluster);
+        return Config::incluster().map(|config| (config, true)).map_err(ConnectError::InCluster);
     }
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let refuse = |files: &[PathBuf]| match files::problem(files) {
@@ -309,7 +325,7 @@ async fn load(access: &Access) -> Result<Config, ConnectError> {
     if let Some(plugin) = config.auth_info.exec.as_mut().filter(|_| !std::io::stdin().is_terminal()) {
         plugin.interactive_mode = Some(ExecInteractiveMode::Never);
     }
-    Ok(config)
+    Ok((config, false))
 }
 
 #[cfg(test)]
@@ -346,6 +362,61 @@ mod tests {
             let error = connect(user).await.expect_err(user).to_string();
             assert!(!error.contains("S3CRET"), "{error}");
         }
+    }
+
+    /// Answers requests with the Deployment of an operator, and returns the heads of the requests.
+    async fn serve(listener: tokio::net::TcpListener) -> Vec<String> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let body =
+            r#"{"gitVersion":"v1","spec":{"template":{"spec":{"serviceAccountName":"worker","containers":[]}}}}"#;
+        let mut heads = Vec::new();
+        while heads.len() < 2 {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.expect("a request");
+            heads.push(String::from_utf8_lossy(&head[..length]).to_lowercase());
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.expect("an answer");
+        }
+        heads
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_impersonated_without_a_second_login() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let serving = tokio::spawn(serve(listener));
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, logins) = (folder.path().join("config"), folder.path().join("logins"));
+        let credential =
+            r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo x >> \"$LOG\"; echo \"$OUT\"'], \
+             env: [{{name: LOG, value: '{}'}}, {{name: OUT, value: '{credential}'}}]}}}}",
+            logins.display()
+        );
+        let text = format!(
+            "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: a, user: {user}}}]}}"
+        );
+        std::fs::write(&file, text).expect("written");
+        let runs = || std::fs::read_to_string(&logins).expect("a login").len();
+        let access = Access { kubeconfig: Some(file), ..Access::default() };
+        Cluster::connect(&access, &ServerClock::new()).await.expect("connected");
+        let without = runs(); // the client runs the plugin several times by itself
+        let operator = Some(OperatorName { namespace: "ns".to_owned(), name: "op".to_owned() });
+        let access = Access { operator, ..access };
+        let cluster = Cluster::connect(&access, &ServerClock::new()).await.expect("connected");
+        cluster.server_version().await.expect("an answer");
+        let heads = serving.await.expect("two requests");
+        assert!(!heads[0].contains("impersonate"), "{}", heads[0]);
+        assert!(heads[1].contains("impersonate-user: system:serviceaccount:ns:worker"), "{}", heads[1]);
+        for group in ["system:serviceaccounts\r", "system:serviceaccounts:ns\r", "system:authenticated\r"] {
+            assert!(heads[1].contains(&format!("impersonate-group: {group}")), "{}", heads[1]);
+        }
+        assert_eq!(runs(), without * 2, "one client without and one with an operator");
+        assert_eq!((cluster.namespace(), cluster.workload()), ("ns", Some("op")));
     }
 
     #[tokio::test]

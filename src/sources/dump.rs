@@ -231,6 +231,8 @@ fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> Wa
         status: StatusSchema::Unknown,
         why: Why::InDump,
         missing: Vec::new(),
+        suspected: false,
+        filtered: false,
     }
 }
 

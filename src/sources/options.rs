@@ -21,6 +21,8 @@ pub(crate) struct SourceOptions {
     pub select: Selection,
     /// Limit on concurrent watches.
     pub max_watches: usize,
+    /// Which child kinds to watch.
+    pub children: ChildSelection,
     /// The key of the fingerprints.
     pub hash_key: HashKey,
     /// The leases to watch.
@@ -37,6 +39,16 @@ pub(crate) enum Selection {
     OperatorPermissions,
     /// Every custom resource with a status, for an administrator.
     EveryKindWithStatus,
+}
+
+/// Which child kinds to watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ChildSelection {
+    /// Those of which samples show objects that belong to primary objects.
+    #[default]
+    Auto,
+    /// None.
+    None,
 }
 
 /// The leader election leases of the operator.
@@ -75,6 +87,7 @@ impl SourceOptions {
             exclude_namespaces: Vec::new(),
             select: Selection::default(),
             max_watches: DEFAULT_MAX_WATCHES,
+            children: ChildSelection::default(),
             hash_key,
             lease: LeaseSelection::default(),
             once: false,

@@ -1,5 +1,6 @@
 //! Owns the tasks that talk to the API server: starts one per watch, restarts those that panic, and stops all of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{self, WatchTargets};
+use super::children::{NewPrimaries, Owners};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::discovery::{Discovered, Discovery};
@@ -72,6 +74,14 @@ struct Running {
     permissions: Vec<PermissionsView>,
     /// The last reported problem of discovery.
     problem: Option<String>,
+    /// New primary objects, which may soon have the first children.
+    new_primaries: NewPrimaries,
+    /// When the first of them was announced.
+    announced: Option<Instant>,
+    /// The watched primary kinds.
+    owners: Arc<Owners>,
+    /// Polls in a row without a change.
+    idle_polls: u32,
     /// Since when polls have found fewer kinds than are watched. A starting API server may not know all permissions and
     /// kinds yet.
     lost_since: Option<Instant>,
@@ -82,6 +92,10 @@ struct Running {
 const POLL_EVERY: Duration = Duration::from_secs(300);
 /// Interval of discovery while something is missing, or while the account may not watch definitions.
 const POLL_OFTEN: Duration = Duration::from_secs(60);
+/// Interval of discovery while it has yet to review the account's permissions in some namespaces.
+const POLL_WHILE_BEHIND: Duration = Duration::from_secs(15);
+/// Number of polls in a row without a change from which on the intervals double, and the limit of their growth.
+const IDLE_POLLS: (u32, u32) = (5, 4);
 /// Shortest time between polls: a new CRD changes several times in its first second.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the cheap check for new and removed kinds.
@@ -118,6 +132,10 @@ impl Supervisor {
             kinds: None,
             permissions: Vec::new(),
             problem: None,
+            new_primaries: NewPrimaries::default(),
+            announced: None,
+            owners: Arc::default(),
+            idle_polls: 0,
             lost_since: None,
             backoff: Backoff::new(),
             cluster,
@@ -190,8 +208,10 @@ impl Running {
     async fn supervise(&mut self, until: Option<Instant>) -> Result<bool, Closed> {
         let far = Instant::now() + Duration::from_secs(86_400);
         let mut check = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
+        let new_primaries = self.new_primaries.clone();
         loop {
             let checks = until.is_some() && !self.definitions.are_known();
+            let round = self.discovery.next_round(self.announced).filter(|_| until.is_some());
             tokio::select! {
                 () = tokio::time::sleep_until(until.unwrap_or(far)) => return Ok(false),
                 () = self.shared.review_requested.notified(), if until.is_some() => return Ok(true),
@@ -200,6 +220,10 @@ impl Running {
                 _ = check.tick(), if checks => if self.discovery.is_outdated().await == Ok(true) {
                     return Ok(true);
                 },
+                () = tokio::time::sleep_until(round.unwrap_or(far)), if round.is_some() => self.sample_children().await?,
+                () = new_primaries.announced.notified() => {
+                    self.announced.get_or_insert_with(Instant::now);
+                }
                 event = self.tasks.next() => match event {
                     TaskEvent::Panicked(job, message) => self.report_panic(&job, &message).await?,
                     TaskEvent::Due(job) => self.start(&job),
@@ -232,9 +256,37 @@ impl Running {
             return Ok(wait);
         }
         let unseen = found.kinds.iter().any(|kind| !kind.missing.is_empty()) || found.problem.is_some();
-        self.apply(found).await?;
+        let changed = self.kinds.as_ref() != Some(&found.kinds) || self.problem != found.problem;
+        self.idle_polls = if changed { 0 } else { self.idle_polls.saturating_add(1) };
+        if self.options.once {
+            self.discovery.sample_children(BTreeSet::new()).await;
+            let found = self.discovery.discovered();
+            self.apply(found).await?;
+        } else {
+            self.apply(found).await?;
+            if self.discovery.next_round(None).is_none() {
+                self.sample_children().await?;
+            }
+        }
         let often = unseen || !self.definitions.are_known();
-        Ok(self.backoff.jitter(if often { POLL_OFTEN } else { POLL_EVERY }))
+        let (patience, most) = IDLE_POLLS;
+        let idle = (1 << self.idle_polls.saturating_sub(patience).min(most)).min(most);
+        let interval = match often {
+            _ if self.discovery.is_behind() => POLL_WHILE_BEHIND,
+            true => POLL_OFTEN * idle,
+            false => POLL_EVERY * idle,
+        };
+        Ok(self.backoff.jitter(interval))
+    }
+
+    /// Samples the child kinds, and watches those that have earned it.
+    async fn sample_children(&mut self) -> Result<(), Closed> {
+        self.announced = None;
+        if self.discovery.sample_children(self.new_primaries.take()).await {
+            let found = self.discovery.discovered();
+            self.apply(found).await?;
+        }
+        Ok(())
     }
 
     /// The time until a loss of kinds counts; `None` if no kind is lost, or if the loss has lasted long enough.
@@ -263,6 +315,7 @@ impl Running {
 
     /// Starts and stops the tasks that need optional permissions. Returns whether the account may watch namespaces.
     async fn review_optional(&mut self) -> Result<bool, Failure> {
+        self.discovery.review().await?;
         self.review_definitions().await?;
         self.review_lease().await?;
         self.discovery.may_watch(namespaces::GROUP, namespaces::RESOURCE, "").await

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use loopwatch_testbed::accounts::{RBAC, own_account, service_account};
-use loopwatch_testbed::kube::{Kube, ZOO_KINDS, path};
+use loopwatch_testbed::kube::{Kube, ZOO, ZOO_KINDS, path};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{Sidecar, quick, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("discovery::definitions_come_and_go", definitions_come_and_go),
         test("discovery::status_without_subresource", status_without_subresource),
         test("discovery::account_with_all_permissions", account_with_all_permissions),
+        test("discovery::permissions_elsewhere", permissions_elsewhere),
         test("discovery::token_rotated", token_rotated),
     ]
 }
@@ -35,10 +36,15 @@ const TRUE_ANYWAY: [&str; 2] = ["PermissionMissing", "StatusSubresourceMissing"]
 fn zero_configuration() {
     let plane = bed();
     plane.kube.namespace("zero");
-    plane.kube.zoo("PhaseOnly", "zero", "lonely", json!({"suspend": true}));
+    let lonely = plane.kube.zoo("PhaseOnly", "zero", "lonely", json!({"suspend": true}));
+    plane.kube.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "zero", "name": "child",
+        "ownerReferences": [{"apiVersion": ZOO, "kind": "PhaseOnly", "name": "lonely", "uid": lonely["metadata"]["uid"]}]}}));
+    plane
+        .kube
+        .apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "zero", "name": "foreign"}}));
     let kubeconfig = plane.kubeconfig_of("zero.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let sidecar = Sidecar::start(plane, "zero", &kubeconfig, &json!({}), &[]);
-    sidecar.wait_synced(ZOO_KINDS.len() + 3);
+    sidecar.wait_synced(ZOO_KINDS.len() + 1);
     let status = sidecar.status().unwrap_or_default();
     let kinds = |role: &str| {
         let all = status["kinds"].as_array().cloned().unwrap_or_default();
@@ -53,7 +59,14 @@ fn zero_configuration() {
     let mut zoo = ZOO_KINDS.to_vec();
     zoo.sort_unstable();
     assert_eq!(kinds("primary"), zoo, "{status}");
-    assert_eq!(kinds("child"), ["ConfigMap", "Deployment", "Secret"], "{status}");
+    // Other tests have Deployments and Secrets.
+    assert!(kinds("child").contains(&"ConfigMap".to_owned()), "{status}");
+    assert!(
+        kinds("child").iter().all(|kind| ["ConfigMap", "Deployment", "Secret"].contains(&kind.as_str())),
+        "{status}"
+    );
+    sidecar.object("ConfigMap", "zero", "child").unwrap_or_else(|error| panic!("{error}"));
+    sidecar.object("ConfigMap", "zero", "foreign").expect_err("no primary object owns it");
     let object = sidecar.object("PhaseOnly", "zero", "lonely").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(object["state"], "suspended", "{object}");
     for kind in status["kinds"].as_array().into_iter().flatten() {
@@ -230,7 +243,8 @@ fn status_without_subresource() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// An account with all permissions does not show what the operator owns. loopwatch reports that and suggests kinds.
+/// An account with all permissions does not show what the operator owns. loopwatch watches all custom resources, and
+/// reports the excess.
 fn account_with_all_permissions() {
     let plane = bed();
     let (kube, namespace) = (&plane.kube, "everything");
@@ -239,14 +253,24 @@ fn account_with_all_permissions() {
     kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": namespace},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+    kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
     let kubeconfig = plane.kubeconfig_of("everything.kubeconfig", &plane.url, namespace, ACCOUNT);
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
     let soon = Duration::from_secs(20);
+    sidecar.wait_synced(ZOO_KINDS.len());
+    sidecar.object("Widget", namespace, "one").unwrap_or_else(|error| panic!("{error}"));
     let (finding, _) = sidecar.expect_finding(soon, "PermissionExcess", "Permission", "*");
     assert_eq!(finding.severity(), "info");
-    let (finding, _) = sidecar.expect_finding(soon, "SourceFailing", "Source", "discovery");
-    let detail = finding.evidence("detail").as_str().unwrap_or_default();
-    assert!(detail.contains("--watch") && detail.contains("zoo.loopwatch.dev/"), "{detail}");
+    assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(1.0));
+
+    // Of many kinds, it watches those with a status first, and says how many it leaves out.
+    let few = Sidecar::start(plane, "everything-few", &kubeconfig, &quick(), &["--max-watches=5"]);
+    few.wait_synced(3);
+    let status = few.status().unwrap_or_default();
+    let blind = status["not_visible"].as_array().cloned().unwrap_or_default();
+    let said = |spot: &Value| spot["what"].as_str().is_some_and(|what| what.ends_with("custom resources"));
+    assert!(blind.iter().any(said), "{status}");
+    assert_eq!(status["kinds"].as_array().map(Vec::len), Some(3), "{status}");
 
     let flags = ["--watch=zoo.loopwatch.dev/Widget", "--namespace=everything"];
     let named = Sidecar::start(plane, "everything-named", &kubeconfig, &quick(), &flags);
@@ -254,6 +278,38 @@ fn account_with_all_permissions() {
     named.expect_finding(soon, "PermissionExcess", "Permission", "*");
     let others: Vec<_> = named.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
     assert!(others.iter().all(|(code, _)| code == "PermissionExcess"), "{others:?}");
+}
+
+/// An account has permissions at home, and more from a role binding in another namespace.
+fn permissions_elsewhere() {
+    let plane = bed();
+    let (home, other) = ("home", "elsewhere");
+    for namespace in [home, other] {
+        plane.kube.namespace(namespace);
+        plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
+    }
+    account_within(&plane.kube, home);
+    let role = plane.kube.find(RBAC, "Role", home, "widget-operator").expect("made above");
+    let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": home});
+    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "Role",
+        "metadata": {"name": "widget-operator", "namespace": other}, "rules": role["rules"]}));
+    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "RoleBinding",
+        "metadata": {"name": "widget-operator", "namespace": other}, "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "widget-operator"}}));
+    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "home-namespaces"},
+        "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]}));
+    plane.kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "home-namespaces"},
+        "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "home-namespaces"}}),
+    );
+    let kubeconfig = plane.kubeconfig_of("elsewhere.kubeconfig", &plane.url, home, ACCOUNT);
+    let sidecar = Sidecar::start(plane, other, &kubeconfig, &quick(), &[]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+    let seen = sidecar.objects("kind=Widget").unwrap_or_default();
+    let mut namespaces: Vec<&str> = seen.iter().filter_map(|object| object["namespace"].as_str()).collect();
+    namespaces.sort_unstable();
+    assert_eq!(namespaces, [other, home]);
 }
 
 /// A new token replaces the old one in its file, as if by the kubelet, and the API server refuses the old one.

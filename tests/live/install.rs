@@ -50,7 +50,7 @@ fn sidecar() {
     let plane = bed();
     let kubeconfig = plane.kubeconfig_of("installed.kubeconfig", &plane.url, "installed", "installed-operator");
     let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &[]);
-    loopwatch.wait_synced(ZOO_KINDS.len() + 3);
+    loopwatch.wait_synced(ZOO_KINDS.len());
     watches_the_zoo(&loopwatch, &ZOO_KINDS);
 }
 

@@ -12,6 +12,7 @@ mod case;
 mod check;
 mod clock;
 mod compare;
+mod cost;
 mod discovery;
 mod faults;
 mod healthy;
@@ -69,6 +70,6 @@ fn trials() -> Vec<Trial> {
         tuning::trials(),
         install::trials(),
     ];
-    let alone = [lossless::serial_trials(), path::serial_trials()];
+    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()
 }

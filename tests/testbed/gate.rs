@@ -1,9 +1,10 @@
-//! A proxy in front of the API server that can refuse requests. It serves plain HTTP, so that it can write answers
+//! A proxy in front of the API server that can refuse and delay requests, and counts them and their answers. It serves plain HTTP, so that it can write answers
 //! itself.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::kube::client::Body;
 use ::kube::{Client, Config};
@@ -34,11 +35,20 @@ pub struct Refusal {
     pub path: &'static str,
 }
 
+/// What has passed a gate.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    requests: AtomicUsize,
+    reviews: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
 /// A gate in front of one API server.
 pub struct Gate {
     port: u16,
     refusal: Arc<Mutex<Option<Refusal>>>,
     refused: Arc<AtomicUsize>,
+    traffic: Arc<Traffic>,
     /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
 }
@@ -48,20 +58,31 @@ pub struct Gate {
 impl Gate {
     /// Starts a gate that lets everything through.
     pub fn before(plane: &ControlPlane) -> Self {
+        Self::delayed(plane, Duration::ZERO)
+    }
+
+    /// Starts a gate that delays each request, as a distant API server would.
+    pub fn delayed(plane: &ControlPlane, latency: Duration) -> Self {
         let client = forwarder(plane);
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicUsize::new(0));
-        let (rules, count) = (refusal.clone(), refused.clone());
+        let traffic = Arc::new(Traffic::default());
+        let (rules, count, passing) = (refusal.clone(), refused.clone(), traffic.clone());
         let (cut, cuts) = watch::channel(0);
         RUNTIME.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (client, rules, count) = (client.clone(), rules.clone(), count.clone());
+                let passing = passing.clone();
                 let service = service_fn(move |request| {
                     let rule = lock(&rules).clone();
-                    let (client, count) = (client.clone(), count.clone());
-                    async move { Ok::<_, Infallible>(pass(client, request, rule, &count).await) }
+                    let (client, count, passing) = (client.clone(), count.clone(), passing.clone());
+                    async move {
+                        tokio::time::sleep(latency).await;
+                        let answer = pass(client, request, rule, &count, &passing).await;
+                        Ok::<_, Infallible>(answer.map(|body| passing.count(body)))
+                    }
                 });
                 let mut cuts = cuts.clone();
                 cuts.mark_unchanged();
@@ -74,7 +95,7 @@ impl Gate {
                 });
             }
         });
-        Self { port, refusal, refused, cut }
+        Self { port, refusal, refused, traffic, cut }
     }
 
     /// Returns the address of the API server through this gate.
@@ -97,9 +118,41 @@ impl Gate {
         *lock(&self.refusal) = None;
     }
 
+    /// Returns what has passed.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// Returns the number of refused requests.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Traffic ===
+
+impl Traffic {
+    /// Returns the number of requests.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests for reviews of permissions.
+    pub fn reviews(&self) -> usize {
+        self.reviews.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of bytes in the bodies of answers, as far as they have passed.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn count(self: Arc<Self>, body: AnyBody) -> AnyBody {
+        body.map_frame(move |frame| {
+            self.bytes.fetch_add(frame.data_ref().map_or(0, Bytes::len), Ordering::Relaxed);
+            frame
+        })
+        .boxed_unsync()
     }
 }
 
@@ -130,8 +183,11 @@ async fn pass(
     request: Request<Incoming>,
     refusal: Option<Refusal>,
     refused: &AtomicUsize,
+    traffic: &Traffic,
 ) -> Response<AnyBody> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    traffic.requests.fetch_add(1, Ordering::Relaxed);
+    traffic.reviews.fetch_add(usize::from(path.contains("reviews")), Ordering::Relaxed);
     if let Some(refusal) = refusal.filter(|refusal| path.contains(refusal.path)) {
         refused.fetch_add(1, Ordering::Relaxed);
         return answer(refusal.status, refusal.retry_after, "refused by the gate");

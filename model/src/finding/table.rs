@@ -221,7 +221,7 @@ findings! {
         near_miss: "A wildcard in a rule that only reads, or that is limited to some API groups.",
         evidence: ["rights"],
         explained_by: [],
-        advice: "Replace the wildcards in the operator's role with the groups, kinds and verbs that it uses. loopwatch cannot derive the operator's kinds from wildcards; select them with --watch.",
+        advice: "Replace the wildcards in the operator's role with the groups, kinds and verbs that it uses. Until then, select the operator's kinds with --watch: wildcards do not show them, so loopwatch watches all custom resources, and only suspects what it finds in those without a trace of the operator.",
         command: "kubectl auth can-i --list",
     }
     StateInconsistent "self" Warning Ticket {

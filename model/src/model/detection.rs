@@ -37,6 +37,13 @@ impl Detection {
         Self { code, since, due, evidence, weak: false, confidence: Confidence::Confirmed }
     }
 
+    /// Makes the detection only suspected if `suspected`.
+    pub(crate) fn suspected_if(self, suspected: bool) -> Self {
+        let confidence = if suspected { Confidence::Suspected } else { self.confidence };
+        Self { confidence, ..self }
+    }
+
+    /// Makes the detection weak if `weak`.
     pub(crate) fn weak_if(self, weak: bool) -> Self {
         Self { weak, ..self }
     }

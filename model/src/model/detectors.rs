@@ -42,7 +42,9 @@ impl ObjectContext<'_> {
         evidence: impl FnOnce() -> Evidence,
     ) -> Detection {
         // Without managed fields, nothing shows when the spec was written, so nobody should be woken.
-        Detection::new(self.now, code, since, due, evidence).weak_if(self.record.flags.has(Flag::Undated))
+        Detection::new(self.now, code, since, due, evidence)
+            .weak_if(self.record.flags.has(Flag::Undated))
+            .suspected_if(self.kind.suspected)
     }
 
     fn missed_deadline(&self) -> Option<Detection> {

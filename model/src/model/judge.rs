@@ -94,7 +94,11 @@ impl ObjectContext<'_> {
     /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let failed = self.record.verdict == Verdict::Failed;
-        let unconverged = self.record.unconverged().filter(|_| failed)?;
+        let hot = self.record.hot.as_ref().filter(|_| failed)?;
+        if hot.annotated.as_ref().is_some_and(|annotated| annotated.ignores(FindingCode::Failing)) {
+            return None;
+        }
+        let unconverged = hot.unconverged.as_ref()?;
         unconverged.regressed_since.filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Kind {
     pub(crate) version: String,
     pub(crate) role: Role,
     pub(crate) status: StatusSchema,
+    /// Nothing shows that this operator serves the kind, so findings about it are only suspected.
+    pub(crate) suspected: bool,
     pub(crate) objects: u64,
     pub(crate) voices: Voices,
     /// Silent objects of the list that is being read.
@@ -60,6 +62,8 @@ pub(crate) struct Watch {
     pub(crate) active: bool,
     /// Verbs that the API server denies.
     pub(crate) missing: Vec<String>,
+    /// The watch does not report all objects, so audits do not apply.
+    pub(crate) filtered: bool,
     /// The first list is complete.
     pub(crate) synced: bool,
     pub(crate) totals: WatchTotals,

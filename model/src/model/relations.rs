@@ -48,7 +48,9 @@ impl Model {
 
     /// Returns all problems that the kind has, or will have if nothing changes.
     pub(crate) fn kind_detections(&self, number: u16) -> Vec<Detection> {
-        OF_KINDS.iter().filter_map(|(_, detect)| detect(self, number)).collect()
+        let suspected = self.kinds[number as usize].suspected;
+        let detections = OF_KINDS.iter().filter_map(|(_, detect)| detect(self, number));
+        detections.map(|detection| detection.suspected_if(suspected)).collect()
     }
 
     /// Returns all objects of a kind as the subject of a finding.

@@ -33,6 +33,7 @@ impl Model {
             unhealthy_dropped: slots.len().saturating_sub(limit) as u64,
             sources: self.sources.summaries(),
             permissions_missing: self.permissions_missing(),
+            left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
             leases: self.leases.rows(),
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),

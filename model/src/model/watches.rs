@@ -26,6 +26,7 @@ impl Model {
             let watch = &mut self.watches[number as usize];
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
+            watch.filtered = watched.filtered;
             self.update_kind_definition(number, watched);
             if !watched.missing.is_empty() {
                 self.reset_watch(number);
@@ -54,6 +55,9 @@ impl Model {
         state.version.clone_from(&watched.version);
         state.status = watched.status;
         state.role = watched.role;
+        if std::mem::replace(&mut state.suspected, watched.suspected) != watched.suspected {
+            self.review_everything();
+        }
         if changed {
             self.watches.iter_mut().filter(|watch| watch.kind == kind).for_each(|watch| watch.reread = true);
         }
@@ -202,7 +206,7 @@ impl Model {
     pub(crate) fn audit_due(&mut self, number: u16) {
         let watch = &mut self.watches[number as usize];
         watch.audit.due = None;
-        if watch.active && watch.synced && watch.audit.pending.is_none() {
+        if watch.active && watch.synced && !watch.filtered && watch.audit.pending.is_none() {
             // The next audit is due once a source has taken this probe: after a gap, one audit is enough.
             self.probes.insert(Probe::Count(watch.id.clone()));
         } else {

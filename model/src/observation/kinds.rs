@@ -39,6 +39,15 @@ pub struct WatchedKind {
     /// Verbs that the API server denies. If there are any, loopwatch cannot watch this scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Whether nothing shows that this operator serves the kind: its account may write all kinds, none of the sampled
+    /// objects has a status or a finalizer of this operator, and no lease names the kind's domain. Findings about such
+    /// a kind are only suspected.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub suspected: bool,
+    /// Whether the watch reports only the objects that belong to a primary kind. Their number then differs from that of
+    /// the API server, so audits do not apply.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub filtered: bool,
 }
 
 /// The scope of a watch.
@@ -95,8 +104,8 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// It is a custom resource with a status, and `check`, `record --all` or an account that only reads watches all of
-    /// these.
+    /// It is a custom resource, and `check`, `record --all`, an account that only reads, or an account that may write
+    /// all kinds watches all of these.
     HasStatus,
     /// The dump contains objects of it.
     #[serde(rename = "in_snapshot")]
@@ -144,6 +153,19 @@ pub struct PermissionsView {
     pub missing: Vec<Permission>,
     /// Permissions that hardly any operator needs: those with wildcards.
     pub excess: Vec<Permission>,
+    /// Parts of the cluster that loopwatch leaves out although the account may read them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A part of the cluster that loopwatch leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftOut {
+    /// The part, for people: numbers and kinds, but no names of objects or namespaces.
+    pub what: String,
+    /// The reason, for people.
+    pub why: String,
 }
 
 /// A verb on a resource.
@@ -179,6 +201,11 @@ pub struct LeaseView {
     pub duration: Option<Span>,
     /// `spec.leaseTransitions`: the number of times that the holder changed.
     pub transitions: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 // === impl WatchId ===

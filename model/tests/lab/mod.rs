@@ -38,6 +38,8 @@ pub fn kind() -> WatchedKind {
         status: StatusSchema::Subresource,
         why: Why::StatusPermission,
         missing: Vec::new(),
+        suspected: false,
+        filtered: false,
     }
 }
 

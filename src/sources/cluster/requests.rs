@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::header::InvalidHeaderValue;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::Cluster;
+use super::{Cluster, ServiceAccount};
 use crate::sources::failure::Failure;
 
 /// Whole objects.
@@ -39,8 +40,18 @@ impl Cluster {
 
     /// Reads one document.
     pub(crate) async fn get_json<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, Failure> {
+        self.get_json_within(path, accept, LARGEST_DOCUMENT).await
+    }
+
+    /// Reads one document of limited size.
+    pub(crate) async fn get_json_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &'static str,
+        limit: usize,
+    ) -> Result<T, Failure> {
         let mut body = self.open(path, accept).await?;
-        let bytes = collect(&mut body, LARGEST_DOCUMENT).await?;
+        let bytes = collect(&mut body, limit).await?;
         decode(path, &bytes)
     }
 
@@ -95,6 +106,10 @@ impl Cluster {
         if let Some(tag) = tag {
             request.headers_mut().insert(header::IF_NONE_MATCH, tag.clone());
         }
+        if let Some(account) = &self.acting_as {
+            impersonate(request.headers_mut(), account)
+                .map_err(|e| Failure::new(Cause::Invalid, format!("the service account of the operator: {e}")))?;
+        }
         *request.method_mut() = method;
         let sent = self.clock.steady();
         let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {
@@ -109,6 +124,16 @@ impl Cluster {
         let error = collect(answer.body_mut(), LARGEST_ERROR).await.unwrap_or_default();
         Err(Failure::http(answer.status(), answer.headers(), &error))
     }
+}
+
+/// Adds the headers of an impersonated service account and of its groups.
+fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), InvalidHeaderValue> {
+    let ServiceAccount { namespace, name } = account;
+    headers.insert("impersonate-user", format!("system:serviceaccount:{namespace}:{name}").parse()?);
+    headers.append("impersonate-group", HeaderValue::from_static("system:serviceaccounts"));
+    headers.append("impersonate-group", format!("system:serviceaccounts:{namespace}").parse()?);
+    headers.append("impersonate-group", HeaderValue::from_static("system:authenticated"));
+    Ok(())
 }
 
 /// The next chunk of a body; `None` at its end.

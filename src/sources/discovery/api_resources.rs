@@ -189,6 +189,14 @@ impl ApiResources {
         }
     }
 
+    /// Whether these are certainly the served kinds.
+    pub(crate) async fn is_current(&self, cluster: &Cluster) -> Result<bool, Failure> {
+        match &self.tag {
+            Some(tag) if self.unknown.is_empty() => cluster.is_unchanged("/apis", AGGREGATED, tag).await,
+            _ => Ok(false),
+        }
+    }
+
     /// All kinds, by group and resource.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &ApiKind> {
         self.kinds.values()

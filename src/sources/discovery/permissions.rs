@@ -26,7 +26,27 @@ const MOST_EXCESS: usize = 50;
 impl Rules {
     pub(crate) fn new(mut rules: Vec<ResourceRule>, incomplete: bool) -> Self {
         rules.retain(|rule| names(&rule.resource_names).is_empty());
+        // The API server lists rules in any order, and repeats those that several roles grant.
+        let content = |rule: &ResourceRule| (rule.api_groups.clone(), rule.resources.clone(), rule.verbs.clone());
+        rules.sort_by_key(content);
+        rules.dedup_by_key(|rule| content(rule));
         Self { rules, incomplete }
+    }
+
+    /// Whether these rules grant anything beyond those of `other`.
+    pub(crate) fn exceed(&self, other: &Self) -> bool {
+        self.rules.iter().any(|rule| !other.rules.contains(rule))
+    }
+
+    /// Rules that grant these permissions, which access reviews have confirmed.
+    pub(crate) fn granting<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> Self {
+        let rule = |Permission { verb, group, resource }: &Permission| ResourceRule {
+            verbs: vec![verb.clone()],
+            api_groups: Some(vec![group.clone()]),
+            resources: Some(vec![resource.clone()]),
+            resource_names: None,
+        };
+        Self::new(permissions.into_iter().map(rule).collect(), false)
     }
 
     /// Requests the rules of this account in a namespace.
@@ -49,11 +69,6 @@ impl Rules {
         self.rules.iter().any(|rule| allows(rule, verb, group, resource))
     }
 
-    /// Whether a rule allows the verb, or an unlisted rule might.
-    pub(crate) fn may_allow(&self, verb: &str, group: &str, resource: &str) -> bool {
-        self.incomplete || self.allow(verb, group, resource)
-    }
-
     /// Whether a rule that names the group allows the verb. A rule for all groups does not show ownership.
     pub(crate) fn allow_by_name(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| {
@@ -61,14 +76,14 @@ impl Rules {
         })
     }
 
-    /// Whether all rules are known and none allows writing, except reviews, which change nothing.
+    /// Whether no listed rule allows writing, except reviews, which change nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         let reviews = ["authorization.k8s.io", "authentication.k8s.io"];
         let writes = |rule: &ResourceRule| {
             rule.verbs.iter().any(|verb| !["get", "list", "watch"].contains(&verb.as_str()))
                 && names(&rule.api_groups).iter().any(|group| !reviews.contains(&group.as_str()))
         };
-        !self.incomplete && !self.rules.iter().any(writes)
+        !self.rules.iter().any(writes)
     }
 
     /// Permissions to write in all groups, which no operator needs.

@@ -1,65 +1,19 @@
 //! The scopes in which the account can see a kind: the whole cluster, or single namespaces.
 
 use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
-use serde::Deserialize;
 
 use super::api_resources::ApiKind;
-use super::permissions::{Rules, is_allowed};
-use super::select::{Candidate, SelectedKinds};
-use super::{Discovery, watched};
-use crate::sources::cluster::LIST_METADATA;
+use super::permissions::Rules;
+use super::reviews::Question;
+use super::select::Candidate;
+use super::{Discovery, list_and_watch, watched};
 use crate::sources::failure::Failure;
-use crate::sources::metadata::ObjectMetadata;
-use crate::sources::options::Selection;
-
-/// The rules in each reviewed namespace. Each includes the rules of the cluster.
-#[derive(Debug, Default)]
-pub(super) struct NamespaceRules {
-    pub(super) namespaces: Vec<String>,
-    pub(super) rules: Vec<Rules>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NamespaceListDocument {
-    items: Vec<NamespaceDocument>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NamespaceDocument {
-    metadata: ObjectMetadata,
-}
-
-/// Maximum number of namespaces to review. Operators with role bindings in more namespaces need `--namespace`.
-const MOST_NAMESPACES: usize = 100;
-
-// === impl NamespaceRules ===
-
-impl NamespaceRules {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Rules)> {
-        self.namespaces.iter().zip(&self.rules)
-    }
-
-    pub(super) fn extend(&mut self, other: Self) {
-        self.namespaces.extend(other.namespaces);
-        self.rules.extend(other.rules);
-    }
-}
 
 // === impl Discovery ===
 
 impl Discovery {
-    pub(super) async fn review(&self, namespaces: Vec<String>) -> Result<NamespaceRules, Failure> {
-        let mut rules = Vec::new();
-        for namespace in &namespaces {
-            rules.push(Rules::review(&self.cluster, namespace).await?);
-        }
-        Ok(NamespaceRules { namespaces, rules })
-    }
-
-    /// The namespaces to review first: the configured ones, or else our own and those that the operator watches.
-    pub(super) fn namespaces(&self) -> Vec<String> {
+    /// The home namespaces: the configured ones, or else our own and those that the operator watches.
+    pub(super) fn homes(&self) -> Vec<String> {
         if !self.options.namespaces.is_empty() {
             return self.options.namespaces.clone();
         }
@@ -69,72 +23,74 @@ impl Discovery {
         namespaces
     }
 
-    /// Whether the operator may have permissions in other namespaces.
-    pub(super) fn may_be_elsewhere(&self, selected: &SelectedKinds) -> bool {
-        let options = &self.options;
-        options.namespaces.is_empty()
-            && options.watch.is_empty()
-            && options.select == Selection::OperatorPermissions
-            && selected.excess.is_empty()
+    /// The reviewed namespaces without those that the user excludes. The rules of an excluded namespace still show which
+    /// kinds the operator owns.
+    fn watched_namespaces(&self) -> impl Iterator<Item = (&str, &Rules, bool)> {
+        let excluded = &self.options.exclude_namespaces;
+        self.reviews.namespaces().filter(move |(namespace, ..)| !excluded.iter().any(|name| name == namespace))
     }
 
-    /// The other namespaces, if the account may list namespaces.
-    pub(super) async fn other_namespaces(&self) -> Result<Vec<String>, Failure> {
-        let list = Permission { verb: "list".to_owned(), group: String::new(), resource: "namespaces".to_owned() };
-        if is_allowed(&self.cluster, &list, "").await? != Some(true) {
-            return Ok(Vec::new());
+    /// The scopes in which the account can see the kinds, or should be able to see them. The latter list the missing
+    /// verbs. Asks all questions of one step at once, because each review costs a round trip.
+    pub(super) async fn scopes(&mut self, candidates: &[Candidate]) -> Result<Vec<WatchedKind>, Failure> {
+        let ask = |candidate: &Candidate, namespace: &str| {
+            let ApiKind { group, resource, .. } = &candidate.kind;
+            list_and_watch(group, resource).map(|permission| Question::new(&permission, namespace))
+        };
+        let everywhere = candidates.iter().filter(|candidate| !self.is_bound(candidate));
+        let questions: Vec<Question> = everywhere.flat_map(|candidate| ask(candidate, "")).collect();
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        let hidden: Vec<&Candidate> =
+            candidates.iter().filter(|candidate| !self.is_seen_everywhere(candidate)).collect();
+        let mut questions = Vec::new();
+        for candidate in hidden.iter().filter(|candidate| candidate.kind.namespaced) {
+            let namespaces =
+                self.watched_namespaces().filter(|(_, rules, is_home)| may_see(candidate, rules, *is_home));
+            questions.extend(namespaces.flat_map(|(namespace, ..)| ask(candidate, namespace)));
         }
-        let path = format!("/api/v1/namespaces?limit={MOST_NAMESPACES}");
-        let NamespaceListDocument { items } = self.cluster.get_json(&path, LIST_METADATA).await?;
-        let known = self.namespaces();
-        Ok(items
-            .into_iter()
-            .map(|item| item.metadata.name)
-            .filter(|name| !known.contains(name) && !self.options.exclude_namespaces.contains(name))
-            .collect())
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        let writes = hidden.iter().flat_map(|candidate| write_permissions(candidate));
+        let questions: Vec<Question> = writes.map(|permission| Question::new(&permission, "")).collect();
+        self.reviews.ask(&self.cluster, &questions).await?;
+        Ok(candidates.iter().flat_map(|candidate| self.scopes_of(candidate)).collect())
     }
 
-    /// The scopes in which the account can see a kind, or should be able to see it. The latter list the missing verbs.
-    pub(super) async fn scopes(
-        &self,
-        candidate: &Candidate,
-        reviews: &NamespaceRules,
-    ) -> Result<Vec<WatchedKind>, Failure> {
+    /// The scopes of one kind, once all questions are answered.
+    fn scopes_of(&self, candidate: &Candidate) -> Vec<WatchedKind> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
-        let named = *namespaced && !self.options.namespaces.is_empty();
-        if !named {
-            // Each namespace's rules include those of the cluster, so this saves most reviews.
-            let possible = reviews.rules.iter().any(|rules| rules.may_allow("list", group, resource));
-            if possible && self.missing(group, resource, "").await?.is_empty() {
-                return Ok(vec![watched(candidate, everywhere, Vec::new())]);
-            }
+        if self.is_seen_everywhere(candidate) {
+            return vec![watched(candidate, everywhere, Vec::new())];
         }
+        let is_bound = self.is_bound(candidate);
         let mut scopes = Vec::new();
-        // The rules of an excluded namespace still show which kinds the operator owns.
-        let is_watched = |namespace: &String| !self.options.exclude_namespaces.contains(namespace);
-        for (namespace, rules) in reviews.iter().filter(|(namespace, _)| *namespaced && is_watched(namespace)) {
+        for (namespace, rules, is_home) in self.watched_namespaces().filter(|_| *namespaced) {
+            // If an operator may write the status of a kind that it cannot list, the user should know.
             let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
-            let possible = rules.may_allow("list", group, resource);
-            let missing = if possible { self.missing(group, resource, namespace).await? } else { list_and_watch() };
-            if named || is_expected || missing.is_empty() {
-                scopes.push(watched(candidate, Scope::Namespace(namespace.clone()), missing));
+            let missing = match may_see(candidate, rules, is_home) {
+                true => self.missing(group, resource, namespace),
+                false => both(),
+            };
+            if is_bound || is_expected || missing.is_empty() {
+                scopes.push(watched(candidate, Scope::Namespace(namespace.to_owned()), missing));
             }
         }
-        let none_left = *namespaced && !reviews.namespaces.iter().any(is_watched);
-        if named || none_left || scopes.iter().any(|kind| kind.missing.is_empty()) {
-            return Ok(scopes);
+        let none_left = *namespaced && self.watched_namespaces().next().is_none();
+        if is_bound || none_left || scopes.iter().any(|kind| kind.missing.is_empty()) {
+            return scopes;
         }
-        self.invisible_scopes(candidate, everywhere, scopes).await
+        self.invisible_scopes(candidate, everywhere, scopes)
     }
 
     /// The scopes in which the account should see a kind that it cannot see.
-    async fn invisible_scopes(
+    fn invisible_scopes(
         &self,
         candidate: &Candidate,
         everywhere: Scope,
         expected: Vec<WatchedKind>,
-    ) -> Result<Vec<WatchedKind>, Failure> {
+    ) -> Vec<WatchedKind> {
         let ApiKind { group, resource, .. } = &candidate.kind;
         let is_same = |kind: &&WatchedKind| kind.group == *group && kind.resource == *resource;
         let last: Vec<Scope> = self.last.iter().filter(is_same).map(|kind| kind.scope.clone()).collect();
@@ -142,38 +98,42 @@ impl Discovery {
             last
         } else if candidate.role == Role::Child {
             // A child kind that was never visible is no loss.
-            return Ok(Vec::new());
-        } else if !expected.is_empty() && !self.writes_everywhere(candidate).await? {
-            return Ok(expected);
+            return Vec::new();
+        } else if !expected.is_empty() && !self.writes_everywhere(candidate) {
+            return expected;
         } else {
             vec![everywhere]
         };
-        Ok(scopes.into_iter().map(|scope| watched(candidate, scope, list_and_watch())).collect())
+        scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect()
+    }
+
+    /// Whether the user restricts the kind to namespaces.
+    fn is_bound(&self, candidate: &Candidate) -> bool {
+        candidate.kind.namespaced && !self.options.namespaces.is_empty()
+    }
+
+    fn is_seen_everywhere(&self, candidate: &Candidate) -> bool {
+        let ApiKind { group, resource, .. } = &candidate.kind;
+        !self.is_bound(candidate) && self.missing(group, resource, "").is_empty()
     }
 
     /// Whether the account may write an invisible kind in all namespaces, so that it should see it there.
-    async fn writes_everywhere(&self, candidate: &Candidate) -> Result<bool, Failure> {
-        for permission in write_permissions(candidate) {
-            if is_allowed(&self.cluster, &permission, "").await? != Some(false) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    fn writes_everywhere(&self, candidate: &Candidate) -> bool {
+        write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
     }
 
     /// The missing verbs for watching a resource. An empty namespace means all.
-    async fn missing(&self, group: &str, resource: &str, namespace: &str) -> Result<Vec<String>, Failure> {
-        let mut missing = Vec::new();
-        for verb in ["list", "watch"] {
-            let permission =
-                Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() };
-            // If the cluster forbids the review, the watch itself will report a refusal.
-            if is_allowed(&self.cluster, &permission, namespace).await? == Some(false) {
-                missing.push(permission.verb);
-            }
-        }
-        Ok(missing)
+    fn missing(&self, group: &str, resource: &str, namespace: &str) -> Vec<String> {
+        let permissions = list_and_watch(group, resource).into_iter();
+        let missing = permissions.filter(|permission| self.reviews.deny(permission, namespace));
+        missing.map(|permission| permission.verb).collect()
     }
+}
+
+/// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an unlisted rule might.
+fn may_see(candidate: &Candidate, rules: &Rules, is_home: bool) -> bool {
+    let ApiKind { group, resource, .. } = &candidate.kind;
+    rules.allow("list", group, resource) || (rules.incomplete && (is_home || writes(candidate, rules)))
 }
 
 /// The permissions that made this a primary kind.
@@ -198,6 +158,7 @@ fn writes(candidate: &Candidate, rules: &Rules) -> bool {
         .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
 }
 
-fn list_and_watch() -> Vec<String> {
+/// The verbs of a watch.
+fn both() -> Vec<String> {
     vec!["list".to_owned(), "watch".to_owned()]
 }

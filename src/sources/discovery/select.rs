@@ -1,9 +1,10 @@
 //! Selects the kinds to watch, from the served kinds and the account's permissions. Does no I/O.
 
-use loopwatch_model::observation::{DefinitionView, Permission, Role, StatusSchema, Why};
+use loopwatch_model::observation::{Permission, Role, StatusSchema, Why};
 
 use super::api_resources::{ApiKind, ApiResources};
 use super::permissions::Rules;
+use crate::sources::definitions::Definitions;
 use crate::sources::options::{KindSelector, Selection};
 
 /// The input of the selection.
@@ -11,10 +12,12 @@ pub(crate) struct SelectionInput<'a> {
     pub(crate) api_resources: &'a ApiResources,
     /// The rules in each reviewed namespace.
     pub(crate) rules: &'a [Rules],
-    /// Returns the definition of a group and resource, if the account may read definitions.
-    pub(crate) definition: &'a dyn Fn(&str, &str) -> Option<DefinitionView>,
+    /// The definitions, if the account may read them.
+    pub(crate) definitions: &'a Definitions,
     pub(crate) watch: &'a [KindSelector],
     pub(crate) select: Selection,
+    /// Whether access reviews have shown what incomplete rules do not list.
+    pub(crate) confirmed: bool,
 }
 
 /// The result of the selection.
@@ -24,6 +27,8 @@ pub(crate) struct SelectedKinds {
     pub(crate) kinds: Vec<Candidate>,
     /// Permissions that no operator needs.
     pub(crate) excess: Vec<Permission>,
+    /// Whether the primary kinds are all custom resources, because wildcards do not show which ones the operator owns.
+    pub(crate) by_wildcard: bool,
     /// Kinds that the user named and the API server does not serve.
     pub(crate) not_served: Vec<KindSelector>,
 }
@@ -35,26 +40,43 @@ pub(crate) struct Candidate {
     pub(crate) role: Role,
     pub(crate) why: Why,
     pub(crate) status: StatusSchema,
+    /// Whether nothing shows that this operator serves the kind.
+    pub(crate) suspected: bool,
 }
 
 /// Resources that are never child kinds: operators create many of them, to describe or coordinate other objects.
 const NEVER_CHILDREN: &[(&str, &str)] =
     &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
 
+// === impl SelectedKinds ===
+
+impl SelectedKinds {
+    /// Whether access reviews may show primary kinds that the rules do not list.
+    pub(crate) fn is_open(&self, rules: &[Rules]) -> bool {
+        let has_primary = self.kinds.iter().any(|candidate| candidate.role == Role::Primary);
+        !has_primary && rules.iter().any(|rules| rules.incomplete)
+    }
+}
+
 /// Selects the kinds to watch.
 pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
     let mut selected = SelectedKinds::default();
     let mut children = Vec::new();
     for kind in input.api_resources.kinds().filter(|kind| kind.watchable) {
-        let candidate = |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(input, kind) };
+        let candidate =
+            |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(input, kind), suspected: false };
         if let Some(why) = why_primary(input, kind) {
             selected.kinds.push(candidate(Role::Primary, why));
         } else if is_child(input, kind) {
             children.push(candidate(Role::Child, Why::CreatePermission));
         }
     }
-    if selected.kinds.is_empty() && input.rules.iter().all(Rules::is_read_only) {
+    if selected.kinds.is_empty() {
         selected.kinds = observed(input);
+    }
+    if selected.kinds.is_empty() {
+        selected.kinds = all_custom(input);
+        selected.by_wildcard = !selected.kinds.is_empty();
     }
     selected.kinds.append(&mut children);
     if input.select == Selection::OperatorPermissions {
@@ -71,7 +93,7 @@ pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
 
 /// Lists up to `most` custom resources with a status, as suggestions in a message.
 pub(crate) fn candidates(input: &SelectionInput<'_>, most: usize) -> Vec<String> {
-    input.api_resources.kinds().filter(|kind| reports_status(input, kind)).map(ToString::to_string).take(most).collect()
+    with_status(input).map(ToString::to_string).take(most).collect()
 }
 
 fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
@@ -105,13 +127,46 @@ fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
     let may = |verb: &str, kind: &ApiKind| {
         input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
     };
-    let is_observed = |kind: &&ApiKind| {
-        input.watch.is_empty() && reports_status(input, kind) && may("list", kind) && may("watch", kind)
+    let is_observed = |kind: &ApiKind| reports_status(input, kind) && may("list", kind) && may("watch", kind);
+    if is_read_only(input) { custom(input, is_observed) } else { Vec::new() }
+}
+
+/// The primary kinds of an account whose rules have wildcards: all custom resources that it may write, or all that it
+/// may read if it writes nothing.
+fn all_custom(input: &SelectionInput<'_>) -> Vec<Candidate> {
+    let may = |verb: &str, kind: &ApiKind, resource: &str| {
+        input.rules.iter().any(|rules| rules.allow(verb, &kind.group, resource))
     };
-    let kinds = input.api_resources.kinds().filter(is_observed).cloned();
-    kinds
-        .map(|kind| Candidate { status: status_of(input, &kind), kind, role: Role::Primary, why: Why::HasStatus })
-        .collect()
+    if is_read_only(input) {
+        return custom(input, |kind| {
+            reports_status(input, kind) && may("list", kind, &kind.resource) && may("watch", kind, &kind.resource)
+        });
+    }
+    custom(input, |kind| {
+        let resource = if kind.has_status { format!("{}/status", kind.resource) } else { kind.resource.clone() };
+        may("update", kind, &resource) || may("patch", kind, &resource)
+    })
+}
+
+/// Custom resources, unless the user named kinds.
+fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> Vec<Candidate> {
+    if !input.watch.is_empty() || input.select != Selection::OperatorPermissions {
+        return Vec::new();
+    }
+    let kinds = input.api_resources.kinds().filter(|kind| kind.watchable && !kind.is_built_in() && is_wanted(kind));
+    let candidate = |kind: &ApiKind| Candidate {
+        status: status_of(input, kind),
+        kind: kind.clone(),
+        role: Role::Primary,
+        why: Why::HasStatus,
+        suspected: false,
+    };
+    kinds.map(candidate).collect()
+}
+
+/// Whether the account is known to write nothing.
+fn is_read_only(input: &SelectionInput<'_>) -> bool {
+    input.rules.iter().all(|rules| rules.is_read_only() && (input.confirmed || !rules.incomplete))
 }
 
 fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
@@ -121,17 +176,22 @@ fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
         && input.rules.iter().any(|rules| rules.allow_by_name("create", group, resource))
 }
 
+/// The custom resources with a status.
+pub(crate) fn with_status<'a>(input: &'a SelectionInput<'_>) -> impl Iterator<Item = &'a ApiKind> {
+    input.api_resources.kinds().filter(|kind| reports_status(input, kind))
+}
+
 fn reports_status(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
     !kind.is_built_in()
         && kind.watchable
-        && match (input.definition)(&kind.group, &kind.resource) {
+        && match input.definitions.get(&kind.group, &kind.resource) {
             Some(definition) => definition.status != StatusSchema::None,
             None => kind.has_status,
         }
 }
 
 fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
-    match (input.definition)(&kind.group, &kind.resource) {
+    match input.definitions.get(&kind.group, &kind.resource) {
         Some(definition) => definition.status,
         None if kind.has_status => StatusSchema::Subresource,
         // Discovery shows whether a built-in kind has a status. A custom resource may have one without the subresource.

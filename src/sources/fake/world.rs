@@ -27,6 +27,8 @@ pub(crate) struct WorldState {
     /// Rules by namespace; those of the empty namespace apply everywhere.
     pub(crate) rules: BTreeMap<String, Vec<Value>>,
     pub(crate) incomplete: bool,
+    /// Whether reviews of rules list none.
+    pub(crate) unlisted: bool,
     /// Whether discovery is aggregated.
     pub(crate) aggregated: bool,
     /// Namespaces in a streamed list, as JSON.
@@ -39,6 +41,14 @@ pub(crate) struct WorldState {
     pub(crate) requests: Vec<String>,
     /// All refused requests.
     pub(crate) refused: Vec<String>,
+    /// All reviews: the last part of the path, and the namespace.
+    pub(crate) reviewed: Vec<String>,
+    /// Resources that another authorizer than that of the rules denies.
+    pub(crate) denied: Vec<String>,
+    /// The objects of a resource. A resource without an entry has 42 objects, of which only one can be read.
+    pub(crate) objects: BTreeMap<&'static str, Vec<Value>>,
+    /// All lists, as path and query.
+    pub(crate) lists: Vec<String>,
     /// A watch of this resource panics.
     pub(crate) poisoned: Option<String>,
 }
@@ -49,6 +59,9 @@ pub(crate) const WIDGET: FakeKind = ("example.io", "v1", "Widget", "widgets", tr
 pub(crate) const GADGET: FakeKind = ("example.io", "v1", "Gadget", "gadgets", true, false);
 pub(crate) const THING: FakeKind = ("other.io", "v1", "Thing", "things", false, true);
 pub(crate) const CONFIG_MAP: FakeKind = ("", "v1", "ConfigMap", "configmaps", true, false);
+pub(crate) const POD: FakeKind = ("", "v1", "Pod", "pods", true, true);
+pub(crate) const REPLICA_SET: FakeKind = ("apps", "v1", "ReplicaSet", "replicasets", true, true);
+pub(crate) const LEASE: FakeKind = ("coordination.k8s.io", "v1", "Lease", "leases", true, false);
 pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
 pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);
 pub(crate) const INGRESS: FakeKind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
@@ -122,7 +135,7 @@ impl World {
         self.objects(&path, &query)
     }
 
-    /// A list or watch: without objects (but definitions), and open until it is cut.
+    /// A list, or a watch that is open until it is cut.
     fn objects(&self, path: &str, query: &str) -> Reply {
         let words: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, rest) = if words[0] == "api" { ("", &words[2..]) } else { (words[1], &words[3..]) };
@@ -135,7 +148,7 @@ impl World {
         let verb = if query.contains("watch=true") { "watch" } else { "list" };
         let refusal = self.change(|state| {
             state.requests.push(format!("{verb} {resource} {query}"));
-            assert!(state.poisoned.as_deref() != Some(resource), "poisoned");
+            assert!(verb == "list" || state.poisoned.as_deref() != Some(resource), "poisoned");
             let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
             if ![DEFINITIONS, "namespaces"].contains(&resource) && !state.kinds.iter().any(is_served) {
                 return Some(404);
@@ -148,14 +161,15 @@ impl World {
         if let Some(code) = refusal {
             return Reply::Response(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
         }
+        let objects = self.change(|state| state.objects_in(resource, namespace));
         if verb == "list" {
-            let one = || vec![json!({ "metadata": { "name": "one" } })];
-            let named = |name: &&str| json!({ "metadata": { "name": name } });
-            let namespaces = || self.change(|state| state.namespaces.iter().map(named).collect());
-            let items: Vec<Value> = if resource == "namespaces" { namespaces() } else { one() };
-            return respond(
-                &json!({ "metadata": { "resourceVersion": "7", "remainingItemCount": 41 }, "items": items }),
-            );
+            self.change(|state| state.lists.push(format!("{path}?{query}")));
+            let one = json!({ "metadata": { "name": "one" } });
+            let metadata = json!({ "resourceVersion": "7", "remainingItemCount": 41 });
+            return match objects {
+                Some(objects) => respond(&page(&objects, query)),
+                None => respond(&json!({ "metadata": metadata, "items": [one] })),
+            };
         }
         let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
             "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } } } });
@@ -163,12 +177,8 @@ impl World {
         let mut pieces = vec![Piece::Until(Box::pin(async move { cut.notified().await })), Piece::Cut];
         if query.contains("sendInitialEvents") {
             pieces.insert(0, Piece::Line(end.to_string()));
-            let objects = self.change(|state| match resource {
-                DEFINITIONS => state.definitions.clone(),
-                "namespaces" => state.annotated.clone(),
-                _ => Vec::new(),
-            });
-            for object in objects {
+            let annotated = (resource == "namespaces").then(|| self.change(|state| state.annotated.clone()));
+            for object in annotated.or(objects).unwrap_or_default() {
                 pieces.insert(0, Piece::Line(json!({ "type": "ADDED", "object": object }).to_string()));
             }
         }
@@ -187,17 +197,36 @@ impl WorldState {
         let has = |list: &Value, word: &str| {
             list.as_array().is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))
         };
+        if self.denied.iter().any(|denied| denied == resource) {
+            return false;
+        }
         let namespaces = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
         namespaces.iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().any(|rule| {
             has(&rule["verbs"], verb) && has(&rule["apiGroups"], group) && has(&rule["resources"], resource)
         })
     }
 
-    fn review(&self, path: &str, spec: &Value) -> Value {
+    /// The objects of a resource, if a test has set them. An empty namespace means all.
+    fn objects_in(&self, resource: &str, namespace: &str) -> Option<Vec<Value>> {
+        let named = |name: &&str| json!({ "metadata": { "name": name } });
+        let objects: Vec<Value> = match resource {
+            DEFINITIONS => self.definitions.clone(),
+            "namespaces" => self.namespaces.iter().map(named).collect(),
+            _ => self.objects.get(resource)?.clone(),
+        };
+        let is_in = |object: &Value| namespace.is_empty() || object["metadata"]["namespace"] == namespace;
+        Some(objects.into_iter().filter(is_in).collect())
+    }
+
+    fn review(&mut self, path: &str, spec: &Value) -> Value {
+        let namespace = spec["namespace"].as_str().or_else(|| spec["resourceAttributes"]["namespace"].as_str());
+        let last = path.rsplit('/').next().unwrap_or_default();
+        self.reviewed.push(format!("{last} {}", namespace.unwrap_or_default()));
         if path.ends_with("selfsubjectrulesreviews") {
             let namespace = spec["namespace"].as_str().unwrap_or_default();
             let rules: Vec<&Value> =
                 ["", namespace].iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().collect();
+            let rules = if self.unlisted { Vec::new() } else { rules };
             return json!({ "status": { "resourceRules": rules, "incomplete": self.incomplete } });
         }
         let text = |name: &str| spec["resourceAttributes"][name].as_str().unwrap_or_default().to_owned();
@@ -260,6 +289,28 @@ impl WorldState {
             }
         }
     }
+}
+
+/// The page of a list that a query asks for.
+fn page(objects: &[Value], query: &str) -> Value {
+    let number =
+        |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+    let (limit, from) = (number("limit").unwrap_or(usize::MAX), number("continue").unwrap_or(0));
+    let items: Vec<&Value> = objects.iter().skip(from).take(limit).collect();
+    let rest = objects.len().saturating_sub(from + items.len());
+    let token = if rest > 0 { (from + items.len()).to_string() } else { String::new() };
+    json!({ "metadata": { "resourceVersion": "7", "continue": token, "remainingItemCount": rest }, "items": items })
+}
+
+/// An object in a namespace, which an object of a kind may own.
+pub(crate) fn object(namespace: &str, name: &str, owner: Option<FakeKind>) -> Value {
+    let owners: Vec<Value> = owner
+        .into_iter()
+        .map(|(group, version, kind, ..)| {
+            json!({ "apiVersion": format!("{group}/{version}"), "kind": kind, "name": "owner", "uid": "u" })
+        })
+        .collect();
+    json!({ "metadata": { "namespace": namespace, "name": name, "resourceVersion": "4", "ownerReferences": owners } })
 }
 
 fn respond(document: &Value) -> Reply {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use loopwatch_model::observation::{Cause, Observation, Role, Scope, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{Cause, Observation, PermissionsView, Role, Scope, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
-use crate::sources::cluster::encode;
+use crate::sources::address::collection;
+use crate::sources::children::{ChildSink, Owners, PrimarySink};
 use crate::sources::definitions::{DefinitionSink, Definitions};
 use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
@@ -29,8 +30,23 @@ impl Running {
         for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
             self.feed.send(Observation::PermissionsReviewed(view.clone())).await?;
         }
+        let is_gone = |view: &&PermissionsView| permissions.iter().all(|now| now.namespace != view.namespace);
+        for view in self.permissions.iter().filter(is_gone) {
+            let view = PermissionsView { namespace: view.namespace.clone(), ..PermissionsView::default() };
+            self.feed.send(Observation::PermissionsReviewed(view)).await?;
+        }
         self.permissions = permissions;
         let (run, over) = self.within_limit(&kinds);
+        let primaries = run.values().filter(|kind| kind.role == Role::Primary);
+        let owners: Owners = primaries.map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
+        if *self.owners != owners {
+            self.owners = Arc::new(owners);
+            // Objects that their watches have hidden may belong to a new kind.
+            let filtered: Vec<Job> = self.tasks.jobs().filter(|job| is_filtered(job, &run)).cloned().collect();
+            for job in filtered {
+                self.tasks.stop(&job).await;
+            }
+        }
         let stale: Vec<Job> = self.tasks.jobs().filter(|job| self.is_stale(job, &run)).cloned().collect();
         for job in stale {
             self.tasks.stop(&job).await;
@@ -114,8 +130,14 @@ impl Running {
                 let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
                 let Some(target) = target else { return };
                 let sink = ObjectSink { watch: watch.clone(), hash_key: self.options.hash_key };
-                let reporter = self.sync.reporter(watch);
-                self.spawn(job, target, sink, reporter, self.options.once);
+                let (reporter, once) = (self.sync.reporter(watch), self.options.once);
+                let is_filtered = |kind: &WatchedKind| kind.watch == *watch && kind.filtered;
+                if self.kinds.iter().flatten().any(is_filtered) {
+                    self.spawn(job, target, ChildSink::new(sink, Arc::clone(&self.owners)), reporter, once);
+                } else {
+                    let sink = PrimarySink::new(sink, self.new_primaries.clone());
+                    self.spawn(job, target, sink, reporter, once);
+                }
             }
             Job::Definitions => {
                 let sink = DefinitionSink::new(self.definitions.clone());
@@ -160,13 +182,14 @@ impl Running {
     }
 }
 
+/// Whether a job hides objects that belong to no primary kind.
+fn is_filtered(job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
+    matches!(job, Job::Watch(watch) if run.get(watch).is_some_and(|kind| kind.filtered))
+}
+
 /// The address of a kind. For child kinds the metadata is enough: owners and finalizers.
 fn target(kind: &WatchedKind) -> WatchTarget {
     let WatchedKind { group, version, resource, scope, role, .. } = kind;
-    let api = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-    let path = match scope.namespace() {
-        Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
-        None => format!("{api}/{resource}"),
-    };
+    let path = collection(group, version, resource, scope.namespace());
     WatchTarget::new(path, *role == Role::Child)
 }
