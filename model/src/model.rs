@@ -26,6 +26,7 @@ mod judge; // its state, findings and next timer
 // Watches, kinds and sources.
 mod watches;
 mod sources;
+mod skipped; // objects that a source could not read
 
 // The output.
 mod show;
@@ -210,6 +211,7 @@ impl Model {
             Observation::Progressed { watch, version } => {
                 self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));
             }
+            Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
                 self.open_findings.clear(
@@ -308,7 +310,9 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",
         Observation::LeaseSeen(_) => "lease",
         Observation::Answered { .. } => "audit",
-        Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } => "source",
+        Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } | Observation::Skipped { .. } => {
+            "source"
+        }
         Observation::ClockStepped { .. } => "clock",
         Observation::Tick => return None,
     })

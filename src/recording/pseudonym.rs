@@ -60,6 +60,7 @@ impl Pseudonyms {
                 Observation::SourceFailed { source: self.source(source), cause, detail: String::new() }
             }
             Observation::SourceRecovered { source } => Observation::SourceRecovered { source: self.source(source) },
+            Observation::Skipped { source, cause } => Observation::Skipped { source: self.source(source), cause },
             Observation::Restored(_)
             | Observation::DefinitionSeen(_)
             | Observation::DefinitionGone(_)

@@ -115,6 +115,7 @@ impl Model {
         watch.listing = Some(epoch);
         watch.epoch = watch.epoch.wrapping_add(1); // not the source's epoch, which does not fit into a record
         watch.audit.pending = None;
+        watch.skipped = 0;
     }
 
     pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
@@ -192,7 +193,7 @@ impl Model {
         watch.totals.lag.observe(lag);
         let here = i64::try_from(watch.totals.objects).unwrap_or(i64::MAX);
         let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
-        let difference = here.saturating_sub(server);
+        let difference = watch.unexplained(here.saturating_sub(server));
         let same = watch.totals.audit_difference == Some(difference);
         watch.audit.agreeing = if same { watch.audit.agreeing.saturating_add(1) } else { 1 };
         watch.totals.audit_difference = Some(difference);
