@@ -5,7 +5,7 @@ use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
 
 use super::objects::ObjectSink;
-use super::{WatchTarget, Watcher};
+use super::{SharedWatchState, WatchTarget, Watcher};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
@@ -37,13 +37,22 @@ async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
 }
 
 async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> WatchRun {
+    watch_sharing(&Arc::default(), replies, metadata_only, once).await
+}
+
+async fn watch_sharing(
+    shared: &Arc<SharedWatchState>,
+    replies: impl IntoIterator<Item = Reply>,
+    metadata_only: bool,
+    once: bool,
+) -> WatchRun {
     let script = Script::new(replies);
     let (feed, mut observations) = Feed::with_clock(10_000, Arc::new(VirtualClock::new()));
     let target = WatchTarget { path: "/apis/example.io/v1/widgets".to_owned(), metadata_only };
     let name = WatchId("widgets.example.io".into());
     let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
     let sync = InitialSync::new();
-    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::default(), sync.reporter(&name), once);
+    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::clone(shared), sync.reporter(&name), once);
     tokio::select! {
         () = watcher.run() => {}
         () = script.ended() => {}
@@ -192,32 +201,41 @@ async fn a_server_that_refuses_streamed_lists_is_listed_in_pages() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_streamed_lists_is_listed_in_pages_after_ten_seconds() {
     let run = watch([
-        stream([
-            event("ADDED", "a", 5),
-            pause(8),
-            event("ADDED", "b", 6),
-            pause(8),
-            event("MODIFIED", "b", 9),
-            Piece::Silence,
-        ]),
-        page(&[("a", 5), ("b", 9)], 10, ""),
+        stream([event("ADDED", "a", 5), pause(8), event("MODIFIED", "a", 9), Piece::Silence]),
+        page(&[("a", 9), ("b", 6)], 10, ""),
     ])
     .await;
     assert_eq!(
         run.said(),
-        [
-            "began 1",
-            "listed a@5",
-            "listed b@6",
-            "listed b@9",
-            "began 2",
-            "listed a@5",
-            "listed b@9",
-            "ended 2 at 10",
-            "works"
-        ]
+        ["began 1", "listed a@5", "listed a@9", "began 2", "listed a@9", "listed b@6", "ended 2 at 10", "works"]
     );
-    assert_eq!(run.script.waits()[0], Duration::from_secs(18), "ten seconds after the last object was added");
+    let wait = run.script.waits()[0];
+    assert!((10_000..10_100).contains(&wait.as_millis()), "{wait:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ignored_list_is_given_up_in_time_even_if_events_keep_coming() {
+    // Two thousand objects, and then a new one every 3 s, or a change every 10 ms.
+    let objects = || (0..2_000).map(|number| event("ADDED", &format!("old-{number}"), 5));
+    let new = (0..60).flat_map(|number| [pause(3), event("ADDED", &format!("new-{number}"), 6)]);
+    let millis = |time| Piece::Pause(Duration::from_millis(time));
+    let changes = (0..20_000).flat_map(|_| [millis(10), event("MODIFIED", "a", 7)]);
+    for pieces in [objects().chain(new).collect::<Vec<_>>(), objects().chain(changes).collect()] {
+        let run = watch([stream(pieces), page(&[("a", 5)], 10, "")]).await;
+        let wait = run.script.waits()[0];
+        assert!((10_000..11_000).contains(&wait.as_millis()), "{wait:?}");
+        assert_eq!(run.said().last().map(String::as_str), Some("works"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_streamed_list_is_read_to_its_end() {
+    // 100 objects per second, as over a poor connection.
+    let slow = (0..6_000)
+        .flat_map(|number| [Piece::Pause(Duration::from_millis(10)), event("ADDED", &format!("object-{number}"), 5)]);
+    let run = watch([stream(slow.chain([end_of_list(9), pause(100)]))]).await;
+    assert_eq!(run.said().last().map(String::as_str), Some("works"));
+    assert_eq!(run.script.asked(), ["GET widgets watch initial", "GET widgets watch from=9"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,20 +317,37 @@ async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_resp
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_line_is_reported_and_leads_to_a_new_list() {
+async fn a_garbled_line_is_read_again_and_skipped_if_it_stays_garbled() {
     for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
-        let line = Piece::Line(broken.to_owned());
-        let run = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
-        assert_eq!(after_list(&run)[..3], ["failed: undecodable", "began 2", "listed a@5"], "{broken}");
+        let line = || Piece::Line(broken.to_owned());
+        let run = watch([listed([line()]), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
+        assert_eq!(after_list(&run), ["failed: undecodable", "applied a@12", "works"], "{broken}");
+        let run = watch([listed([line()]), stream([line(), event("MODIFIED", "a", 12), pause(100)])]).await;
+        let expected = ["failed: undecodable", "skipped: undecodable", "works", "applied a@12"];
+        assert_eq!(after_list(&run), expected, "{broken}");
+        assert_eq!(run.script.asked()[1..], ["GET widgets watch from=10", "GET widgets watch from=12"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_over_the_limit_is_reported_and_leads_to_a_new_list() {
-    let large = "x".repeat(1 << 20);
-    let pieces = std::iter::repeat_with(|| Piece::Text(large.clone())).take(9);
-    let run = watch([listed(pieces), listed([])]).await;
-    assert_eq!(after_list(&run)[..2], ["failed: too_large", "began 2"]);
+async fn an_unreadable_or_oversized_object_is_skipped_and_counted() {
+    let nameless = || Piece::Line(r#"{"type":"ADDED","object":{"metadata":{"resourceVersion":"11"}}}"#.to_owned());
+    let large = || (0..9).map(|_| Piece::Text("x".repeat(1 << 20))).chain([Piece::Line(String::new())]);
+    // In the events of a watch.
+    let run = watch([listed([nameless()].into_iter().chain(large()).chain([event("MODIFIED", "a", 12), pause(100)]))]);
+    assert_eq!(after_list(&run.await), ["skipped: undecodable", "skipped: too_large", "applied a@12"]);
+    // In a streamed list.
+    let pieces = [nameless()].into_iter().chain(large()).chain([event("ADDED", "a", 5), end_of_list(10), pause(100)]);
+    let run = watch([stream(pieces)]).await;
+    let expected = ["began 1", "skipped: undecodable", "skipped: too_large", "listed a@5", "ended 1 at 10", "works"];
+    assert_eq!(run.said(), expected);
+    // In a page.
+    let large = format!(r#"{{"metadata":{{"name":"l"}},"spec":"{}"}}"#, "x".repeat(9 << 20));
+    let items = [r#"{"metadata":{}}"#, &large, r#"{"metadata":{"name":1}}"#, &widget("a", 5)].join(",");
+    let page = format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{items}]}}"#);
+    let run = watch([refuse(422, "Invalid"), Reply::Response(200, vec![], page)]).await;
+    let skips = ["skipped: undecodable", "skipped: too_large", "skipped: undecodable"];
+    assert_eq!(run.said(), [&["began 1"][..], &skips, &["listed a@5", "ended 1 at 10", "works"]].concat());
 }
 
 #[tokio::test(start_paused = true)]
@@ -429,18 +464,105 @@ async fn streams_that_end_immediately_are_reopened_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_refusals_of_a_future_version_lead_to_a_new_list() {
+async fn an_outage_of_any_length_is_no_reason_to_list_again() {
+    let outage = || {
+        [
+            refuse(500, "InternalError"),
+            refuse(502, ""),
+            refuse(503, "ServiceUnavailable"),
+            refuse(504, "Timeout"),
+            refuse(404, "NotFound"),
+            refuse(403, "Forbidden"),
+            refuse(429, "TooManyRequests"),
+            Reply::Refused,
+            stream([error(500, "InternalError")]),
+            stream([Piece::Cut]),
+            stream([]),
+        ]
+    };
+    let replies = std::iter::once(listed([pause(3), Piece::Cut])).chain((0..5).flat_map(|_| outage()));
+    let run = watch(replies.chain([stream([event("MODIFIED", "a", 12), pause(100)])])).await;
+    let asked = run.script.asked();
+    assert_eq!(asked.iter().filter(|asked| *asked == "GET widgets watch from=10").count(), 5 * 11 + 1, "{asked:?}");
+    assert_eq!(after_list(&run)[5 * 11 + 1..], ["applied a@12", "works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_rejections_of_a_version_lead_to_a_new_list() {
     // After a restored backup, the server waits for a version that it will not reach, and then responds with 504.
-    let refusals = (0..3).map(|_| refuse(504, "Timeout"));
-    let run = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
-    assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
-    assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
+    let too_large = |_| {
+        let body = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 10, current: 7"}"#;
+        Reply::Response(504, vec![], body.to_owned())
+    };
+    let invalid = |_| refuse(400, "BadRequest");
+    for rejections in [(0..3).map(too_large).collect::<Vec<_>>(), (0..3).map(invalid).collect()] {
+        let run = watch([listed([pause(100)])].into_iter().chain(rejections).chain([listed([])])).await;
+        assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
+        assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_comes_back_is_listed_again() {
-    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
-    assert_eq!(after_list(&run)[..2], ["failed: not_found", "began 2"]);
+    // The new API server of the kind no longer has the version.
+    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), refuse(410, "Expired"), listed([])]).await;
+    assert_eq!(after_list(&run)[..3], ["failed: not_found", "failed: gone", "began 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_is_tried_again_after_a_while() {
+    let gone = || stream([pause(70), error(410, "Expired")]);
+    let busy = || (0..7).map(|_| stream([pause(100)]));
+    let replies = [refuse(422, "Invalid"), page(&[("a", 5)], 10, ""), gone(), page(&[("a", 5)], 20, "")];
+    let run = watch(replies.into_iter().chain(busy()).chain([gone(), listed([])])).await;
+    let asked = run.script.asked();
+    let lists: Vec<&str> = asked.iter().filter(|asked| !asked.contains("from=")).map(String::as_str).collect();
+    let expected =
+        ["GET widgets watch initial", "GET widgets limit=100", "GET widgets limit=100", "GET widgets watch initial"];
+    assert_eq!(lists, expected, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_streams_and_pages_alternate_until_one_works() {
+    let failed = || refuse(500, "InternalError");
+    let run = watch([failed(), failed(), failed(), failed(), failed(), listed([pause(100)])]).await;
+    let asked: Vec<String> = run.script.asked().iter().map(|asked| asked.replace("GET widgets ", "")).collect();
+    let (streamed, paged) = ("watch initial", "limit=100");
+    assert_eq!(asked[..6], [streamed, streamed, paged, streamed, paged, streamed]);
+    assert_eq!(run.said().last().map(String::as_str), Some("works"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_share_what_they_learn_about_streamed_lists() {
+    let shared = Arc::new(SharedWatchState::default());
+    let ignored = stream([event("ADDED", "a", 5), Piece::Silence]);
+    let first = watch_sharing(&shared, [ignored, page(&[("a", 5)], 10, "")], false, false).await;
+    assert_eq!(first.script.asked()[..2], ["GET widgets watch initial", "GET widgets limit=100"]);
+    let second = watch_sharing(&shared, [page(&[("a", 5)], 10, "")], false, false).await;
+    assert_eq!(second.script.asked()[0], "GET widgets limit=100");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_a_version_is_repeated_when_its_stream_ends() {
+    let unversioned = || {
+        let body = format!(r#"{{"metadata":{{}},"items":[{}]}}"#, widget("a", 5));
+        Reply::Response(200, vec![], body)
+    };
+    let events = || stream([event("ADDED", "a", 5), event("MODIFIED", "a", 12), pause(100)]);
+    let run = watch([refuse(422, "Invalid"), unversioned(), events(), unversioned(), stream([Piece::Cut])]).await;
+    let lists = ["GET widgets watch initial", "GET widgets limit=100", "GET widgets watch from="];
+    assert_eq!(run.script.asked()[..3], lists);
+    assert_eq!(run.script.asked()[3..5], lists[1..], "versions of objects are no place to continue from");
+    assert_eq!(run.script.asked()[5], lists[1], "{:?}", run.script.asked());
+    assert_eq!(run.said()[..6], ["began 1", "listed a@5", "ended 1 at ", "works", "applied a@5", "applied a@12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
+    // Bookmarks only at the end of a list, or shortly before the end of a stream, do not show that more will come.
+    let late = || stream([pause(148), bookmark(20), pause(1)]);
+    let run = watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()]).await;
+    assert_eq!(after_list(&run), ["progressed to 20", "progressed to 20"], "{:?}", run.script.waits());
 }
 
 #[tokio::test(start_paused = true)]
