@@ -35,7 +35,7 @@ pub(crate) struct WorldState {
     pub(crate) definitions: Vec<Value>,
     /// All refused requests.
     pub(crate) refused: Vec<String>,
-    /// A watch of this resource panics.
+    /// Requests whose path ends with this word panic in the task that sends them.
     pub(crate) poisoned: Option<String>,
 }
 
@@ -106,6 +106,10 @@ impl World {
 
     async fn serve(&self, request: Request<Body>) -> Reply {
         let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+        self.change(|state| {
+            let poisoned = state.poisoned.as_ref().is_some_and(|word| path.ends_with(word));
+            assert!(!poisoned, "poisoned");
+        });
         if path.ends_with("reviews") {
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -130,7 +134,6 @@ impl World {
         };
         let verb = if query.contains("watch=true") { "watch" } else { "list" };
         let refusal = self.change(|state| {
-            assert!(state.poisoned.as_deref() != Some(resource), "poisoned");
             let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
             if resource != DEFINITIONS && !state.kinds.iter().any(is_served) {
                 return Some(404);

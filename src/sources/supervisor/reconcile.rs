@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use loopwatch_model::observation::{Cause, Observation, Role, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
+use crate::sources::audit;
 use crate::sources::cluster::encode;
 use crate::sources::definitions::{DefinitionSink, Definitions};
 use crate::sources::discovery::{Discovered, Discovery};
@@ -117,8 +118,11 @@ impl Running {
                     self.spawn(job, lease::target(&namespace), LeaseSink, SyncReporter::silent(), self.options.once);
                 }
             }
-            // The audit cannot restart, because the panic dropped its channel. The model then gets no answers.
-            Job::Audit => {}
+            Job::Audit => {
+                let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());
+                let failed = self.tasks.has_panicked(job);
+                self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.probes), failed));
+            }
         }
     }
 
