@@ -1,5 +1,6 @@
 //! The wiring: sources → channel → model → exporters, and the order in which they stop.
 
+use std::borrow::BorrowMut;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,10 +20,11 @@ use crate::export::{self, Exporter, http};
 use crate::recording::Writer;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::decode::HashKey;
-use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
+use crate::sources::{Cluster, ConnectError, Feed, Observations};
 use crate::telemetry::SelfMetrics;
 
 mod memory;
+mod rebuild;
 mod state;
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
@@ -63,28 +65,22 @@ pub(crate) async fn run(flags: Flags, settings: Settings, problems: Vec<String>)
     let settings = memory::limited(settings);
     let stop = stop_signal();
     let mut model = Model::new(settings);
-    let (feed, observations) = Feed::new(CHANNEL);
     if let Some(dir) = &state_dir {
         state::restore(dir, &mut model);
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
-    let waiting = exporter.metrics().channel_depth.clone();
     let listen = serve_flags.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into());
-    let serving = tokio::spawn(serve(listen, exporter, stop.clone()));
-    report_problems(&feed, problems).await;
+    let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
 
-    let (ask, probes) = tokio::sync::mpsc::channel(64);
-    let ask = move |probe| ask.try_send(probe).is_ok();
-    let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
+    let access = cluster.access();
+    let connect: rebuild::Connect = Arc::new(move || {
+        let access = access.clone();
+        Box::pin(async move { Cluster::connect(&access).await })
+    });
     let options = cluster.source_options(hash_key());
-    let sources = tokio::spawn(watch_cluster(cluster.access(), options, feed, probes, stop.clone()));
-
-    stop.cancelled().await;
-    info!("stopping");
-    // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape ends.
-    log_panic(sources.await);
-    log_panic(pump.await.map(drop));
+    let core = rebuild::Core::new(model.clone(), exporter, connect, options, problems, state_dir.clone());
+    rebuild::keep_running(core, stop).await;
     if let Some(dir) = &state_dir {
         state::save(dir, &lock(&model));
     }
@@ -115,12 +111,13 @@ pub(crate) enum Ended {
 /// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
 /// is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
-    mut observations: Observations,
+    mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
     mut sink: Option<RecordingSink>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
 ) -> (Option<RecordingSink>, Ended) {
+    let observations = observations.borrow_mut();
     let clock = SystemClock::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
@@ -144,6 +141,8 @@ pub(crate) async fn pump(
         }
         let (probes, events) = {
             let mut model = lock(&model);
+            #[cfg(test)]
+            injected::panic_if_asked();
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
@@ -234,41 +233,6 @@ pub(crate) fn stop_signal() -> CancellationToken {
     stop
 }
 
-/// Retries until it is connected, and then watches until a stop signal arrives.
-async fn watch_cluster(
-    access: crate::sources::Access,
-    options: SourceOptions,
-    feed: Feed,
-    mut probes: tokio::sync::mpsc::Receiver<Probe>,
-    stop: CancellationToken,
-) {
-    let Some(Some(handle)) = stop.run_until_cancelled(start_sources(&access, options, feed)).await else { return };
-    while let Some(Some(probe)) = stop.run_until_cancelled(probes.recv()).await {
-        let _ = handle.ask(probe); // if the queue is full, the model repeats the probe
-    }
-    handle.shutdown().await;
-}
-
-async fn start_sources(access: &crate::sources::Access, options: SourceOptions, feed: Feed) -> Option<Handle> {
-    let mut wait = RETRY.0;
-    loop {
-        match Cluster::connect(access).await {
-            Ok(cluster) => {
-                info!(server = cluster.url(), "watching");
-                feed.recovered(SourceId::Discovery).await.ok()?;
-                return Some(Supervisor::start(cluster, options, feed));
-            }
-            Err(error) => {
-                warn!(%error, retry_in = ?wait, "cannot connect");
-                let failure = Failure::new(cause(&error), error.to_string());
-                feed.failed(SourceId::Discovery, &failure).await.ok()?;
-            }
-        }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(RETRY.1);
-    }
-}
-
 /// Returns the cause of a failed connection. If no request reached the API server, the configuration is invalid.
 fn cause(error: &ConnectError) -> Cause {
     match error {
@@ -299,8 +263,19 @@ fn log_finding_event(event: &FindingEvent) {
     }
 }
 
-fn log_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        warn!(%error, "a task panicked; this is a bug in loopwatch");
+/// Panics for tests.
+#[cfg(test)]
+mod injected {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The panics that a test still wants. A test and its tasks share one thread.
+        pub(super) static PANICS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn panic_if_asked() {
+        let left = PANICS.get();
+        PANICS.set(left.saturating_sub(1));
+        assert!(left == 0, "injected");
     }
 }

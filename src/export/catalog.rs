@@ -188,6 +188,9 @@ catalog! {
         "loopwatch_channel_depth" Gauge Alpha []
             "Number of observations that wait for the model."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.channel_depth));
+        "loopwatch_rebuilds_total" Counter Stable ["part"]
+            "Rebuilds of a part of loopwatch after a panic, by part (model, sources)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.rebuilds));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

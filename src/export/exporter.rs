@@ -1,6 +1,6 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::model::Model;
@@ -32,6 +32,8 @@ pub(crate) struct Exporter {
     pub(super) metrics: Arc<SelfMetrics>,
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
+    /// Whether loopwatch can still do its work, perhaps after a rebuild.
+    alive: AtomicBool,
 }
 
 // === impl Exporter ===
@@ -47,13 +49,24 @@ impl Exporter {
     #[must_use]
     pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
-        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0) }
+        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0), alive: AtomicBool::new(true) }
     }
 
     /// Metrics about loopwatch itself.
     #[must_use]
     pub(crate) fn metrics(&self) -> &SelfMetrics {
         &self.metrics
+    }
+
+    /// Sets whether `/livez` succeeds.
+    pub(crate) fn set_alive(&self, alive: bool) {
+        self.alive.store(alive, Ordering::Relaxed);
+    }
+
+    /// Whether `/livez` succeeds.
+    #[must_use]
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
     }
 
     /// Starts an exposition of the current state.
