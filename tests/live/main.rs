@@ -17,6 +17,7 @@ mod healthy;
 mod install;
 mod itself;
 mod lossless;
+mod outage;
 mod path;
 mod recorder;
 mod recording;
@@ -57,6 +58,7 @@ fn trials() -> Vec<Trial> {
         path::trials(),
         healthy::trials(),
         lossless::trials(),
+        outage::trials(),
         discovery::trials(),
         alerts::trials(),
         faults::trials(),

@@ -39,6 +39,8 @@ pub struct Gate {
     port: u16,
     refusal: Arc<Mutex<Option<Refusal>>>,
     refused: Arc<AtomicUsize>,
+    /// The path and query of every request.
+    requests: Arc<Mutex<Vec<String>>>,
     /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
 }
@@ -53,12 +55,14 @@ impl Gate {
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicUsize::new(0));
-        let (rules, count) = (refusal.clone(), refused.clone());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (rules, count, log) = (refusal.clone(), refused.clone(), requests.clone());
         let (cut, cuts) = watch::channel(0);
         RUNTIME.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, rules, count) = (client.clone(), rules.clone(), count.clone());
-                let service = service_fn(move |request| {
+                let (client, rules, count, log) = (client.clone(), rules.clone(), count.clone(), log.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    lock(&log).push(request.uri().to_string());
                     let rule = lock(&rules).clone();
                     let (client, count) = (client.clone(), count.clone());
                     async move { Ok::<_, Infallible>(pass(client, request, rule, &count).await) }
@@ -74,7 +78,7 @@ impl Gate {
                 });
             }
         });
-        Self { port, refusal, refused, cut }
+        Self { port, refusal, refused, requests, cut }
     }
 
     /// Returns the address of the API server through this gate.
@@ -97,14 +101,19 @@ impl Gate {
         *lock(&self.refusal) = None;
     }
 
+    /// Returns the path and query of every request so far.
+    pub fn requests(&self) -> Vec<String> {
+        lock(&self.requests).clone()
+    }
+
     /// Returns the number of refused requests.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
-fn lock(refusal: &Mutex<Option<Refusal>>) -> std::sync::MutexGuard<'_, Option<Refusal>> {
-    refusal.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a client that adds only the address and TLS to a request.
