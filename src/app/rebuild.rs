@@ -4,6 +4,7 @@
 //! A rebuilt model restores the last checkpoint, and the sources list everything again. Until discovery has finished,
 //! its source is down.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, Observation, Probe, SourceId};
+use loopwatch_model::observation::{Cause, Observation, Probe, SourceId, WatchId};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
@@ -86,7 +87,7 @@ const PROBES: usize = 64;
 /// Runs the model and the sources until `stop` is cancelled, and then lets the pump empty the channel.
 pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     report_problems(&core.feed, core.problems.clone()).await;
-    let mut build = core.start(&stop);
+    let mut build = core.start(core.start_pump(), &stop);
     let mut attempts = Attempts::new();
     loop {
         let lasting = attempts.lasts_at();
@@ -106,10 +107,10 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
         };
         let wait = attempts.next();
         core.report(part, &reason, attempts.failed);
-        if stop.run_until_cancelled(sleep(wait)).await.is_none() {
-            break;
-        }
-        build = core.rebuild(part, &reason, build, attempts.failed, &stop).await;
+        let pump = core.rebuild(part, &reason, build, attempts.failed).await;
+        // The model works again. Only the sources wait, which may have caused its panic.
+        let _ = stop.run_until_cancelled(sleep(wait)).await;
+        build = core.start(pump, &stop);
     }
     info!("stopping");
     core.stop(build).await;
@@ -145,10 +146,10 @@ impl Core {
         }
     }
 
-    /// Starts all tasks.
-    fn start(&self, stop: &CancellationToken) -> Build {
+    /// Starts the sources beside a pump.
+    fn start(&self, pump: JoinHandle<()>, stop: &CancellationToken) -> Build {
         let (stop, synced) = (stop.child_token(), CancellationToken::new());
-        Build { pump: self.start_pump(), sources: self.start_sources(&stop, &synced), stop, synced }
+        Build { pump, sources: self.start_sources(&stop, &synced), stop, synced }
     }
 
     fn start_pump(&self) -> JoinHandle<()> {
@@ -185,12 +186,8 @@ impl Core {
         }
     }
 
-    async fn rebuild(&self, part: Part, reason: &str, old: Build, failed: u32, stop: &CancellationToken) -> Build {
-        let failure = Failure::new(
-            Cause::Other,
-            format!("a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}", part.name()),
-        );
-        let (child, synced) = (stop.child_token(), CancellationToken::new());
+    /// Rebuilds everything but the sources, and returns the pump.
+    async fn rebuild(&self, part: Part, reason: &str, old: Build, failed: u32) -> JoinHandle<()> {
         let pump = match part {
             Part::Model => {
                 end_sources(old.sources, &old.stop).await;
@@ -202,8 +199,28 @@ impl Core {
             }
             Part::Sources => old.pump,
         };
-        let _ = self.feed.failed(SourceId::Discovery, &failure).await;
-        Build { pump, sources: self.start_sources(&child, &synced), stop: child, synced }
+        let detail = format!("a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}", part.name());
+        // If this pump ends as well, nobody empties the channel.
+        if timeout(DRAIN, self.fail_sources(&Failure::new(Cause::Other, detail))).await.is_err() {
+            warn!("cannot report that the sources have stopped");
+        }
+        pump
+    }
+
+    /// Reports that no source works until it says so.
+    async fn fail_sources(&self, failure: &Failure) {
+        let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
+        let mut sources = BTreeSet::from([SourceId::Discovery]);
+        for source in snapshot.iter().flat_map(|snapshot| &snapshot.sources).filter(|source| source.up) {
+            match source.source.split_once('/') {
+                Some(("watch", watch)) => _ = sources.insert(SourceId::Watch(WatchId(watch.into()))),
+                None if source.source == SourceId::Lease.to_string() => _ = sources.insert(SourceId::Lease),
+                _ => {}
+            }
+        }
+        for source in sources {
+            let _ = self.feed.failed(source, failure).await;
+        }
     }
 
     /// Replaces the model by an empty one with the same settings, and drops what the channel still holds for the old

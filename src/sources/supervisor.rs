@@ -144,12 +144,19 @@ impl Handle {
     }
 
     /// Stops all sources and waits for their end.
-    pub(crate) async fn shutdown(self) {
+    pub(crate) async fn shutdown(mut self) {
         self.stop.cancel();
         if !self.task.is_finished() {
             // This task catches the panics of all others. An error means that it has itself panicked, and thus ended.
-            let _ = self.task.await;
+            let _ = (&mut self.task).await;
         }
+    }
+}
+
+impl Drop for Handle {
+    /// Stops all sources without waiting, so that a panic of the owner leaves none behind.
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 

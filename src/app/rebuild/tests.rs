@@ -109,7 +109,7 @@ async fn a_panicked_supervisor_is_rebuilt_and_the_model_stays() {
     run.world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
     sleep(Duration::from_secs(400)).await; // until the next poll
     assert_eq!((run.rebuilds("model"), run.rebuilds("sources")), (0, 1));
-    assert!(!run.source("discovery").up);
+    assert!(!run.source("discovery").up && !run.source("watch/widgets.example.io").up);
     assert_eq!(run.snapshot().kinds.len(), 1, "the model stays");
     run.world.change(|state| state.poisoned = None);
     run.connections.add_permits(1);

@@ -344,14 +344,18 @@ async fn an_audit_that_panics_is_restarted_and_reports_that_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_tasks_end_on_shutdown_and_when_the_receiver_is_gone() {
+async fn all_tasks_end_on_shutdown_without_an_owner_and_when_the_receiver_is_gone() {
     let world = widget_operator();
     let run = Run::start(&world, |_| {});
     run.handle.shutdown().await;
+    let Run { handle, mut observations } = Run::start(&world, |_| {});
+    sleep(Duration::from_secs(1)).await;
+    drop(handle);
+    while observations.recv().await.is_some() {} // until no task holds the sender
     let mut run = Run::start(&world, |_| {});
     let _ = run.within(1).await;
-    let Run { handle, observations } = run;
+    let Run { mut handle, observations } = run;
     drop(observations);
     world.cut();
-    tokio::time::timeout(Duration::from_secs(120), handle.task).await.expect("it ends").expect("without a panic");
+    tokio::time::timeout(Duration::from_secs(120), &mut handle.task).await.expect("it ends").expect("without a panic");
 }
