@@ -182,8 +182,8 @@ impl Core {
         error!(part, reason, failed, "a bug in loopwatch stopped a part of it; rebuilding this part");
         if failed >= FATAL_AFTER {
             error!(part, failed, "rebuilding does not help; /livez fails now");
-            self.exporter.set_alive(false);
         }
+        self.exporter.set_alive(failed < FATAL_AFTER);
     }
 
     /// Rebuilds everything but the sources, and returns the pump.
