@@ -26,7 +26,7 @@ const OBJECTS: usize = 1_000;
 /// Length of the outage.
 const LASTS: Duration = Duration::from_secs(40);
 /// Length of each part of the outage: refusals, and then a moment in which streams open and are cut again.
-const PART: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(2));
+const PART: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(3));
 
 /// For 40 s, every request fails with 503, 502 or 500, or its stream is cut, while objects change.
 fn no_list_after_unavailability() {
