@@ -151,8 +151,9 @@ pub(crate) struct Watcher<S: Sink> {
     once: bool,
     /// The time until which to list in pages, after streamed lists of this kind have not worked.
     pages_until: Option<Instant>,
-    /// Whether the API server sends bookmarks in time, so that long silence means a dead connection.
-    bookmarks: bool,
+    /// Whether the API server sends bookmarks in time, so that long silence means a dead connection. `None` until there
+    /// was one.
+    bookmarks: Option<bool>,
     /// Streamed lists that failed in a row although the API server was reachable.
     stream_failures: u32,
     /// The version after which a line was garbled. If the same line is garbled again, the connection is not the cause.
@@ -213,7 +214,7 @@ impl<S: Sink> Watcher<S> {
             reporter,
             once,
             pages_until: None,
-            bookmarks: false,
+            bookmarks: None,
             stream_failures: 0,
             garbled_after: None,
             skipped: 0,

@@ -44,7 +44,10 @@ impl<S: Sink> Watcher<S> {
         proven_at: Option<Instant>,
     ) -> Result<WatchState, Closed> {
         let quiet_since = stream.quiet_since();
-        let line = match stream.next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
+        let line = match stream
+            .next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true))), GATHER)
+            .await
+        {
             Ok(StreamItem::Line(line)) => line,
             Ok(StreamItem::Oversized) => {
                 self.skip(Cause::TooLarge);
@@ -56,8 +59,8 @@ impl<S: Sink> Watcher<S> {
                 return Ok(WatchState::Following { stream, version, proven_at: None });
             }
             Ok(StreamItem::Silence) => {
-                // Expects bookmarks again only after the next one: the API server may have stopped to send them.
-                self.bookmarks = false;
+                // Perhaps the API server sends none. Expects bookmarks again only after the next one.
+                self.bookmarks = Some(false);
                 let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
                 return self.state_after_failure(&failure, version, 0).await;
             }
@@ -71,7 +74,10 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Added(object) | Event::Modified(object)) => self.sink.applied(object, &mut self.out),
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
             Ok(Event::Bookmark { version, .. }) => {
-                self.bookmarks |= quiet_since.elapsed() < SILENT_FOR;
+                // A bookmark only at the end of a stream does not show that more would have come.
+                if quiet_since.elapsed() < SILENT_FOR {
+                    self.bookmarks = Some(true);
+                }
                 self.sink.progressed(&version, &mut self.out);
                 Ok(version)
             }

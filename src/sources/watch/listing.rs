@@ -105,6 +105,7 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
             Ok(Event::Bookmark { version, ends_list: true }) => {
                 drop(permit);
+                self.bookmarks.get_or_insert(true);
                 self.stream_failures = 0;
                 self.shared.streaming.worked();
                 return self.end_list(epoch, version, Some(stream)).await;

@@ -376,10 +376,16 @@ async fn a_kind_that_comes_back_is_listed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
-    // Bookmarks only at the end of a list, or shortly before the end of a stream, do not show that more will come.
+    // It sends them only at the end of a list and shortly before the end of a stream. One suspicion is enough.
     let late = || stream([pause(148), bookmark(20), pause(1)]);
     let run = watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()]).await;
-    assert_eq!(after_list(&run), ["progressed to 20", "progressed to 20"], "{:?}", run.script.waits());
+    let expected = ["failed: timeout", "works", "progressed to 20", "progressed to 20"];
+    assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
+    // Nor does a streamed list that comes later raise it again.
+    let gone = stream([pause(100), error(410, "Expired")]);
+    let run = watch([listed([pause(199)]), gone, listed([pause(199)])]).await;
+    let expected = ["failed: timeout", "works", "failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"];
+    assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
 }
 
 #[tokio::test(start_paused = true)]
