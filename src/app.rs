@@ -1,31 +1,35 @@
 //! The wiring: sources → channel → model → exporters, and the order in which they stop.
 
+use std::borrow::BorrowMut;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::finding::{Change, FindingEvent};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, Probe, SourceId};
+use loopwatch_model::observation::{Cause, Probe};
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{ClusterFlags, DEFAULT_PORT, Flags, ServeFlags};
+use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
-use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
+use crate::sources::{Cluster, ConnectError, Feed, Observations};
 use crate::telemetry::SelfMetrics;
 
 mod memory;
+mod rebuild;
 mod reload;
 mod state;
 
-use self::reload::Reloader;
+use self::rebuild::Connection;
 pub(crate) use self::reload::{Configuration, Reload};
+use self::reload::{Effective, Reloader};
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
 /// the sources wait, and so does the API server.
@@ -66,33 +70,23 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let Flags { cluster, serve: serve_flags, state_dir, .. } = configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
-    let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     if let Some(dir) = &state_dir {
         state::restore(dir, &mut model);
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
-    let waiting = exporter.metrics().channel_depth.clone();
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
-    let _ = reload::report(&configuration.problems, &feed, &exporter).await;
-    let (change_cluster, cluster) = tokio::sync::watch::channel(cluster);
+    let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
+
+    let (sender, effective) = watch::channel(Effective { cluster, problems: configuration.problems.clone() });
+    let connection = Connection::new(&effective.borrow().cluster, hash_key());
+    let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone());
     if let Some(reload) = reload {
-        let reloader = Reloader { current: configuration, feed: feed.clone(), exporter, cluster: change_cluster };
+        let reloader = Reloader { current: configuration, feed: core.feed().clone(), exporter, effective: sender };
         tokio::spawn(reloader.run(reload, stop.clone()));
     }
-
-    let (ask, probes) = tokio::sync::mpsc::channel(64);
-    let ask = move |probe| ask.try_send(probe).is_ok();
-    let pump = tokio::spawn(pump(observations, model.clone(), None, waiting, ask));
-    let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
-    let sources = tokio::spawn(watch_cluster(cluster, feed, probes, stop.clone()));
-
-    stop.cancelled().await;
-    info!("stopping");
-    // The sources stop first, so that nothing new arrives. Then the pump empties the channel, and the last scrape ends.
-    log_panic(sources.await);
-    log_panic(pump.await.map(drop));
+    rebuild::keep_running(core, stop).await;
     if let (Some(dir), Some(saving)) = (&state_dir, saving) {
         log_panic(saving.await);
         state::save(dir, &lock(&model));
@@ -114,12 +108,13 @@ pub(crate) enum Ended {
 /// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
 /// is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
-    mut observations: Observations,
+    mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
     mut sink: Option<Segments>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
 ) -> (Option<Segments>, Ended) {
+    let observations = observations.borrow_mut();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let due = lock(&model).next_due().map(|due| due.since(observations.now()));
@@ -142,6 +137,8 @@ pub(crate) async fn pump(
         }
         let (probes, events) = {
             let mut model = lock(&model);
+            #[cfg(test)]
+            injected::panic_if_asked();
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
@@ -234,67 +231,6 @@ pub(crate) fn stop_signal() -> CancellationToken {
     stop
 }
 
-/// Retries until it is connected, and then watches until a stop signal arrives. If the flags change, it starts again.
-async fn watch_cluster(
-    mut flags: tokio::sync::watch::Receiver<ClusterFlags>,
-    feed: Feed,
-    mut probes: tokio::sync::mpsc::Receiver<Probe>,
-    stop: CancellationToken,
-) {
-    let hash_key = hash_key(); // another key would make every spec look changed
-    loop {
-        let (access, options) = {
-            let flags = flags.borrow_and_update();
-            (flags.access(), flags.source_options(hash_key))
-        };
-        let handle = tokio::select! {
-            started = start_sources(&access, options, feed.clone()) => started,
-            true = changed(&mut flags) => continue,
-            () = stop.cancelled() => return,
-        };
-        let Some(handle) = handle else { return };
-        let restarts = loop {
-            tokio::select! {
-                Some(probe) = probes.recv() => {
-                    let _ = handle.ask(probe); // if the queue is full, the model repeats the probe
-                }
-                true = changed(&mut flags) => break true,
-                () = stop.cancelled() => break false,
-            }
-        };
-        handle.shutdown().await;
-        if !restarts {
-            return;
-        }
-        info!("what to watch has changed; starting the sources again");
-    }
-}
-
-/// Waits for a change of the flags. Returns false if nothing can change them any more.
-async fn changed(flags: &mut tokio::sync::watch::Receiver<ClusterFlags>) -> bool {
-    flags.changed().await.is_ok()
-}
-
-async fn start_sources(access: &crate::sources::Access, options: SourceOptions, feed: Feed) -> Option<Handle> {
-    let mut wait = RETRY.0;
-    loop {
-        match Cluster::connect(access, feed.clock()).await {
-            Ok(cluster) => {
-                info!(server = cluster.url(), "watching");
-                feed.recovered(SourceId::Discovery).await.ok()?;
-                return Some(Supervisor::start(cluster, options, feed));
-            }
-            Err(error) => {
-                warn!(%error, retry_in = ?wait, "cannot connect");
-                let failure = Failure::new(cause(&error), error.to_string());
-                feed.failed(SourceId::Discovery, &failure).await.ok()?;
-            }
-        }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(RETRY.1);
-    }
-}
-
 /// Returns the cause of a failed connection. If no request reached the API server, the configuration is invalid.
 fn cause(error: &ConnectError) -> Cause {
     match error {
@@ -319,5 +255,22 @@ fn log_finding_event(event: &FindingEvent) {
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         warn!(%error, "a task panicked; this is a bug in loopwatch");
+    }
+}
+
+/// Panics for tests.
+#[cfg(test)]
+mod injected {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The panics that a test still wants. A test and its tasks share one thread.
+        pub(super) static PANICS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn panic_if_asked() {
+        let left = PANICS.get();
+        PANICS.set(left.saturating_sub(1));
+        assert!(left == 0, "injected");
     }
 }

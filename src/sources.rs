@@ -27,7 +27,7 @@ mod children;
 mod definitions;
 mod discovery;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod lease;
 mod metadata;
 mod namespaces;
@@ -37,4 +37,4 @@ pub(crate) use self::cluster::{Access, Cluster, ConnectError};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::feed::{Feed, Observations};
 pub(crate) use self::options::{LeaseSelection, Selection, SourceOptions};
-pub(crate) use self::supervisor::{Handle, Supervisor};
+pub(crate) use self::supervisor::{Handle, Supervisor, panic_message};

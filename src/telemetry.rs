@@ -84,6 +84,8 @@ pub struct SelfMetrics {
     pub config: ConfigReads,
     /// Parts of the replayed recording without effect.
     pub recording_unread: Family<PartLabels, Gauge>,
+    /// Rebuilds after a panic.
+    pub rebuilds: Family<RebuildLabels, Counter>,
 }
 
 /// Labels of [`SelfMetrics::recording_unread`].
@@ -102,6 +104,20 @@ pub struct RequestLabels {
     pub code: u16,
 }
 
+/// Labels of [`SelfMetrics::rebuilds`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RebuildLabels {
+    /// `model` or `sources`.
+    pub part: &'static str,
+}
+
+// === impl RebuildLabels ===
+
+impl RebuildLabels {
+    /// All values of `part`.
+    const PARTS: [&str; 2] = ["model", "sources"];
+}
+
 // === impl SelfMetrics ===
 
 impl SelfMetrics {
@@ -110,12 +126,17 @@ impl SelfMetrics {
     pub fn new() -> Self {
         // From a small snapshot (under a millisecond) to a scrape of a million objects.
         let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
+        let rebuilds = Family::default();
+        for part in RebuildLabels::PARTS {
+            drop(rebuilds.get_or_create_owned(&RebuildLabels { part }));
+        }
         Self {
             requests: Family::default(),
             render_seconds: Histogram::new(bounds),
             channel_depth: Gauge::default(),
             config: ConfigReads::default(),
             recording_unread: Family::default(),
+            rebuilds,
         }
     }
 }

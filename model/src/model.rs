@@ -36,6 +36,7 @@ mod reviews; // what to judge although no event arrived
 mod sight; // what a watch can see
 mod watches;
 mod sources;
+mod skipped; // objects that a source could not read
 mod clock; // steps of the clock
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
@@ -248,6 +249,7 @@ impl Model {
             Observation::Progressed { watch, version } => {
                 self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));
             }
+            Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
                 self.open_findings.clear(
@@ -375,9 +377,10 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         }
         Observation::SettingsChanged(_) => "config",
         Observation::Answered { .. } => "audit",
-        Observation::SourceFailed { .. } | Observation::SourceRecovered { .. } | Observation::SourceOff { .. } => {
-            "source"
-        }
+        Observation::SourceFailed { .. }
+        | Observation::SourceRecovered { .. }
+        | Observation::SourceOff { .. }
+        | Observation::Skipped { .. } => "source",
         Observation::ClockStepped { .. } => "clock",
         Observation::Tick => return None,
     })

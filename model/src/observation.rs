@@ -84,6 +84,13 @@ pub enum Observation {
         /// The resource version reached.
         version: String,
     },
+    /// A source skipped one object because it could not read it, and went on.
+    Skipped {
+        /// The source.
+        source: SourceId,
+        /// [`Cause::TooLarge`] or [`Cause::Undecodable`].
+        cause: Cause,
+    },
     /// A custom resource definition as it is now.
     DefinitionSeen(DefinitionView),
     /// A custom resource definition was deleted, by its name.
@@ -159,6 +166,10 @@ pub enum Observation {
     /// Time passed and nothing else happened.
     Tick,
 }
+
+/// The largest object that a source reads, in bytes. By default etcd refuses requests over 1.5 MiB; no known API server
+/// allows more than 8 MiB.
+pub const MAX_OBJECT_BYTES: usize = 8 << 20;
 
 /// The maximum length of [`Observation::SourceFailed`]'s `detail`, in bytes.
 pub const MAX_DETAIL: usize = 512;

@@ -50,8 +50,17 @@ pub(super) struct Reloader {
     pub(super) current: Configuration,
     pub(super) feed: Feed,
     pub(super) exporter: Arc<Exporter>,
-    /// The flags of the sources, which start again when they change.
-    pub(super) cluster: watch::Sender<ClusterFlags>,
+    /// The sources start again when their flags change.
+    pub(super) effective: watch::Sender<Effective>,
+}
+
+/// The part of the configuration in effect that a rebuild needs.
+#[derive(Clone, Debug)]
+pub(super) struct Effective {
+    /// The flags of the sources.
+    pub(super) cluster: ClusterFlags,
+    /// The invalid parts of the configuration, or of a changed file that is not in effect.
+    pub(super) problems: Vec<String>,
 }
 
 /// Identifies one version of a file: every write changes at least the time of the change.
@@ -111,6 +120,10 @@ impl Reloader {
     async fn refuse(&mut self, problem: &str) -> Result<(), Closed> {
         warn!(problem, "the changed configuration file is invalid; keeping the old configuration");
         self.exporter.metrics().config.note(SystemClock::new().wall(), false);
+        self.effective.send_if_modified(|effective| {
+            effective.problems = vec![problem.to_owned()];
+            false
+        });
         self.feed.invalid(SourceId::Config, problem.to_owned()).await
     }
 
@@ -124,9 +137,10 @@ impl Reloader {
             self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
         }
         self.exporter.set_options(export_options(&new));
-        self.cluster.send_if_modified(|flags| {
-            let changed = *flags != new.flags.cluster;
-            flags.clone_from(&new.flags.cluster);
+        self.effective.send_if_modified(|effective| {
+            effective.problems.clone_from(&new.problems);
+            let changed = effective.cluster != new.flags.cluster;
+            effective.cluster.clone_from(&new.flags.cluster);
             changed
         });
         report(&new.problems, &self.feed, &self.exporter).await?;

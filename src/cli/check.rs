@@ -138,11 +138,11 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let model = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel(&cluster);
     let clock = cluster.clock().clone();
-    let handle = Supervisor::start(cluster, options, feed);
+    let mut handle = Supervisor::start(cluster, options, feed);
     let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false));
     let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
-    if tokio::time::timeout(within, first_lists(&handle)).await.is_err() {
+    if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {
         super::print_error(&format!(
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
@@ -155,14 +155,18 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
 }
 
 /// Waits for the first list of all watches. On a terminal, it shows the progress.
-async fn first_lists(handle: &Handle) {
-    let sync = handle.initial_sync();
+async fn first_lists(handle: &mut Handle) {
+    let sync = handle.initial_sync().clone();
     let terminal = std::io::stderr().is_terminal();
     let done = sync.done();
     tokio::pin!(done);
     loop {
         tokio::select! {
             _ = &mut done => break,
+            reason = handle.ended() => {
+                super::print_error(&format!("a bug in loopwatch stopped the lists, so this report is incomplete: {reason}"));
+                break;
+            }
             () = tokio::time::sleep(Duration::from_millis(200)) => if terminal {
                 let progress = sync.progress();
                 let (listed, watches, objects) = (progress.listed + progress.failed, progress.watches, progress.objects);

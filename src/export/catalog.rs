@@ -197,6 +197,9 @@ catalog! {
         "loopwatch_recording_unread" Gauge Alpha ["part"]
             "Number of parts of the replayed recording that have no effect, by part (skipped_line, undiscovered_line, field, header_field); absent without a recording."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.recording_unread));
+        "loopwatch_rebuilds_total" Counter Stable ["part"]
+            "Rebuilds of a part of loopwatch after a panic, by part (model, sources)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.rebuilds));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

@@ -1,6 +1,6 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loopwatch_model::model::Model;
@@ -34,6 +34,8 @@ pub(crate) struct Exporter {
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
     input: Mutex<Input>,
+    /// Whether loopwatch can still do its work, perhaps after a rebuild.
+    alive: AtomicBool,
 }
 
 // === impl Exporter ===
@@ -50,7 +52,8 @@ impl Exporter {
     pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         let options = Mutex::new(options);
-        Self { view, options, metrics, renders, series_dropped: AtomicU64::new(0), input: Mutex::default() }
+        let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));
+        Self { view, options, metrics, renders, series_dropped, input: Mutex::default(), alive }
     }
 
     /// Sets the recording or dump behind the model.
@@ -82,6 +85,17 @@ impl Exporter {
     /// Changes the options.
     pub(crate) fn set_options(&self, options: ExportOptions) {
         *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
+    }
+
+    /// Sets whether `/livez` succeeds.
+    pub(crate) fn set_alive(&self, alive: bool) {
+        self.alive.store(alive, Ordering::Relaxed);
+    }
+
+    /// Whether `/livez` succeeds.
+    #[must_use]
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
     }
 
     /// Starts an exposition of the current state.

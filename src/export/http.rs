@@ -30,7 +30,7 @@ use crate::telemetry::RequestLabels;
 const PATHS: &[(&str, &str)] = &[
     ("/", "web page"),
     ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
-    ("/livez", "200 while the server runs"),
+    ("/livez", "200 unless loopwatch has failed three times to recover from a panic"),
     ("/readyz", "200 once every watch has completed its first list, is failing, or lacks permissions"),
     ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
     ("/api/v1/findings", "open findings, as JSON"),
@@ -60,9 +60,15 @@ pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
         .with_state(exporter)
 }
 
-/// Always succeeds: a restart of loopwatch would fix neither its configuration nor its sources.
-async fn livez() -> &'static str {
-    "ok\n"
+/// Succeeds even if sources fail: a restart of loopwatch would fix neither its configuration nor its sources. Fails only
+/// if loopwatch cannot rebuild a part that panicked.
+async fn livez(State(exporter): State<Arc<Exporter>>) -> Response {
+    match exporter.is_alive() {
+        true => "ok\n".into_response(),
+        false => {
+            (StatusCode::SERVICE_UNAVAILABLE, "loopwatch cannot recover from a panic; see its log\n").into_response()
+        }
+    }
 }
 
 /// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would make the operator's

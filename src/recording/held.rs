@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId, WatchId};
+use loopwatch_model::observation::{Cause, ObjectKey, ObjectView, Observation, SourceId, WatchId};
 use loopwatch_model::time::Timestamp;
 
 /// The state of all sources, as observations.
@@ -41,6 +41,8 @@ struct HeldWatch {
     listing: Option<u64>,
     /// The latest version.
     version: String,
+    /// The objects that could not be read since the latest list began.
+    skipped: Vec<Cause>,
     objects: HashMap<ObjectKey, HeldObject>,
 }
 
@@ -51,6 +53,9 @@ struct HeldObject {
     /// The object as JSON, which takes a fraction of the memory of an [`ObjectView`].
     view: Box<[u8]>,
 }
+
+/// The maximum number of skipped objects of a watch that are remembered.
+const MAX_SKIPPED: usize = 1_000;
 
 // === impl Held ===
 
@@ -124,10 +129,16 @@ impl Held {
                     watch.note(observation)?;
                 }
             }
+            Observation::Skipped { source: SourceId::Watch(watch), cause } => {
+                if let Some(watch) = self.watches.get_mut(watch).filter(|watch| watch.skipped.len() < MAX_SKIPPED) {
+                    watch.skipped.push(*cause);
+                }
+            }
             // The checkpoint of the model replaces `Restored`, and its settings, in the header, `SettingsChanged`. The
             // others describe an instant, not a state.
             Observation::Restored(_)
             | Observation::SettingsChanged(_)
+            | Observation::Skipped { .. }
             | Observation::Answered { .. }
             | Observation::ClockStepped { .. }
             | Observation::Tick => {}
@@ -153,7 +164,10 @@ impl Held {
 impl HeldWatch {
     fn note(&mut self, observation: &Observation) -> io::Result<()> {
         match observation {
-            Observation::ListBegan { epoch, .. } => self.listing = Some(*epoch),
+            Observation::ListBegan { epoch, .. } => {
+                self.listing = Some(*epoch);
+                self.skipped.clear();
+            }
             Observation::Listed { object, .. } => self.keep(object)?,
             Observation::ListEnded { epoch, version, .. } => self.list_ended(*epoch, version),
             Observation::Applied { object, .. } => {
@@ -190,6 +204,9 @@ impl HeldWatch {
     fn replay(&self, id: &WatchId, write: &mut impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
         if let Some(epoch) = self.complete {
             self.list(id, epoch, |_| true, write)?;
+            for cause in &self.skipped {
+                write(&Observation::Skipped { source: SourceId::Watch(id.clone()), cause: *cause })?;
+            }
             write(&Observation::ListEnded { watch: id.clone(), epoch, version: self.version.clone() })?;
         }
         match self.listing {

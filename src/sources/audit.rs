@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Cause, Observation, Probe, WatchId};
+use loopwatch_model::observation::{Answer, Cause, Observation, Probe, SourceId, WatchId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use super::cluster::{Cluster, LIST_METADATA, encode};
 use super::failure::Failure;
@@ -31,11 +31,21 @@ struct ShortList {
 /// Pause between probes, to avoid a burst of requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers probes until the channel closes.
-pub(crate) async fn run(cluster: Cluster, targets: WatchTargets, feed: Feed, mut probes: mpsc::Receiver<Probe>) {
+/// Answers probes until the channel closes. If an earlier audit has failed, the first answer shows that this one works.
+pub(crate) async fn run(
+    cluster: Cluster,
+    targets: WatchTargets,
+    feed: Feed,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    mut failed: bool,
+) {
+    let mut probes = probes.lock().await;
     while let Some(probe) = probes.recv().await {
         let answer = answer(&cluster, &targets, &probe).await;
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
+            return;
+        }
+        if std::mem::take(&mut failed) && feed.recovered(SourceId::Audit).await == Err(Closed) {
             return;
         }
         tokio::time::sleep(PAUSE).await;

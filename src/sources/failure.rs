@@ -8,6 +8,8 @@ use kube::client::AuthError;
 use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 
+use super::metadata::or_default;
+
 /// One failed request or stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -20,6 +22,8 @@ pub(crate) struct Failure {
     pub status: Option<u16>,
     /// The wait that the API server asks for.
     pub retry_after: Option<Duration>,
+    /// Whether the API server has not reached the requested resource version, and may never do so.
+    pub version_too_large: bool,
 }
 
 /// `metav1.Status`, as far as loopwatch reads it.
@@ -36,7 +40,22 @@ pub(crate) struct ApiStatus {
 #[serde(default, rename_all = "camelCase")]
 struct ApiStatusDetails {
     retry_after_seconds: u64,
+    #[serde(deserialize_with = "or_default")]
+    causes: Vec<ApiStatusCause>,
 }
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ApiStatusCause {
+    reason: String,
+}
+
+/// The cause in a `Status` for a resource version that lies in the future.
+const VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
+/// The message with it, which is all that API servers before 1.19 send.
+const VERSION_TOO_LARGE_MESSAGE: &str = "Too large resource version";
+/// The message of etcd for a version that it no longer has. Not every API server translates it into a 410.
+const COMPACTED_MESSAGE: &str = "required revision has been compacted";
 
 /// Longest wait that an API server can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
@@ -47,7 +66,7 @@ impl Failure {
     /// A failure without a response from the API server.
     #[must_use]
     pub(crate) fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        Self { cause, detail: detail.into(), status: None, retry_after: None }
+        Self { cause, detail: detail.into(), status: None, retry_after: None, version_too_large: false }
     }
 
     /// No response in time.
@@ -73,7 +92,10 @@ impl Failure {
     /// From a `Status` object, such as in an ERROR event of a stream.
     pub(crate) fn from_status(status: ApiStatus) -> Self {
         let ApiStatus { message, reason, code, details } = status;
+        let version_too_large = details.causes.iter().any(|cause| cause.reason == VERSION_TOO_LARGE)
+            || message.contains(VERSION_TOO_LARGE_MESSAGE);
         let cause = match (code, reason.as_str()) {
+            _ if message.contains(COMPACTED_MESSAGE) => Cause::Gone,
             (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
             (401, _) => Cause::Unauthorized,
             (403, _) => Cause::Forbidden,
@@ -93,7 +115,12 @@ impl Failure {
         };
         let retry_after = (details.retry_after_seconds > 0)
             .then(|| Duration::from_secs(details.retry_after_seconds).min(LONGEST_RETRY_AFTER));
-        Self { cause, detail, status: Some(code), retry_after }
+        Self { cause, detail, status: Some(code), retry_after, version_too_large }
+    }
+
+    /// Whether the API server rejects the requested resource version: it is too large, or invalid.
+    pub(crate) fn rejects_version(&self) -> bool {
+        self.version_too_large || (self.cause == Cause::Invalid && self.status.is_some())
     }
 
     /// From text that is not the expected JSON.
@@ -215,6 +242,21 @@ mod tests {
             assert!(detail.contains(expected) && !detail.contains("S3CRET"), "{detail}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn a_version_that_is_too_large_or_compacted_is_recognized() {
+        let failure = |body: &str| Failure::http(StatusCode::GATEWAY_TIMEOUT, &HeaderMap::new(), body.as_bytes());
+        for body in [
+            r#"{"reason":"Timeout","message":"because","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
+            r#"{"reason":"Timeout","message":"Timeout: Too large resource version: 9, current: 7"}"#,
+        ] {
+            assert!(failure(body).rejects_version(), "{body}");
+        }
+        let busy = failure(r#"{"reason":"Timeout","message":"because","details":{"causes":null}}"#);
+        assert_eq!((busy.cause, busy.rejects_version()), (Cause::Timeout, false));
+        let compacted = failure(r#"{"message":"etcdserver: mvcc: required revision has been compacted"}"#);
+        assert_eq!(compacted.cause, Cause::Gone);
     }
 
     #[test]

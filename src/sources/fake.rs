@@ -208,6 +208,7 @@ pub(crate) fn say(observation: &Observation) -> String {
         Observation::Progressed { version, .. } => format!("progressed to {version}"),
         Observation::SourceFailed { cause, .. } => format!("failed: {cause}"),
         Observation::SourceRecovered { .. } => "works".to_owned(),
+        Observation::Skipped { cause, .. } => format!("skipped: {cause}"),
         Observation::DefinitionSeen(view) => format!("definition {} {:?}", view.name, view.status),
         Observation::DefinitionGone(name) => format!("no definition {name}"),
         other => format!("{other:?}"),

@@ -98,7 +98,6 @@ impl Observations {
     }
 
     /// The next observation, if there is one.
-    #[cfg(test)]
     pub(crate) fn try_recv(&mut self) -> Option<(Timestamp, Observation)> {
         self.receiver.try_recv().ok()
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{self, WatchTargets};
+use super::audit::WatchTargets;
 use super::children::{NewPrimaries, Owners};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
@@ -62,6 +62,8 @@ struct Running {
     discovery: Discovery,
     definitions: Definitions,
     shared: Arc<SharedWatchState>,
+    /// Outlives an audit that panics.
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
     targets: WatchTargets,
     sync: InitialSync,
     tasks: Tasks,
@@ -124,6 +126,7 @@ impl Supervisor {
         let running = Running {
             discovery: Discovery::new(cluster.clone(), options.clone(), definitions.clone()),
             shared: Arc::default(),
+            probes: Arc::new(Mutex::new(receiver)),
             targets: WatchTargets::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
@@ -143,7 +146,7 @@ impl Supervisor {
             feed,
             definitions,
         };
-        let task = tokio::spawn(running.run(receiver, stop.clone()));
+        let task = tokio::spawn(running.run(stop.clone()));
         Handle { stop, task, probes, sync }
     }
 }
@@ -163,30 +166,43 @@ impl Handle {
         &self.sync
     }
 
+    /// Waits until the supervisor ends without having been stopped, which is a bug. Returns the reason.
+    pub(crate) async fn ended(&mut self) -> String {
+        (&mut self.task).await.map_or_else(panic_message, |()| "the supervisor ended".to_owned())
+    }
+
     /// Stops all sources and waits for their end.
-    pub(crate) async fn shutdown(self) {
+    pub(crate) async fn shutdown(mut self) {
         self.stop.cancel();
-        // This task catches the panics of all others. An error here means that it has itself panicked, and thus ended.
-        let _ = self.task.await;
+        if !self.task.is_finished() {
+            // This task catches the panics of all others. An error means that it has itself panicked, and thus ended.
+            let _ = (&mut self.task).await;
+        }
+    }
+}
+
+impl Drop for Handle {
+    /// Stops all sources without waiting, so that a panic of the owner leaves none behind.
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 
 // === impl Running ===
 
 impl Running {
-    async fn run(mut self, probes: mpsc::Receiver<Probe>, stop: CancellationToken) {
+    async fn run(mut self, stop: CancellationToken) {
         let feed = self.feed.clone();
         tokio::select! {
             () = stop.cancelled() => {}
             () = feed.closed() => {}
-            _ = self.run_until_closed(probes) => {}
+            _ = self.run_until_closed() => {}
         }
         self.tasks.stop_all().await;
     }
 
-    async fn run_until_closed(&mut self, probes: mpsc::Receiver<Probe>) -> Result<(), Closed> {
-        let audit = audit::run(self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone(), probes);
-        self.tasks.spawn(Job::Audit, audit);
+    async fn run_until_closed(&mut self) -> Result<(), Closed> {
+        self.start(&Job::Audit);
         let mut changed = false;
         loop {
             let started = Instant::now();
@@ -385,4 +401,11 @@ impl Job {
             Self::Audit => SourceId::Audit,
         }
     }
+}
+
+/// The message of a panic.
+pub(crate) fn panic_message(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "it was aborted".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_default()
 }

@@ -6,13 +6,15 @@
 //!  Unlisted(Streamed) ─▶ StreamingList ─complete──▶ Following ─ended─▶ Known ◀─complete── Paging ◀─ Unlisted(Paged)
 //!         ▲                                    │     ▲             │                  │          ▲
 //!         │                                    │     └───opened────┘                  └─ token ──┘
-//!         └────── 410, or an unreadable event ─────────────────────┘                    expired
+//!         └──── 410, or a version too large ───┴─────────────────────┘                    expired
 //!
 //!  after any failure: Resting, then the state that follows
 //! ```
 //!
 //! A watch lists by streaming where the API server supports it, because that costs neither side memory; elsewhere it
-//! reads pages. After an unreadable event it lists again, because a complete list repairs any gap.
+//! reads pages, and tries to stream again after a while. A watch lists again only if the API server no longer has its
+//! version, or if the list had none. After every other failure it continues from its version. It skips and counts
+//! objects that it cannot read.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,6 +23,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Cause, Observation, SourceId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
 use super::cluster::{Cluster, encode};
 use super::failure::Failure;
@@ -33,16 +36,20 @@ mod frames;
 mod listing;
 pub(crate) mod objects;
 pub(crate) mod backoff;
+mod outages;
 mod page;
 mod stream;
+mod streaming;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod wire_tests;
 
 use self::backoff::Backoffs;
+use self::outages::Outages;
 use self::page::Page;
 use self::stream::WatchStream;
+use self::streaming::StreamingSupport;
 
 /// The state of a watch.
 pub(crate) enum WatchState {
@@ -52,7 +59,7 @@ pub(crate) enum WatchState {
     StreamingList {
         stream: Box<WatchStream>,
         epoch: u64,
-        /// The instant at which the watch concludes that the API server does not support streamed lists.
+        /// The instant at which the watch concludes that the API server, or a proxy, ignored the request to list.
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
@@ -60,13 +67,15 @@ pub(crate) enum WatchState {
     Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch knows everything up to `version`, and has no open stream.
     Disconnected {
+        /// Empty right after a list without a version.
         version: String,
-        /// How often the API server has refused to continue from this version.
-        refused: u32,
+        /// How often the API server has rejected this version.
+        rejected: u32,
     },
     /// A stream delivers events.
     Following {
         stream: Box<WatchStream>,
+        /// Empty after a list without a version: the versions of objects do not say where to continue.
         version: String,
         /// The instant from which silence shows that the stream works; `None` once it is known to work.
         proven_at: Option<Instant>,
@@ -124,12 +133,16 @@ pub(crate) struct SharedWatchState {
     epochs: AtomicU64,
     /// Limits concurrent lists, so that the start of loopwatch does not overload the API server.
     lists: Arc<Semaphore>,
+    /// Whether the API server streams lists.
+    streaming: StreamingSupport,
+    /// The watches that have lost the API server.
+    outages: Outages,
     /// Notified when the API server refuses a watch, because permissions or kinds may have changed.
     pub(crate) review_requested: Notify,
 }
 
 /// One watch: everything that a step from one state to the next needs.
-pub(crate) struct Watcher<S> {
+pub(crate) struct Watcher<S: Sink> {
     cluster: Cluster,
     target: WatchTarget,
     sink: S,
@@ -138,12 +151,17 @@ pub(crate) struct Watcher<S> {
     reporter: SyncReporter,
     /// Whether to stop after the first list.
     once: bool,
-    /// Whether to try streamed lists.
-    streams: bool,
-    /// Whether the API server has sent a bookmark, so that long silence means a dead connection.
-    bookmarks: bool,
+    /// The time until which to list in pages, after streamed lists of this kind have not worked.
+    pages_until: Option<Instant>,
+    /// Whether the API server sends bookmarks in time, so that long silence means a dead connection. `None` until there
+    /// was one.
+    bookmarks: Option<bool>,
     /// Streamed lists that failed in a row although the API server was reachable.
     stream_failures: u32,
+    /// The version after which a line was garbled. If the same line is garbled again, the connection is not the cause.
+    garbled_after: Option<String>,
+    /// Objects skipped so far.
+    skipped: u64,
     /// Failures in a row without any event.
     attempts: u32,
     backoffs: Backoffs,
@@ -197,6 +215,8 @@ impl Default for SharedWatchState {
         Self {
             epochs: AtomicU64::new(0),
             lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
+            streaming: StreamingSupport::default(),
+            outages: Outages::default(),
             review_requested: Notify::new(),
         }
     }
@@ -222,9 +242,11 @@ impl<S: Sink> Watcher<S> {
             shared,
             reporter,
             once,
-            streams: true,
-            bookmarks: false,
+            pages_until: None,
+            bookmarks: None,
             stream_failures: 0,
+            garbled_after: None,
+            skipped: 0,
             attempts: 0,
             backoffs: Backoffs::new(),
             failing: false,
@@ -246,14 +268,12 @@ impl<S: Sink> Watcher<S> {
     /// Takes one step: one request, one page, one line or one rest.
     pub(crate) async fn step(&mut self, state: WatchState) -> Result<WatchState, Closed> {
         match state {
-            WatchState::Unlisted(Listing::Streamed) if self.streams => self.begin_stream().await,
-            WatchState::Unlisted(Listing::Streamed) => self.begin_pages(Listing::Paged { expired: 0 }).await,
-            WatchState::Unlisted(listing) => self.begin_pages(listing).await,
+            WatchState::Unlisted(listing) => self.begin(listing).await,
             WatchState::StreamingList { stream, epoch, give_up, permit } => {
                 self.fill(stream, epoch, give_up, permit).await
             }
             WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
-            WatchState::Disconnected { version, refused } => self.open(version, refused).await,
+            WatchState::Disconnected { version, rejected } => self.open(version, rejected).await,
             WatchState::Following { stream, version, proven_at } => self.follow(stream, version, proven_at).await,
             WatchState::Resting { until, next } => {
                 tokio::time::sleep_until(until).await;
@@ -268,7 +288,15 @@ impl<S: Sink> Watcher<S> {
         self.out.clear();
         self.failing = true;
         self.attempts += 1;
-        self.feed.failed(self.sink.source(), failure).await?;
+        let source = self.sink.source();
+        let begins_outage = Outages::includes(failure.cause) && self.shared.outages.lost(&source);
+        let (server, reason) = (self.cluster.url(), &failure.detail);
+        if begins_outage {
+            warn!(server, %source, cause = %failure.cause, reason, "lost the connection to the API server");
+        } else {
+            debug!(server, %source, cause = %failure.cause, reason, "a watch failed");
+        }
+        self.feed.failed(source, failure).await?;
         let refused = matches!(failure.cause, Cause::Forbidden | Cause::NotFound);
         if refused {
             self.reporter.failed();
@@ -286,9 +314,24 @@ impl<S: Sink> Watcher<S> {
     async fn report_recovered(&mut self) -> Result<(), Closed> {
         self.attempts = 0;
         if std::mem::replace(&mut self.failing, false) || self.reporter.is_first() {
-            self.feed.recovered(self.sink.source()).await?;
+            let source = self.sink.source();
+            if let Some(lasted) = self.shared.outages.recovered(&source) {
+                info!(server = self.cluster.url(), ?lasted, "the connection to the API server works again");
+            }
+            self.feed.recovered(source).await?;
         }
         Ok(())
+    }
+
+    /// Skips an object that cannot be read, and counts it.
+    fn skip(&mut self, cause: Cause) {
+        let source = self.sink.source();
+        self.skipped += 1;
+        // The same object may be unreadable in every event.
+        if self.skipped.is_power_of_two() {
+            warn!(%source, %cause, skipped = self.skipped, "skipped an object that cannot be read");
+        }
+        self.out.push(Observation::Skipped { source, cause });
     }
 
     async fn flush(&mut self) -> Result<(), Closed> {
@@ -296,5 +339,11 @@ impl<S: Sink> Watcher<S> {
             self.feed.send(observation).await?;
         }
         Ok(())
+    }
+}
+
+impl<S: Sink> Drop for Watcher<S> {
+    fn drop(&mut self) {
+        self.shared.outages.recovered(&self.sink.source());
     }
 }

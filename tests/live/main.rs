@@ -19,6 +19,7 @@ mod healthy;
 mod install;
 mod itself;
 mod lossless;
+mod outage;
 mod path;
 mod recorder;
 mod recording;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
         path::trials(),
         healthy::trials(),
         lossless::trials(),
+        outage::trials(),
         discovery::trials(),
         alerts::trials(),
         faults::trials(),

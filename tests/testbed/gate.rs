@@ -49,6 +49,8 @@ pub struct Gate {
     refusal: Arc<Mutex<Option<Refusal>>>,
     refused: Arc<AtomicUsize>,
     traffic: Arc<Traffic>,
+    /// The path and query of every request.
+    requests: Arc<Mutex<Vec<String>>>,
     /// Closes all open connections when its value changes.
     cut: watch::Sender<u64>,
 }
@@ -68,14 +70,15 @@ impl Gate {
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicUsize::new(0));
-        let traffic = Arc::new(Traffic::default());
-        let (rules, count, passing) = (refusal.clone(), refused.clone(), traffic.clone());
+        let (traffic, requests) = (Arc::new(Traffic::default()), Arc::new(Mutex::new(Vec::new())));
+        let (rules, count, passing, log) = (refusal.clone(), refused.clone(), traffic.clone(), requests.clone());
         let (cut, cuts) = watch::channel(0);
         RUNTIME.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, rules, count) = (client.clone(), rules.clone(), count.clone());
+                let (client, rules, count, log) = (client.clone(), rules.clone(), count.clone(), log.clone());
                 let passing = passing.clone();
-                let service = service_fn(move |request| {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    lock(&log).push(request.uri().to_string());
                     let rule = lock(&rules).clone();
                     let (client, count, passing) = (client.clone(), count.clone(), passing.clone());
                     async move {
@@ -95,7 +98,7 @@ impl Gate {
                 });
             }
         });
-        Self { port, refusal, refused, traffic, cut }
+        Self { port, refusal, refused, traffic, requests, cut }
     }
 
     /// Returns the address of the API server through this gate.
@@ -121,6 +124,11 @@ impl Gate {
     /// Returns what has passed.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// Returns the path and query of every request so far.
+    pub fn requests(&self) -> Vec<String> {
+        lock(&self.requests).clone()
     }
 
     /// Returns the number of refused requests.
@@ -156,8 +164,8 @@ impl Traffic {
     }
 }
 
-fn lock(refusal: &Mutex<Option<Refusal>>) -> std::sync::MutexGuard<'_, Option<Refusal>> {
-    refusal.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a client that adds only the address and TLS to a request.

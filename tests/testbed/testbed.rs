@@ -23,6 +23,7 @@ pub mod kube;
 pub mod operator;
 pub mod ports;
 pub mod sidecar;
+pub mod standin;
 pub mod wait;
 pub mod webhook;
 pub mod wire;

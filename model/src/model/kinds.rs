@@ -97,6 +97,8 @@ pub(crate) struct Watch {
     /// The newest resource version of any event, bookmark or list.
     pub(crate) newest: u64,
     pub(crate) audit: AuditState,
+    /// Objects that the source skipped since the beginning of the last list.
+    pub(crate) skipped: u32,
     pub(crate) namespaces: Vec<WatchNamespace>,
     pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
 }

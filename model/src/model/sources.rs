@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use super::detection::Detection;
 use super::leases::MAX_LEASES;
 use super::open_findings::OpenFindings;
+use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
 use super::timers::{Timer, Timers};
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{Cause, Permission, PermissionsView, SourceId};
+use crate::observation::{Cause, MAX_OBJECT_BYTES, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
@@ -297,6 +298,8 @@ impl Model {
             "finalizers" => settings.finalizers,
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
+            OBJECT_BYTES => MAX_OBJECT_BYTES,
+            UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets
         };
         let evidence = Evidence::new()

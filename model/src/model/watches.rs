@@ -178,6 +178,7 @@ impl Model {
         watch.epoch = watch.epoch.wrapping_add(1); // not the source's epoch, which does not fit into a record
         watch.current = 0;
         watch.audit.pending = None;
+        watch.skipped = 0;
         self.update_sight(number);
     }
 
@@ -270,7 +271,7 @@ impl Model {
         let here = watch.totals.objects.saturating_add(watch.excluded.len() as u64);
         let here = i64::try_from(here).unwrap_or(i64::MAX);
         let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
-        let difference = here.saturating_sub(server);
+        let difference = watch.unexplained(here.saturating_sub(server));
         let same = watch.totals.audit_difference == Some(difference);
         watch.audit.agreeing = if same { watch.audit.agreeing.saturating_add(1) } else { 1 };
         watch.totals.audit_difference = Some(difference);

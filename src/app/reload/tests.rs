@@ -19,7 +19,7 @@ struct Followed {
     folder: tempfile::TempDir,
     observations: Observations,
     exporter: Arc<Exporter>,
-    cluster: watch::Receiver<ClusterFlags>,
+    effective: watch::Receiver<Effective>,
     task: JoinHandle<Result<(), Closed>>,
 }
 
@@ -48,14 +48,15 @@ impl Followed {
         let metrics = Arc::new(crate::telemetry::SelfMetrics::new());
         let exporter = Arc::new(Exporter::new(model, metrics, export_options(&current)));
         let (feed, observations) = Feed::new(100, ServerClock::new());
-        let (sender, cluster) = watch::channel(current.flags.cluster.clone());
-        let reloader = Reloader { current, feed, exporter: exporter.clone(), cluster: sender };
+        let (cluster, problems) = (current.flags.cluster.clone(), current.problems.clone());
+        let (sender, effective) = watch::channel(Effective { cluster, problems });
+        let reloader = Reloader { current, feed, exporter: exporter.clone(), effective: sender };
         let read = {
             let path = path.clone();
             move || parse(&path)
         };
         let task = tokio::spawn(reloader.follow(Reload { path, read: Box::new(read) }, EVERY));
-        Self { folder, observations, exporter, cluster, task }
+        Self { folder, observations, exporter, effective, task }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -108,8 +109,8 @@ async fn a_change_takes_effect_and_an_invalid_one_keeps_the_old_configuration() 
     assert_eq!((settings.settle, followed.successful()), (Span::secs(4), Some(true)));
     let options = followed.exporter.options();
     assert_eq!((options.max_object_series, options.expose_ui), (7, true));
-    assert!(followed.cluster.has_changed().expect("the task runs"));
-    assert_eq!(followed.cluster.borrow_and_update().watch.len(), 1);
+    assert!(followed.effective.has_changed().expect("the task runs"));
+    assert_eq!(followed.effective.borrow_and_update().cluster.watch.len(), 1);
 
     let loaded = followed.exporter.metrics().config.last_success();
     write(&path, "settings: {settle: 5s, regressed_after: soon}\nmax_object_series: 8\n");

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use loopwatch_model::model::Model;
+use loopwatch_model::settings::Settings;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -160,6 +162,32 @@ async fn probes_need_no_snapshot() {
     let options = ExportOptions::default();
     let exporter = Arc::new(Exporter::with_view(Arc::new(WithoutSnapshot), Arc::new(SelfMetrics::new()), options));
     for path in ["/readyz", "/livez"] {
+        assert_eq!(get(&exporter, path).await.0, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn liveness_fails_only_if_loopwatch_cannot_recover() {
+    let exporter = exporter(empty(), ExportOptions::default());
+    assert_eq!(get(&exporter, "/livez").await.0, 200);
+    exporter.set_alive(false);
+    assert_eq!(get(&exporter, "/livez").await.0, 503);
+    exporter.set_alive(true);
+    assert_eq!(get(&exporter, "/livez").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_poisoned_mutex_does_not_stop_the_exporter() {
+    let model = Arc::new(std::sync::Mutex::new(Model::new(Settings::default())));
+    let poisoned = model.clone();
+    let _ = std::thread::spawn(move || {
+        let _guard = poisoned.lock();
+        panic!("while the model is locked");
+    })
+    .join();
+    assert!(model.is_poisoned());
+    let exporter = Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), ExportOptions::default()));
+    for path in ["/metrics", "/livez", "/", "/api/v1/status", "/api/v1/findings", "/api/v1/objects", "/debug/model"] {
         assert_eq!(get(&exporter, path).await.0, 200, "{path}");
     }
 }

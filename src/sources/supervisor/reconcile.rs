@@ -7,6 +7,7 @@ use loopwatch_model::observation::{Cause, Observation, PermissionsView, Role, Sc
 
 use super::{Job, Running};
 use crate::sources::address::collection;
+use crate::sources::audit;
 use crate::sources::children::{ChildSink, Owners, PrimarySink};
 use crate::sources::definitions::{DefinitionSink, Definitions};
 use crate::sources::discovery::{Discovered, Discovery};
@@ -153,8 +154,11 @@ impl Running {
                 let sink = NamespaceSink::new(Arc::clone(&self.namespaces_listed));
                 self.spawn(job, namespaces::target(), sink, SyncReporter::silent(), self.options.once);
             }
-            // The audit cannot restart, because the panic dropped its channel. The model then gets no answers.
-            Job::Audit => {}
+            Job::Audit => {
+                let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());
+                let failed = self.tasks.has_panicked(job);
+                self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.probes), failed));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
-use super::Job;
+use super::{Job, panic_message};
 use crate::sources::watch::backoff::Backoff;
 
 /// The running tasks.
@@ -39,6 +39,11 @@ impl Tasks {
     /// Whether the job was started. It may have ended by itself, or wait for its restart.
     pub(crate) fn has(&self, job: &Job) -> bool {
         self.running.contains_key(job) || self.restarts.contains_key(job)
+    }
+
+    /// Whether the job is about to start again after a panic.
+    pub(crate) fn has_panicked(&self, job: &Job) -> bool {
+        self.backoffs.contains_key(job)
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
@@ -96,19 +101,18 @@ impl Tasks {
     }
 
     fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> Option<(Job, String)> {
-        let (id, panic) = match ended {
+        let (id, message) = match ended {
             Ok((id, ())) => (id, None),
-            Err(error) => (error.id(), error.try_into_panic().ok()),
+            Err(error) => (error.id(), error.is_panic().then(|| panic_message(error))),
         };
         let job = self.names.remove(&id)?;
         let is_current = self.running.get(&job).is_some_and(|handle| handle.id() == id);
-        let panic = panic?;
+        let message = message?;
         if is_current {
             self.running.remove(&job);
             let wait = self.backoffs.entry(job.clone()).or_insert_with(Backoff::new).wait(None);
             self.restarts.insert(job.clone(), Instant::now() + wait);
         }
-        let message = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
-        Some((job, message.unwrap_or_default()))
+        Some((job, message))
     }
 }

@@ -317,16 +317,38 @@ async fn a_count_probe_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_tasks_end_on_shutdown_and_when_the_receiver_is_gone() {
+async fn an_audit_that_panics_is_restarted_and_reports_that_it_works() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |_| {});
+    let _ = run.within(1).await;
+    let count = || Probe::Count(WatchId("widgets.example.io".into()));
+    world.change(|state| state.poisoned = Some("widgets".to_owned()));
+    assert!(run.handle.ask(count()));
+    let said: Vec<String> = run.within(1).await.iter().map(say).collect();
+    assert_eq!(said, ["failed: other"]);
+    world.change(|state| state.poisoned = None);
+    assert!(run.handle.ask(count()));
+    let seen = run.within(5).await;
+    assert!(matches!(seen[0], Observation::Answered { answer: Answer::Counted { objects: 42, .. }, .. }), "{seen:?}");
+    assert_eq!(seen[1..], [Observation::SourceRecovered { source: SourceId::Audit }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_tasks_end_on_shutdown_without_an_owner_and_when_the_receiver_is_gone() {
     let world = widget_operator();
     let run = Run::start(&world, |_| {});
     run.handle.shutdown().await;
+    let Run { handle, mut observations } = Run::start(&world, |_| {});
+    sleep(Duration::from_secs(1)).await;
+    drop(handle);
+    let mut batch = Vec::new();
+    while observations.recv_many(&mut batch, 100).await > 0 {} // until no task holds the sender
     let mut run = Run::start(&world, |_| {});
     let _ = run.within(1).await;
-    let Run { handle, observations } = run;
+    let Run { mut handle, observations } = run;
     drop(observations);
     world.cut();
-    tokio::time::timeout(Duration::from_secs(120), handle.task).await.expect("it ends").expect("without a panic");
+    tokio::time::timeout(Duration::from_secs(120), &mut handle.task).await.expect("it ends").expect("without a panic");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::stream::{StreamItem, WatchStream};
-use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
+use super::{Listing, SILENT_FOR, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
@@ -17,22 +17,22 @@ const PROVEN_AFTER: Duration = Duration::from_secs(2);
 const GATHER: Duration = Duration::from_millis(100);
 /// Age at which a stream counts as good, so that its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
-/// Refusals of a version after which the watch lists again. After a restored backup the API server waits for a version
-/// that it will never reach.
-const REFUSALS: u32 = 3;
+/// Rejections of a version after which the watch lists again. Behind a load balancer, an API server may lag behind the
+/// one that issued the version. After a restored backup, no API server reaches it.
+const REJECTIONS: u32 = 3;
 
 // === impl Watcher ===
 
 impl<S: Sink> Watcher<S> {
     /// Opens a stream from a version.
-    pub(super) async fn open(&mut self, version: String, refused: u32) -> Result<WatchState, Closed> {
+    pub(super) async fn open(&mut self, version: String, rejected: u32) -> Result<WatchState, Closed> {
         let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
         match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
             Ok(stream) => {
                 let proven_at = Some(Instant::now() + PROVEN_AFTER);
                 Ok(WatchState::Following { stream: Box::new(stream), version, proven_at })
             }
-            Err(failure) => self.state_after_failure(&failure, version, refused).await,
+            Err(failure) => self.state_after_failure(&failure, version, rejected).await,
         }
     }
 
@@ -43,13 +43,24 @@ impl<S: Sink> Watcher<S> {
         mut version: String,
         proven_at: Option<Instant>,
     ) -> Result<WatchState, Closed> {
-        let line = match stream.next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks)), GATHER).await {
+        let quiet_since = stream.quiet_since();
+        let line = match stream
+            .next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true))), GATHER)
+            .await
+        {
             Ok(StreamItem::Line(line)) => line,
+            Ok(StreamItem::Oversized) => {
+                self.skip(Cause::TooLarge);
+                self.flush().await?;
+                return Ok(WatchState::Following { stream, version, proven_at });
+            }
             Ok(StreamItem::Silence) if proven_at.is_some() => {
                 self.report_recovered().await?;
                 return Ok(WatchState::Following { stream, version, proven_at: None });
             }
             Ok(StreamItem::Silence) => {
+                // Perhaps the API server sends none. Expects bookmarks again only after the next one.
+                self.bookmarks = Some(false);
                 let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
                 return self.state_after_failure(&failure, version, 0).await;
             }
@@ -63,58 +74,59 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Added(object) | Event::Modified(object)) => self.sink.applied(object, &mut self.out),
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
             Ok(Event::Bookmark { version, .. }) => {
-                self.bookmarks = true;
+                // A bookmark only at the end of a stream does not show that more would have come.
+                if quiet_since.elapsed() < SILENT_FOR {
+                    self.bookmarks = Some(true);
+                }
                 self.sink.progressed(&version, &mut self.out);
                 Ok(version)
             }
-            Ok(Event::Error(failure)) => return self.state_after_failure(&failure, version, REFUSALS - 1).await,
+            Ok(Event::Error(failure)) => {
+                self.reset_backoffs_after(&stream);
+                return self.state_after_failure(&failure, version, 0).await;
+            }
+            Err(failure) if self.garbled_after.as_ref() != Some(&version) => {
+                self.garbled_after = Some(version.clone());
+                return self.state_after_failure(&failure, version, 0).await;
+            }
             Err(failure) => Err(failure),
         };
-        self.flush().await?;
         match handled {
-            Ok(reached) => {
-                if !reached.is_empty() {
-                    version = reached;
-                }
-                if proven_at.is_some() {
-                    self.report_recovered().await?;
-                }
-                Ok(WatchState::Following { stream, version, proven_at: None })
-            }
-            Err(failure) => self.state_after_failure(&failure, version, 0).await,
+            // The version of an object of a list without a version may be older than the list.
+            Ok(reached) if !version.is_empty() && !reached.is_empty() => version = reached,
+            Ok(_) => {}
+            Err(failure) => self.skip(failure.cause),
         }
+        self.flush().await?;
+        if proven_at.is_some() {
+            self.report_recovered().await?;
+        }
+        Ok(WatchState::Following { stream, version, proven_at: None })
     }
 
     /// Handles the regular end of a stream.
     async fn ended(&mut self, stream: Box<WatchStream>, version: String) -> Result<WatchState, Closed> {
         if self.reset_backoffs_after(&stream) {
-            return Ok(WatchState::Disconnected { version, refused: 0 });
+            return Ok(resume_from(version, 0));
         }
         // Backs off, because some proxies end every stream immediately.
         let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
         self.state_after_failure(&failure, version, 0).await
     }
 
-    /// Chooses the state after a failure, given that the watch knows everything up to `version`.
+    /// Chooses the state after a failure, given that the watch knows everything up to `version`. Only an API server
+    /// that no longer has this version, or rejects it, is a reason to list again.
     async fn state_after_failure(
         &mut self,
         failure: &Failure,
         version: String,
-        refused: u32,
+        rejected: u32,
     ) -> Result<WatchState, Closed> {
-        let relist = match failure.cause {
-            // If the version is too old or an event is unreadable, only a new list helps.
-            // After a 404, a kind with the same name may have other objects.
-            Cause::Gone | Cause::Undecodable | Cause::TooLarge | Cause::NotFound => true,
-            Cause::ServerError | Cause::Timeout | Cause::Invalid | Cause::Other => {
-                failure.status.is_some() && refused + 1 >= REFUSALS
-            }
-            _ => false,
-        };
-        let next = if relist {
+        let rejected = if failure.rejects_version() { rejected + 1 } else { rejected };
+        let next = if failure.cause == Cause::Gone || rejected >= REJECTIONS {
             WatchState::Unlisted(Listing::Streamed)
         } else {
-            WatchState::Disconnected { version, refused: if failure.status.is_some() { refused + 1 } else { refused } }
+            resume_from(version, rejected)
         };
         self.rest(failure, next).await
     }
@@ -126,5 +138,14 @@ impl<S: Sink> Watcher<S> {
             self.backoffs.reset();
         }
         good
+    }
+}
+
+/// The state of a watch that knows everything up to `version`. Without a version, only a new list shows what happened
+/// in the meantime.
+fn resume_from(version: String, rejected: u32) -> WatchState {
+    match version.is_empty() {
+        true => WatchState::Unlisted(Listing::Streamed),
+        false => WatchState::Disconnected { version, rejected },
     }
 }

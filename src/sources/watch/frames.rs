@@ -1,12 +1,24 @@
-//! Splits a body that arrives in chunks into documents, and buffers at most one of them.
+//! Splits a body that arrives in chunks into documents, and buffers at most one of them. Skips documents that are too
+//! large.
 
 use bytes::{Bytes, BytesMut};
+
+/// One document of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// The complete text.
+    Document(Bytes),
+    /// The document exceeds the limit, and the splitter skips it.
+    Oversized,
+}
 
 /// Splits a watch stream into lines.
 pub(crate) struct LineSplitter {
     buffer: BytesMut,
     scanned: usize,
     limit: usize,
+    /// Whether the current line exceeds the limit.
+    skips: bool,
 }
 
 /// Splits a list into its items. Keeps the list without its items as a small document, the envelope.
@@ -18,6 +30,8 @@ pub(crate) struct ItemSplitter {
     depth: u32,
     in_text: bool,
     escaped: bool,
+    /// Whether the current item exceeds the limit.
+    skips: bool,
     envelope: Vec<u8>,
 }
 
@@ -32,10 +46,10 @@ enum ListPosition {
     Item,
 }
 
-/// A document exceeds the limit, so the rest of the body is unusable.
+/// The envelope exceeds the limit, so the body is not a list of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("one document is larger than {0} bytes")]
-pub(crate) struct TooLarge(pub(crate) usize);
+#[error("the list without its items is larger than {ENVELOPE_LIMIT} bytes")]
+pub(crate) struct EnvelopeTooLarge;
 
 /// Largest envelope, in bytes. It holds little more than `metadata`.
 const ENVELOPE_LIMIT: usize = 64 << 10;
@@ -46,7 +60,7 @@ const KEEP_CAPACITY: usize = 64 << 10;
 
 impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, limit }
+        Self { buffer: BytesMut::new(), scanned: 0, limit, skips: false }
     }
 
     pub(crate) fn push(&mut self, chunk: &[u8]) {
@@ -54,28 +68,38 @@ impl LineSplitter {
     }
 
     /// The next complete line without its end; `None` if more data is needed. Skips empty lines.
-    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
+    pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
+                let exceeds = self.scanned > self.limit;
+                if exceeds || self.skips {
+                    self.buffer.clear();
+                    self.scanned = 0;
+                }
                 shrink(&mut self.buffer);
-                return if self.scanned > self.limit { Err(TooLarge(self.limit)) } else { Ok(None) };
+                let begins = exceeds && !self.skips;
+                self.skips |= exceeds;
+                return begins.then_some(Frame::Oversized);
             };
             let mut line = self.buffer.split_to(self.scanned + end + 1);
             self.scanned = 0;
+            if std::mem::take(&mut self.skips) {
+                continue;
+            }
             line.truncate(line.trim_ascii_end().len());
             if line.len() > self.limit {
-                return Err(TooLarge(self.limit));
+                return Some(Frame::Oversized);
             }
             if !line.is_empty() {
-                return Ok(Some(line.freeze()));
+                return Some(Frame::Document(line.freeze()));
             }
         }
     }
 
     /// Whether the buffer holds an incomplete line.
     pub(crate) fn is_mid_line(&self) -> bool {
-        !self.buffer.trim_ascii().is_empty()
+        self.skips || !self.buffer.trim_ascii().is_empty()
     }
 }
 
@@ -91,6 +115,7 @@ impl ItemSplitter {
             depth: 0,
             in_text: false,
             escaped: false,
+            skips: false,
             envelope: Vec::new(),
         }
     }
@@ -100,14 +125,14 @@ impl ItemSplitter {
     }
 
     /// The next complete item; `None` if more data is needed.
-    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, TooLarge> {
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, EnvelopeTooLarge> {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             self.scanned += 1;
             match self.position {
                 ListPosition::Envelope => {
                     self.envelope.push(byte);
                     if self.envelope.len() > ENVELOPE_LIMIT {
-                        return Err(TooLarge(ENVELOPE_LIMIT));
+                        return Err(EnvelopeTooLarge);
                     }
                     if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
                         self.position = ListPosition::Between;
@@ -133,10 +158,14 @@ impl ItemSplitter {
                         let item = self.buffer.split_to(self.scanned);
                         self.scanned = 0;
                         self.position = ListPosition::Between;
-                        return Ok(Some(item.freeze()));
-                    }
-                    if self.scanned > self.limit {
-                        return Err(TooLarge(self.limit));
+                        if !std::mem::take(&mut self.skips) {
+                            return Ok(Some(Frame::Document(item.freeze())));
+                        }
+                    } else if self.scanned > self.limit {
+                        self.skip();
+                        if !std::mem::replace(&mut self.skips, true) {
+                            return Ok(Some(Frame::Oversized));
+                        }
                     }
                 }
             }
@@ -195,7 +224,8 @@ mod tests {
         let mut found = Vec::new();
         for chunk in document.as_bytes().chunks(piece) {
             items.push(chunk);
-            while let Some(item) = items.next().expect("within the limit") {
+            while let Some(item) = items.next().expect("a small envelope") {
+                let Frame::Document(item) = item else { panic!("within the limit") };
                 found.push(String::from_utf8(item.to_vec()).expect("text"));
             }
         }
@@ -225,27 +255,53 @@ mod tests {
     }
 
     #[test]
-    fn an_item_or_line_over_the_limit_is_refused_before_it_is_complete() {
-        let mut items = ItemSplitter::new(10);
-        items.push(br#"{"items":[{"a":1},{"b":"0123456789"#);
-        assert!(items.next().is_ok_and(|item| item.is_some()));
-        assert_eq!(items.next(), Err(TooLarge(10)));
-        let mut lines = LineSplitter::new(10);
-        lines.push(b"short\n0123456789a");
-        assert!(lines.next().is_ok_and(|line| line.is_some()));
-        assert_eq!(lines.next(), Err(TooLarge(10)));
+    fn an_item_over_the_limit_is_skipped_wherever_the_chunks_end() {
+        let large = format!(r#"{{"b":"}}]{}\"","c":[{{}}]}}"#, "0".repeat(30));
+        let document = format!(r#"{{"items":[{{"a":1}},{large},{{"c":3}},{large}],"metadata":{{"continue":"t"}}}}"#);
+        for piece in 1..document.len() + 1 {
+            let (mut items, mut found, mut largest) = (ItemSplitter::new(10), Vec::new(), 0);
+            for chunk in document.as_bytes().chunks(piece) {
+                items.push(chunk);
+                while let Some(item) = items.next().expect("a small envelope") {
+                    found.push(item);
+                }
+                largest = largest.max(items.buffer.len());
+            }
+            let document = |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
+            let expected = [document(r#"{"a":1}"#), Frame::Oversized, document(r#"{"c":3}"#), Frame::Oversized];
+            assert_eq!(found, expected, "in pieces of {piece}");
+            assert_eq!(items.envelope(), br#"{"items":[],"metadata":{"continue":"t"}}"#, "in pieces of {piece}");
+            assert!(largest <= 10, "keeps {largest} bytes of a skipped item");
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_wherever_the_chunks_end() {
+        let text = format!("short\n{}\nnext\n{}\nlast\n", "0".repeat(11), "1".repeat(50));
+        for piece in 1..text.len() + 1 {
+            let (mut lines, mut found) = (LineSplitter::new(10), Vec::new());
+            for chunk in text.as_bytes().chunks(piece) {
+                lines.push(chunk);
+                found.extend(std::iter::from_fn(|| lines.next()));
+                assert!(lines.buffer.len() <= 10, "keeps bytes of a skipped line");
+            }
+            let line = |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
+            let expected = [line("short"), Frame::Oversized, line("next"), Frame::Oversized, line("last")];
+            assert_eq!(found, expected, "in pieces of {piece}");
+            assert!(!lines.is_mid_line());
+        }
     }
 
     #[test]
     fn only_complete_lines_are_returned() {
         let mut lines = LineSplitter::new(100);
         lines.push(b"{\"a\":1}\r\n\n{\"b\"");
-        assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"a\":1}"[..]));
-        assert_eq!(lines.next(), Ok(None));
+        assert_eq!(lines.next(), Some(Frame::Document(Bytes::from_static(b"{\"a\":1}"))));
+        assert_eq!(lines.next(), None);
         assert!(lines.is_mid_line());
         lines.push(b":2}\n");
-        assert_eq!(lines.next().ok().flatten().as_deref(), Some(&b"{\"b\":2}"[..]));
-        assert_eq!(lines.next(), Ok(None));
+        assert_eq!(lines.next(), Some(Frame::Document(Bytes::from_static(b"{\"b\":2}"))));
+        assert_eq!(lines.next(), None);
         assert!(!lines.is_mid_line());
     }
 }

@@ -4,19 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::event::Event;
+use super::frames::Frame;
 use super::page::Page;
 use super::stream::{StreamItem, WatchStream};
+use super::streaming::RETRY_STREAMS_AFTER;
 use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
-/// Silence after which a streamed list without end counts as a plain watch: the API server ignored the request to list.
+/// Time after which a streamed list without progress counts as ignored: the API server or a proxy has opened a plain
+/// watch, which has no end of a list.
 const LIST_IDLE: Duration = Duration::from_secs(10);
+/// Progress of a list with each object. New objects of a plain watch come more slowly than 50 per second.
+const PROGRESS_PER_OBJECT: Duration = Duration::from_millis(20);
+/// Progress of a list with each MiB, so that a slow connection may carry large objects.
+const PROGRESS_PER_MIB: Duration = Duration::from_secs(4);
 /// Time during which a list gathers objects: a few dozen, which the connection can buffer.
 const GATHER: Duration = Duration::from_millis(5);
 /// Failures in a row, other than of the connection, after which a watch lists in pages.
@@ -25,14 +32,38 @@ const STREAM_FAILURES: u32 = 2;
 // === impl Watcher ===
 
 impl<S: Sink> Watcher<S> {
-    pub(super) async fn begin_stream(&mut self) -> Result<WatchState, Closed> {
-        let permit = self.list_permit().await?;
+    /// Begins a list, in the best way that is known to work.
+    pub(super) async fn begin(&mut self, listing: Listing) -> Result<WatchState, Closed> {
+        let permit = Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)?;
+        // Other watches may have learnt something while this one waited for its permit.
+        match listing {
+            Listing::Streamed if self.may_stream() => self.begin_stream(permit).await,
+            Listing::Streamed => self.begin_pages(Listing::Paged { expired: 0 }, permit).await,
+            Listing::Paged { .. } | Listing::Whole => self.begin_pages(listing, permit).await,
+        }
+    }
+
+    fn may_stream(&mut self) -> bool {
+        self.pages_until = self.pages_until.filter(|until| Instant::now() < *until);
+        self.pages_until.is_none() && self.shared.streaming.allows()
+    }
+
+    /// Lists in pages, now and for a while.
+    fn lists_in_pages(&mut self) -> WatchState {
+        self.pages_until = Some(Instant::now() + self.backoffs.jitter(RETRY_STREAMS_AFTER));
+        WatchState::Unlisted(Listing::Paged { expired: 0 })
+    }
+
+    /// Lists in pages after a streamed list was refused or ignored.
+    fn streams_refused(&mut self) -> WatchState {
+        self.shared.streaming.refused();
+        self.lists_in_pages()
+    }
+
+    async fn begin_stream(&mut self, permit: OwnedSemaphorePermit) -> Result<WatchState, Closed> {
         let stream = match WatchStream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
             Ok(stream) => Box::new(stream),
-            Err(failure) if refuses_streamed_lists(&failure) => {
-                self.streams = false;
-                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
-            }
+            Err(failure) if refuses_streamed_lists(&failure) => return Ok(self.streams_refused()),
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let epoch = self.begin_list().await?;
@@ -48,18 +79,23 @@ impl<S: Sink> Watcher<S> {
         permit: OwnedSemaphorePermit,
     ) -> Result<WatchState, Closed> {
         let line = match stream.next(give_up, GATHER).await {
+            // Events of a plain watch may keep coming.
+            Ok(_) if Instant::now() >= give_up => return Ok(self.streams_refused()),
+            Ok(StreamItem::Silence) => return Ok(self.streams_refused()),
             Ok(StreamItem::Line(line)) => line,
-            // The API server ignored the request to list, or the list takes longer than a stream may last. Pages work
-            // in both cases.
-            Ok(StreamItem::Silence | StreamItem::End) => {
-                self.streams = false;
-                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
+            Ok(StreamItem::Oversized) => {
+                self.skip(Cause::TooLarge);
+                self.flush().await?;
+                give_up = after_progress(give_up, MAX_OBJECT_BYTES);
+                return Ok(WatchState::StreamingList { stream, epoch, give_up, permit });
             }
+            // The list takes longer than a stream may last. Pages have no such limit.
+            Ok(StreamItem::End) => return Ok(self.lists_in_pages()),
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let handled = match Event::parse(&line) {
             Ok(Event::Added(object)) => {
-                give_up = Instant::now() + LIST_IDLE;
+                give_up = after_progress(give_up, object.len());
                 self.reporter.object();
                 self.sink.listed(object, &mut self.out)
             }
@@ -68,34 +104,35 @@ impl<S: Sink> Watcher<S> {
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
             Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
             Ok(Event::Bookmark { version, ends_list: true }) => {
-                self.bookmarks = true;
                 drop(permit);
+                self.bookmarks.get_or_insert(true);
+                self.stream_failures = 0;
+                self.shared.streaming.worked();
                 return self.end_list(epoch, version, Some(stream)).await;
             }
-            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
-                self.streams = false;
-                return Ok(WatchState::Unlisted(Listing::Paged { expired: 0 }));
-            }
-            Ok(Event::Error(failure)) | Err(failure) => Err(failure),
+            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => return Ok(self.streams_refused()),
+            Ok(Event::Error(failure)) | Err(failure) => return self.stream_failed(&failure).await,
         };
-        self.flush().await?;
-        match handled {
-            Ok(()) => Ok(WatchState::StreamingList { stream, epoch, give_up, permit }),
-            Err(failure) => self.stream_failed(&failure).await,
+        if let Err(failure) = handled {
+            self.skip(failure.cause);
         }
+        let before = Instant::now();
+        self.flush().await?;
+        give_up += before.elapsed(); // waiting for the model is no fault of the API server
+        Ok(WatchState::StreamingList { stream, epoch, give_up, permit })
     }
 
     async fn stream_failed(&mut self, failure: &Failure) -> Result<WatchState, Closed> {
-        if blames_the_stream(failure) {
-            self.stream_failures += 1;
-            // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its watch cache.
-            self.streams = self.stream_failures < STREAM_FAILURES;
+        self.stream_failures += u32::from(blames_the_stream(failure));
+        if self.stream_failures < STREAM_FAILURES {
+            return self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await;
         }
-        self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await
+        // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its watch cache.
+        let next = self.lists_in_pages();
+        self.rest(failure, next).await
     }
 
-    pub(super) async fn begin_pages(&mut self, listing: Listing) -> Result<WatchState, Closed> {
-        let permit = self.list_permit().await?;
+    async fn begin_pages(&mut self, listing: Listing, permit: OwnedSemaphorePermit) -> Result<WatchState, Closed> {
         let epoch = self.begin_list().await?;
         Ok(WatchState::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
     }
@@ -109,7 +146,7 @@ impl<S: Sink> Watcher<S> {
     ) -> Result<WatchState, Closed> {
         let permit = match permit {
             Some(permit) => permit,
-            None => self.list_permit().await?,
+            None => Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)?,
         };
         let mut body = match page.open(&self.cluster, &self.target).await {
             Ok(body) => body,
@@ -117,13 +154,16 @@ impl<S: Sink> Watcher<S> {
         };
         loop {
             match body.next().await {
-                Ok(Some(object)) => {
+                Ok(Some(Frame::Document(object))) => {
                     self.reporter.object();
-                    let handled = self.sink.listed(&object, &mut self.out);
-                    self.flush().await?;
-                    if let Err(failure) = handled {
-                        return self.page_failed(page, epoch, &failure).await;
+                    if let Err(failure) = self.sink.listed(&object, &mut self.out) {
+                        self.skip(failure.cause);
                     }
+                    self.flush().await?;
+                }
+                Ok(Some(Frame::Oversized)) => {
+                    self.skip(Cause::TooLarge);
+                    self.flush().await?;
                 }
                 Ok(None) => break,
                 Err(failure) => return self.page_failed(page, epoch, &failure).await,
@@ -146,6 +186,12 @@ impl<S: Sink> Watcher<S> {
         if failure.cause == Cause::Gone && page.is_continued() {
             // A new epoch replaces the objects listed so far.
             return Ok(WatchState::Unlisted(page.after_expiry()));
+        }
+        if self.stream_failures >= STREAM_FAILURES && !page.is_continued() && blames_the_stream(failure) {
+            // Pages do not work, either. Whichever works first continues.
+            self.stream_failures = STREAM_FAILURES - 1;
+            self.pages_until = None;
+            return self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await;
         }
         // Reads the same page again: otherwise a large list would never end on a poor connection. Gives the permit
         // back, so that a kind whose list fails does not delay others.
@@ -173,12 +219,8 @@ impl<S: Sink> Watcher<S> {
         Ok(match stream {
             _ if self.once => WatchState::Done,
             Some(stream) => WatchState::Following { stream, version, proven_at: None },
-            None => WatchState::Disconnected { version, refused: 0 },
+            None => WatchState::Disconnected { version, rejected: 0 },
         })
-    }
-
-    async fn list_permit(&self) -> Result<OwnedSemaphorePermit, Closed> {
-        Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)
     }
 }
 
@@ -194,4 +236,11 @@ fn blames_the_stream(failure: &Failure) -> bool {
 /// Whether the API server does not support streamed lists, at least for this kind.
 fn refuses_streamed_lists(failure: &Failure) -> bool {
     matches!(failure.status, Some(400 | 406 | 415 | 422))
+}
+
+/// When to give a streamed list up, after an object of this size. A list whose objects come in quick succession is never
+/// given up; one that stops, or only has a new object now and then, is given up after `LIST_IDLE`.
+fn after_progress(give_up: Instant, bytes: usize) -> Instant {
+    let progress = PROGRESS_PER_OBJECT + PROGRESS_PER_MIB.mul_f64(bytes as f64 / f64::from(1 << 20));
+    (give_up + progress).min(Instant::now() + LIST_IDLE)
 }

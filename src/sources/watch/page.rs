@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use kube::client::Body;
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 
 use super::event::ListEnvelope;
-use super::frames::ItemSplitter;
+use super::frames::{Frame, ItemSplitter};
 use super::{Listing, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::failure::Failure;
@@ -28,8 +27,6 @@ pub(crate) struct PageBody {
 
 /// Objects per page. Larger pages save little time and cost both sides memory.
 const PAGE_SIZE: u32 = 100;
-/// Largest object in bytes, as for a line of a watch.
-const LARGEST_ITEM: usize = 8 << 20;
 /// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
@@ -64,7 +61,7 @@ impl Page {
             (_, token) => target.request(&format!("limit={PAGE_SIZE}&continue={}", encode(token))),
         };
         let body = cluster.open(&request, if target.metadata_only { LIST_METADATA } else { JSON }).await?;
-        Ok(PageBody { body, items: ItemSplitter::new(LARGEST_ITEM) })
+        Ok(PageBody { body, items: ItemSplitter::new(MAX_OBJECT_BYTES) })
     }
 }
 
@@ -72,7 +69,7 @@ impl Page {
 
 impl PageBody {
     /// The next object; `None` at the end of the page.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Failure> {
         loop {
             match self.items.next() {
                 Ok(Some(item)) => return Ok(Some(item)),

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kube::client::Body;
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::time::Instant;
 
-use super::frames::LineSplitter;
+use super::frames::{Frame, LineSplitter};
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
 use crate::sources::failure::Failure;
@@ -21,8 +21,11 @@ pub(crate) struct WatchStream {
     opened: Instant,
     /// Time of the last line.
     last_line_at: Instant,
-    /// Time of the last chunk.
+    /// Time of the last chunk that the stream waited for.
     last_chunk_at: Instant,
+    /// The bytes that arrived since the beginning of the last wait, and its time.
+    bytes: usize,
+    waited_at: Instant,
     /// Requested duration.
     lasts: Duration,
 }
@@ -31,6 +34,8 @@ pub(crate) struct WatchStream {
 pub(crate) enum StreamItem {
     /// One line.
     Line(Bytes),
+    /// A line that was skipped because it exceeds the limit.
+    Oversized,
     /// Nothing until the given time.
     Silence,
     /// The API server ended the stream.
@@ -40,8 +45,9 @@ pub(crate) enum StreamItem {
 /// Number of polls for data that the connection has already read, before sleeping.
 const POLLS_BEFORE_SLEEP: usize = 2;
 
-/// Longest line, in bytes. By default etcd refuses requests over 1.5 MiB; no known API server allows more than 8 MiB.
-const LARGEST_LINE: usize = 8 << 20;
+/// Bytes that may arrive while the stream gathers them: the connection buffers about as much. If it is full, the API
+/// server must wait, and it closes the streams of slow clients.
+const GATHERED_BYTES: usize = 128 << 10;
 
 // === impl WatchStream ===
 
@@ -64,10 +70,12 @@ impl WatchStream {
         let opened = Instant::now();
         Ok(Self {
             body,
-            lines: LineSplitter::new(LARGEST_LINE),
+            lines: LineSplitter::new(MAX_OBJECT_BYTES),
             opened,
             last_line_at: opened,
             last_chunk_at: opened,
+            bytes: 0,
+            waited_at: opened,
             lasts,
         })
     }
@@ -76,13 +84,12 @@ impl WatchStream {
     /// lines at once: waking up costs several times as much as reading a line.
     pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
         loop {
-            match self.lines.next() {
-                Ok(Some(line)) => {
-                    self.last_line_at = Instant::now();
-                    return Ok(StreamItem::Line(line));
-                }
-                Ok(None) => {}
-                Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
+            if let Some(frame) = self.lines.next() {
+                self.last_line_at = Instant::now();
+                return Ok(match frame {
+                    Frame::Document(line) => StreamItem::Line(line),
+                    Frame::Oversized => StreamItem::Oversized,
+                });
             }
             match self.chunk(silent_at, gather).await {
                 Ok(Some(chunk)) => self.lines.push(&chunk),
@@ -101,15 +108,27 @@ impl WatchStream {
     async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
         for _ in 0..POLLS_BEFORE_SLEEP {
             if let Some(chunk) = chunk_at_hand(&mut self.body) {
-                return chunk;
+                return self.counted(chunk);
             }
             yield_to_other_tasks().await;
         }
+        let gather = gathers_for(gather, self.bytes, self.waited_at.elapsed());
+        (self.waited_at, self.bytes) = (Instant::now(), 0);
         tokio::time::sleep_until((self.last_chunk_at + gather).min(silent_at)).await;
         let within = silent_at.saturating_duration_since(Instant::now());
         let chunk = next_chunk(&mut self.body, within).await;
         self.last_chunk_at = Instant::now();
+        self.counted(chunk)
+    }
+
+    fn counted(&mut self, chunk: Result<Option<Bytes>, Failure>) -> Result<Option<Bytes>, Failure> {
+        self.bytes += chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, Bytes::len);
         chunk
+    }
+
+    /// The time of the last line, or at which the stream was opened.
+    pub(crate) fn quiet_since(&self) -> Instant {
+        self.last_line_at
     }
 
     /// The time at which a silent stream counts as dead: the API server should have ended it by then or, if it sends
@@ -125,6 +144,13 @@ impl WatchStream {
     }
 }
 
+/// The time to gather changes, given the bytes that arrived within the time before. A fast stream gathers for a
+/// shorter time.
+fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
+    let within = within.max(Duration::from_millis(1));
+    gather.min(within.mul_f64(GATHERED_BYTES as f64 / bytes.max(1) as f64))
+}
+
 /// Lets every other task run once. Unlike Tokio's own `yield_now`, does not poll the kernel, which costs more.
 async fn yield_to_other_tasks() {
     let mut waited = false;
@@ -137,4 +163,19 @@ async fn yield_to_other_tasks() {
         Poll::Pending
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_stream_gathers_for_a_shorter_time() {
+        let (gather, second) = (Duration::from_millis(100), Duration::from_secs(1));
+        assert_eq!(gathers_for(gather, 0, second), gather);
+        assert_eq!(gathers_for(gather, 430_000, second), gather, "100 changes of 4.3 KB per second");
+        let fast = gathers_for(gather, 60_000_000, second);
+        assert!(fast > Duration::from_millis(1) && fast < Duration::from_millis(4), "60 MB per second: {fast:?}");
+        assert!(gathers_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
+    }
 }

@@ -5,11 +5,13 @@ use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
 
 use super::objects::ObjectSink;
-use super::{WatchTarget, Watcher};
+use super::{SharedWatchState, WatchTarget, Watcher};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
 use crate::sources::sync::{InitialSync, Progress};
+
+mod lists;
 
 /// The result of a script.
 struct WatchRun {
@@ -37,13 +39,22 @@ async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
 }
 
 async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> WatchRun {
+    watch_sharing(&Arc::default(), replies, metadata_only, once).await
+}
+
+async fn watch_sharing(
+    shared: &Arc<SharedWatchState>,
+    replies: impl IntoIterator<Item = Reply>,
+    metadata_only: bool,
+    once: bool,
+) -> WatchRun {
     let script = Script::new(replies);
     let (feed, mut observations) = Feed::new(10_000, VirtualClock::server());
     let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), metadata_only);
     let name = WatchId("widgets.example.io".into());
     let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
     let sync = InitialSync::new();
-    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::default(), sync.reporter(&name), once);
+    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::clone(shared), sync.reporter(&name), once);
     tokio::select! {
         () = watcher.run() => {}
         () = script.ended() => {}
@@ -162,134 +173,6 @@ async fn bookmarks_alone_show_the_progress_of_an_idle_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_streamed_lists_is_listed_in_pages() {
-    for code in [400, 422] {
-        let run = watch([
-            refuse(code, "Invalid"),
-            page(&[("a", 5), ("b", 6)], 10, "t1"),
-            page(&[("c", 7)], 10, ""),
-            stream([event("MODIFIED", "a", 11), pause(100)]),
-        ])
-        .await;
-        assert_eq!(
-            run.said(),
-            ["began 1", "listed a@5", "listed b@6", "listed c@7", "ended 1 at 10", "works", "applied a@11"],
-            "reports no failure"
-        );
-        assert_eq!(
-            run.script.asked(),
-            [
-                "GET widgets watch initial",
-                "GET widgets limit=100",
-                "GET widgets limit=100 continue=t1",
-                "GET widgets watch from=10",
-                "GET widgets watch from=11"
-            ]
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_streamed_lists_is_listed_in_pages_after_ten_seconds() {
-    let run = watch([
-        stream([
-            event("ADDED", "a", 5),
-            pause(8),
-            event("ADDED", "b", 6),
-            pause(8),
-            event("MODIFIED", "b", 9),
-            Piece::Silence,
-        ]),
-        page(&[("a", 5), ("b", 9)], 10, ""),
-    ])
-    .await;
-    assert_eq!(
-        run.said(),
-        [
-            "began 1",
-            "listed a@5",
-            "listed b@6",
-            "listed b@9",
-            "began 2",
-            "listed a@5",
-            "listed b@9",
-            "ended 2 at 10",
-            "works"
-        ]
-    );
-    assert_eq!(run.script.waits()[0], Duration::from_secs(18), "ten seconds after the last object was added");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_is_longer_than_one_stream_is_read_in_pages() {
-    let run = watch([stream([event("ADDED", "a", 5)]), page(&[("a", 5)], 10, "")]).await;
-    assert_eq!(run.said()[2..], ["began 2", "listed a@5", "ended 2 at 10", "works"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_fails_twice_is_retried_in_pages() {
-    let run = watch([refuse(500, "InternalError"), refuse(500, "InternalError"), page(&[("a", 5)], 10, "")]).await;
-    assert_eq!(
-        run.said(),
-        ["failed: server_error", "failed: server_error", "began 1", "listed a@5", "ended 1 at 10", "works"]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_truncated_page_is_read_again() {
-    let cut = Reply::Streamed(vec![
-        Piece::Text(format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{},{{"meta"#, widget("a", 5))),
-        Piece::Cut,
-    ]);
-    let run = watch([refuse(422, "Invalid"), cut, page(&[("a", 5), ("b", 6)], 10, "")]).await;
-    assert_eq!(
-        run.said(),
-        ["began 1", "listed a@5", "failed: connection", "listed a@5", "listed b@6", "ended 1 at 10", "works"]
-    );
-    let truncated = Reply::Streamed(vec![Piece::Text(r#"{"metadata":{"resourceVersion":"10"},"items":["#.to_owned())]);
-    let run = watch([refuse(422, "Invalid"), truncated, page(&[], 10, "")]).await;
-    assert_eq!(run.said(), ["began 1", "failed: undecodable", "ended 1 at 10", "works"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_expired_token_restarts_the_list_and_a_second_one_requests_the_whole_list() {
-    let run = watch([
-        refuse(422, "Invalid"),
-        page(&[("a", 5)], 10, "t1"),
-        refuse(410, "Expired"),
-        page(&[("a", 5)], 20, "t2"),
-        refuse(410, "Expired"),
-        page(&[("a", 5), ("b", 6)], 30, ""),
-    ])
-    .await;
-    assert_eq!(
-        run.said(),
-        [
-            "began 1",
-            "listed a@5",
-            "began 2",
-            "listed a@5",
-            "began 3",
-            "listed a@5",
-            "listed b@6",
-            "ended 3 at 30",
-            "works"
-        ]
-    );
-    assert_eq!(
-        run.script.asked()[1..],
-        [
-            "GET widgets limit=100",
-            "GET widgets limit=100 continue=t1",
-            "GET widgets limit=100",
-            "GET widgets limit=100 continue=t2",
-            "GET widgets",
-            "GET widgets watch from=30"
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_response() {
     for gone in [stream([error(410, "Expired")]), refuse(410, "Gone")] {
         let run = watch([listed([pause(100)]), gone, listed([])]).await;
@@ -299,20 +182,37 @@ async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_resp
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_line_is_reported_and_leads_to_a_new_list() {
+async fn a_garbled_line_is_read_again_and_skipped_if_it_stays_garbled() {
     for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
-        let line = Piece::Line(broken.to_owned());
-        let run = watch([listed([line, event("MODIFIED", "a", 12), pause(100)]), listed([])]).await;
-        assert_eq!(after_list(&run)[..3], ["failed: undecodable", "began 2", "listed a@5"], "{broken}");
+        let line = || Piece::Line(broken.to_owned());
+        let run = watch([listed([line()]), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
+        assert_eq!(after_list(&run), ["failed: undecodable", "applied a@12", "works"], "{broken}");
+        let run = watch([listed([line()]), stream([line(), event("MODIFIED", "a", 12), pause(100)])]).await;
+        let expected = ["failed: undecodable", "skipped: undecodable", "works", "applied a@12"];
+        assert_eq!(after_list(&run), expected, "{broken}");
+        assert_eq!(run.script.asked()[1..], ["GET widgets watch from=10", "GET widgets watch from=12"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_over_the_limit_is_reported_and_leads_to_a_new_list() {
-    let large = "x".repeat(1 << 20);
-    let pieces = std::iter::repeat_with(|| Piece::Text(large.clone())).take(9);
-    let run = watch([listed(pieces), listed([])]).await;
-    assert_eq!(after_list(&run)[..2], ["failed: too_large", "began 2"]);
+async fn an_unreadable_or_oversized_object_is_skipped_and_counted() {
+    let nameless = || Piece::Line(r#"{"type":"ADDED","object":{"metadata":{"resourceVersion":"11"}}}"#.to_owned());
+    let large = || (0..9).map(|_| Piece::Text("x".repeat(1 << 20))).chain([Piece::Line(String::new())]);
+    // In the events of a watch.
+    let run = watch([listed([nameless()].into_iter().chain(large()).chain([event("MODIFIED", "a", 12), pause(100)]))]);
+    assert_eq!(after_list(&run.await), ["skipped: undecodable", "skipped: too_large", "applied a@12"]);
+    // In a streamed list.
+    let pieces = [nameless()].into_iter().chain(large()).chain([event("ADDED", "a", 5), end_of_list(10), pause(100)]);
+    let run = watch([stream(pieces)]).await;
+    let expected = ["began 1", "skipped: undecodable", "skipped: too_large", "listed a@5", "ended 1 at 10", "works"];
+    assert_eq!(run.said(), expected);
+    // In a page.
+    let large = format!(r#"{{"metadata":{{"name":"l"}},"spec":"{}"}}"#, "x".repeat(9 << 20));
+    let items = [r#"{"metadata":{}}"#, &large, r#"{"metadata":{"name":1}}"#, &widget("a", 5)].join(",");
+    let page = format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{items}]}}"#);
+    let run = watch([refuse(422, "Invalid"), Reply::Response(200, vec![], page)]).await;
+    let skips = ["skipped: undecodable", "skipped: too_large", "skipped: undecodable"];
+    assert_eq!(run.said(), [&["began 1"][..], &skips, &["listed a@5", "ended 1 at 10", "works"]].concat());
 }
 
 #[tokio::test(start_paused = true)]
@@ -429,18 +329,63 @@ async fn streams_that_end_immediately_are_reopened_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_refusals_of_a_future_version_lead_to_a_new_list() {
+async fn an_outage_of_any_length_is_no_reason_to_list_again() {
+    let outage = || {
+        [
+            refuse(500, "InternalError"),
+            refuse(502, ""),
+            refuse(503, "ServiceUnavailable"),
+            refuse(504, "Timeout"),
+            refuse(404, "NotFound"),
+            refuse(403, "Forbidden"),
+            refuse(429, "TooManyRequests"),
+            Reply::Refused,
+            stream([error(500, "InternalError")]),
+            stream([Piece::Cut]),
+            stream([]),
+        ]
+    };
+    let replies = std::iter::once(listed([pause(3), Piece::Cut])).chain((0..5).flat_map(|_| outage()));
+    let run = watch(replies.chain([stream([event("MODIFIED", "a", 12), pause(100)])])).await;
+    let asked = run.script.asked();
+    assert_eq!(asked.iter().filter(|asked| *asked == "GET widgets watch from=10").count(), 5 * 11 + 1, "{asked:?}");
+    assert_eq!(after_list(&run)[5 * 11 + 1..], ["applied a@12", "works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_rejections_of_a_version_lead_to_a_new_list() {
     // After a restored backup, the server waits for a version that it will not reach, and then responds with 504.
-    let refusals = (0..3).map(|_| refuse(504, "Timeout"));
-    let run = watch([listed([pause(100)])].into_iter().chain(refusals).chain([listed([])])).await;
-    assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
-    assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
+    let too_large = |_| {
+        let body = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 10, current: 7"}"#;
+        Reply::Response(504, vec![], body.to_owned())
+    };
+    let invalid = |_| refuse(400, "BadRequest");
+    for rejections in [(0..3).map(too_large).collect::<Vec<_>>(), (0..3).map(invalid).collect()] {
+        let run = watch([listed([pause(100)])].into_iter().chain(rejections).chain([listed([])])).await;
+        assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
+        assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_comes_back_is_listed_again() {
-    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), listed([])]).await;
-    assert_eq!(after_list(&run)[..2], ["failed: not_found", "began 2"]);
+    // The new API server of the kind no longer has the version.
+    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), refuse(410, "Expired"), listed([])]).await;
+    assert_eq!(after_list(&run)[..3], ["failed: not_found", "failed: gone", "began 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
+    // It sends them only at the end of a list and shortly before the end of a stream. One suspicion is enough.
+    let late = || stream([pause(148), bookmark(20), pause(1)]);
+    let run = watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()]).await;
+    let expected = ["failed: timeout", "works", "progressed to 20", "progressed to 20"];
+    assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
+    // Nor does a streamed list that comes later raise it again.
+    let gone = stream([pause(100), error(410, "Expired")]);
+    let run = watch([listed([pause(199)]), gone, listed([pause(199)])]).await;
+    let expected = ["failed: timeout", "works", "failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"];
+    assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
 }
 
 #[tokio::test(start_paused = true)]

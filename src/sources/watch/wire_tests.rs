@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::Sink;
 use super::event::{Event, ListEnvelope};
-use super::frames::{ItemSplitter, LineSplitter};
+use super::frames::{Frame, ItemSplitter, LineSplitter};
 use super::objects::ObjectSink;
 use crate::sources::decode::HashKey;
 use crate::sources::failure::Failure;
@@ -25,7 +25,7 @@ fn sink() -> ObjectSink {
 fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
     let (mut lines, mut sink, mut outcomes) = (LineSplitter::new(LIMIT), sink(), Vec::new());
     lines.push(bytes);
-    while let Ok(Some(line)) = lines.next() {
+    while let Some(Frame::Document(line)) = lines.next() {
         let outcome = Event::parse(&line).and_then(|event| match event {
             Event::Added(object) | Event::Modified(object) => sink.applied(object, out),
             Event::Deleted(object) => sink.deleted(object, out),
@@ -51,7 +51,7 @@ fn read_line(line: &str) -> (LineOutcome, Vec<Observation>) {
 fn read_page(bytes: &[u8], out: &mut Vec<Observation>) -> (Vec<Result<(), Failure>>, Result<ListMetadata, Failure>) {
     let (mut items, mut sink, mut outcomes) = (ItemSplitter::new(LIMIT), sink(), Vec::new());
     items.push(bytes);
-    while let Ok(Some(item)) = items.next() {
+    while let Ok(Some(Frame::Document(item))) = items.next() {
         outcomes.push(sink.listed(&item, out));
     }
     (outcomes, ListEnvelope::parse(items.envelope()))

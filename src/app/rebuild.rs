@@ -1,0 +1,387 @@
+//! Keeps the model and the sources running: what panics or ends is rebuilt in this process, because a restart of the
+//! container would make the operator's Pod unready.
+//!
+//! A rebuilt model restores the last checkpoint, and the sources list everything again. Until discovery has finished,
+//! its source is down.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use loopwatch_model::checkpoint::Checkpoint;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Cause, Observation, Probe, SourceId, WatchId};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::reload::{self, Effective};
+use super::{CHANNEL, DRAIN, RETRY, SharedModel, cause, lock, pump, state};
+use crate::config::ClusterFlags;
+use crate::export::Exporter;
+use crate::sources::clock::ServerClock;
+use crate::sources::decode::HashKey;
+use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
+use crate::telemetry::RebuildLabels;
+
+#[cfg(test)]
+mod tests;
+
+/// Creates a connection to the cluster, which sets the clock.
+pub(super) type Connect = Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
+
+/// How to connect to the cluster, and what to watch there.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) connect: Connect,
+    pub(super) options: SourceOptions,
+}
+
+/// Everything that a rebuild needs.
+pub(super) struct Core {
+    model: SharedModel,
+    exporter: Arc<Exporter>,
+    connection: Connection,
+    effective: watch::Receiver<Effective>,
+    state_dir: Option<PathBuf>,
+    feed: Feed,
+    observations: Arc<Mutex<Observations>>,
+    ask: mpsc::Sender<Probe>,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    /// The last checkpoint of a model whose lists were complete.
+    checkpoint: Option<Checkpoint>,
+}
+
+/// A part that is rebuilt on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The model and its pump; the sources must then list everything again.
+    Model,
+    /// The supervisor and all tasks that it owns.
+    Sources,
+}
+
+/// The tasks of one build.
+struct Build {
+    pump: JoinHandle<()>,
+    sources: JoinHandle<String>,
+    /// Stops the sources.
+    stop: CancellationToken,
+    /// Cancelled when the first lists are complete.
+    synced: CancellationToken,
+}
+
+/// The builds in a row that did not last.
+struct Attempts {
+    began: Instant,
+    is_rebuild: bool,
+    /// Rebuilds that failed in a row.
+    failed: u32,
+}
+
+/// Time after which a build counts as successful.
+const LASTING: Duration = Duration::from_secs(300);
+/// Failed rebuilds after which `/livez` fails, so that the kubelet restarts the container.
+const FATAL_AFTER: u32 = 3;
+/// Interval between checkpoints for a rebuild. The times of findings that are younger are lost.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+/// Limit on waiting probes. The model repeats dropped ones.
+const PROBES: usize = 64;
+
+/// Runs the model and the sources until `stop` is cancelled, and then lets the pump empty the channel.
+pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
+    core.report_problems().await;
+    let mut build = core.start(core.start_pump(), &stop);
+    let mut attempts = Attempts::new();
+    loop {
+        let lasting = attempts.lasts_at();
+        let (part, reason) = tokio::select! {
+            () = stop.cancelled() => break,
+            ended = &mut build.pump => (Part::Model, reason(ended.map(|()| "it ended".to_owned()))),
+            ended = &mut build.sources => (Part::Sources, reason(ended)),
+            () = tokio::time::sleep_until(lasting), if attempts.failed > 0 => {
+                attempts.failed = 0;
+                core.exporter.set_alive(true);
+                continue;
+            }
+            Ok(()) = core.effective.changed() => {
+                info!("what to watch has changed; starting the sources again");
+                end_sources(build.sources, &build.stop).await;
+                core.reconnect();
+                build = core.start(build.pump, &stop);
+                continue;
+            }
+            () = sleep(CHECKPOINT_EVERY) => {
+                core.remember(&build);
+                continue;
+            }
+        };
+        let wait = attempts.next();
+        core.report(part, &reason, attempts.failed);
+        let pump = core.rebuild(part, &reason, build, attempts.failed).await;
+        // The model works again. Only the sources wait, which may have caused its panic.
+        let _ = stop.run_until_cancelled(sleep(wait)).await;
+        build = core.start(pump, &stop);
+    }
+    info!("stopping");
+    core.stop(build).await;
+}
+
+// === impl Connection ===
+
+impl Connection {
+    pub(super) fn new(flags: &ClusterFlags, hash_key: HashKey) -> Self {
+        let (access, options) = (flags.access(), flags.source_options(hash_key));
+        let connect: Connect = Arc::new(move |clock| {
+            let access = access.clone();
+            Box::pin(async move { Cluster::connect(&access, &clock).await })
+        });
+        Self { connect, options }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(super) fn new(
+        model: SharedModel,
+        exporter: Arc<Exporter>,
+        connection: Connection,
+        effective: watch::Receiver<Effective>,
+        state_dir: Option<PathBuf>,
+    ) -> Self {
+        let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
+        let (ask, probes) = mpsc::channel(PROBES);
+        let observations = Arc::new(Mutex::new(observations));
+        let probes = Arc::new(Mutex::new(probes));
+        Self { model, exporter, connection, effective, state_dir, feed, observations, ask, probes, checkpoint: None }
+    }
+
+    /// The feed of all sources. It outlives every rebuild.
+    pub(super) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Takes over changed flags of the sources. The key of fingerprints stays, because another one would make every spec
+    /// look changed.
+    fn reconnect(&mut self) {
+        let hash_key = self.connection.options.hash_key;
+        self.connection = Connection::new(&self.effective.borrow_and_update().cluster, hash_key);
+    }
+
+    async fn report_problems(&self) {
+        let problems = self.effective.borrow().problems.clone();
+        let _ = reload::report(&problems, &self.feed, &self.exporter).await;
+    }
+
+    /// Starts the sources beside a pump.
+    fn start(&self, pump: JoinHandle<()>, stop: &CancellationToken) -> Build {
+        let (stop, synced) = (stop.child_token(), CancellationToken::new());
+        Build { pump, sources: self.start_sources(&stop, &synced), stop, synced }
+    }
+
+    fn start_pump(&self) -> JoinHandle<()> {
+        let (model, waiting) = (self.model.clone(), self.exporter.metrics().channel_depth.clone());
+        let (observations, ask) = (self.observations.clone(), self.ask.clone());
+        tokio::spawn(async move {
+            // The channel outlives a pump that panics, so that all senders stay valid.
+            let mut observations = observations.lock_owned().await;
+            pump(&mut *observations, model, None, waiting, move |probe| ask.try_send(probe).is_ok()).await;
+        })
+    }
+
+    fn start_sources(&self, stop: &CancellationToken, synced: &CancellationToken) -> JoinHandle<String> {
+        let (connection, feed) = (self.connection.clone(), self.feed.clone());
+        tokio::spawn(watch_cluster(connection, feed, self.probes.clone(), stop.clone(), synced.clone()))
+    }
+
+    /// Takes a checkpoint, unless the lists are incomplete: it would miss what the lists restore.
+    fn remember(&mut self, build: &Build) {
+        if build.synced.is_cancelled() {
+            // A panic here must not end this task, which is the one that rebuilds the others.
+            let taken = catch_unwind(AssertUnwindSafe(|| lock(&self.model).checkpoint()));
+            self.checkpoint = taken.ok().or(self.checkpoint.take());
+        }
+    }
+
+    fn report(&self, part: Part, reason: &str, failed: u32) {
+        let part = part.name();
+        self.exporter.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part }).inc();
+        error!(part, reason, failed, "a bug in loopwatch stopped a part of it; rebuilding this part");
+        if failed >= FATAL_AFTER {
+            error!(part, failed, "rebuilding does not help; /livez fails now");
+        }
+        self.exporter.set_alive(failed < FATAL_AFTER);
+    }
+
+    /// Rebuilds everything but the sources, and returns the pump.
+    async fn rebuild(&self, part: Part, reason: &str, old: Build, failed: u32) -> JoinHandle<()> {
+        let pump = match part {
+            Part::Model => {
+                end_sources(old.sources, &old.stop).await;
+                // The checkpoint itself may cause the panic, so the last attempt does without it.
+                self.renew_model(failed + 1 < FATAL_AFTER).await;
+                let pump = self.start_pump();
+                self.report_problems().await;
+                pump
+            }
+            Part::Sources => old.pump,
+        };
+        let detail = format!("a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}", part.name());
+        // If this pump ends as well, nobody empties the channel.
+        if timeout(DRAIN, self.fail_sources(&Failure::new(Cause::Other, detail))).await.is_err() {
+            warn!("cannot report that the sources have stopped");
+        }
+        pump
+    }
+
+    /// Reports that no source works until it says so.
+    async fn fail_sources(&self, failure: &Failure) {
+        let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
+        let mut sources = BTreeSet::from([SourceId::Discovery]);
+        for source in snapshot.iter().flat_map(|snapshot| &snapshot.sources).filter(|source| source.up) {
+            match source.source.split_once('/') {
+                Some(("watch", watch)) => _ = sources.insert(SourceId::Watch(WatchId(watch.into()))),
+                None if source.source == SourceId::Lease.to_string() => _ = sources.insert(SourceId::Lease),
+                _ => {}
+            }
+        }
+        for source in sources {
+            let _ = self.feed.failed(source, failure).await;
+        }
+    }
+
+    /// Replaces the model by an empty one with the same settings, and drops what the channel still holds for the old
+    /// one: the sources list everything again.
+    async fn renew_model(&self, restore: bool) {
+        let mut new = Model::new(lock(&self.model).settings().clone());
+        let mut observations = self.observations.lock().await;
+        while observations.try_recv().is_some() {}
+        match (&self.checkpoint, &self.state_dir) {
+            _ if !restore => {}
+            (Some(checkpoint), _) => _ = self.feed.send(Observation::Restored(Box::new(checkpoint.clone()))).await,
+            (None, Some(dir)) => state::restore(dir, &mut new),
+            (None, None) => {}
+        }
+        let old = std::mem::replace(&mut *lock(&self.model), new);
+        self.model.clear_poison();
+        drop(old); // without the lock
+    }
+
+    /// Stops the sources first, so that nothing new arrives. Then the pump empties the channel.
+    async fn stop(self, build: Build) {
+        end_sources(build.sources, &build.stop).await;
+        drop(self.feed);
+        if build.pump.is_finished() {
+            return;
+        }
+        match timeout(DRAIN, build.pump).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
+            Err(_) => warn!("observations remain in the channel"),
+        }
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Sources => "sources",
+        }
+    }
+}
+
+// === impl Attempts ===
+
+impl Attempts {
+    fn new() -> Self {
+        Self { began: Instant::now(), is_rebuild: false, failed: 0 }
+    }
+
+    /// The time at which the current build counts as successful.
+    fn lasts_at(&self) -> Instant {
+        self.began + LASTING
+    }
+
+    /// The current build has ended. Returns the time until the next one begins: none after a build that lasted.
+    fn next(&mut self) -> Duration {
+        let failed = self.is_rebuild && self.began.elapsed() < LASTING;
+        self.failed = if failed { self.failed + 1 } else { 0 };
+        let wait = match self.failed.checked_sub(1) {
+            Some(earlier) => RETRY.0.saturating_mul(1 << earlier.min(6)).min(RETRY.1),
+            None => Duration::ZERO,
+        };
+        (self.began, self.is_rebuild) = (Instant::now() + wait, true);
+        wait
+    }
+}
+
+/// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor ends. Returns the reason.
+async fn watch_cluster(
+    connection: Connection,
+    feed: Feed,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    stop: CancellationToken,
+    synced: CancellationToken,
+) -> String {
+    let mut probes = probes.lock_owned().await;
+    let stopped = || "it was stopped".to_owned();
+    let Some(Some(mut handle)) = stop.run_until_cancelled(start_sources(connection, feed)).await else {
+        return stopped();
+    };
+    let sync = handle.initial_sync().clone();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            reason = handle.ended() => return reason,
+            _ = sync.done(), if !synced.is_cancelled() => synced.cancel(),
+            probe = probes.recv() => match probe {
+                Some(probe) => _ = handle.ask(probe), // if the queue is full, the model repeats the probe
+                None => break,
+            },
+        }
+    }
+    handle.shutdown().await;
+    stopped()
+}
+
+async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
+    let Connection { connect, options } = connection;
+    let mut wait = RETRY.0;
+    loop {
+        match connect(feed.clock().clone()).await {
+            Ok(cluster) => {
+                info!(server = cluster.url(), "watching");
+                return Some(Supervisor::start(cluster, options, feed));
+            }
+            Err(error) => {
+                warn!(%error, retry_in = ?wait, "cannot connect");
+                let failure = Failure::new(cause(&error), error.to_string());
+                feed.failed(SourceId::Discovery, &failure).await.ok()?;
+            }
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(RETRY.1);
+    }
+}
+
+/// Stops sources that may have ended already.
+async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) {
+    stop.cancel();
+    if !sources.is_finished() && timeout(DRAIN, &mut sources).await.is_err() {
+        sources.abort();
+    }
+}
+
+/// The reason why a task ended.
+fn reason(ended: Result<String, JoinError>) -> String {
+    ended.unwrap_or_else(crate::sources::panic_message)
+}

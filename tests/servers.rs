@@ -1,0 +1,153 @@
+//! loopwatch with API servers that lack what a current one has, or that send more than any should. The servers are
+//! stand-ins; the tests of `tests/live` use a real one.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use loopwatch_testbed::standin::{GROUP, Standin, StreamedLists, Traits};
+use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::{http, ports};
+use tempfile::TempDir;
+
+/// The tests measure times, so they run one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A running `loopwatch run`.
+struct Run {
+    child: Child,
+    port: u16,
+    began: Instant,
+    _folder: TempDir,
+}
+
+// === impl Run ===
+
+impl Run {
+    fn start(server: &Standin, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("kubeconfig");
+        std::fs::write(&file, server.kubeconfig().to_string()).expect("our own folder");
+        let port = ports::free();
+        let began = Instant::now();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.arg("run").arg(format!("--listen=127.0.0.1:{port}")).arg(format!("--kubeconfig={}", file.display()));
+        command.args(flags).arg("--log=warn").env("HOME", folder.path()).env_remove("KUBECONFIG").stdout(Stdio::null());
+        let child = command.spawn().expect("loopwatch runs");
+        Self { child, port, began, _folder: folder }
+    }
+
+    fn metrics(&self) -> Result<String, String> {
+        http::get(self.port, "/metrics")
+    }
+
+    /// The sum of a family over all series whose labels contain `wanted`.
+    fn sum(&self, family: &str, wanted: &str) -> Result<f64, String> {
+        let text = self.metrics()?;
+        let lines =
+            text.lines().filter(|line| line.strip_prefix(family).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        let values =
+            lines.filter(|line| line.contains(wanted)).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        Ok(values.sum())
+    }
+
+    /// Waits until loopwatch knows so many objects and no first list is missing. Returns the time since the start.
+    fn wait_objects(&self, objects: usize, within: Duration) -> Duration {
+        eventually(within, &format!("{objects} objects are known"), || {
+            let known = self.sum("loopwatch_objects", GROUP)?;
+            http::get(self.port, "/readyz")?;
+            if known == objects as f64 { Ok(()) } else { Err(format!("{known}")) }
+        });
+        self.began.elapsed()
+    }
+
+    /// The largest resident memory so far, in MiB.
+    fn peak(&self) -> f64 {
+        let status = std::fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
+        line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
+    }
+
+    fn failures(&self) -> f64 {
+        self.sum("loopwatch_source_failures_total", "").expect("metrics")
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn five_hundred_kinds_start_without_streamed_lists() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for (streamed, within) in [
+        (StreamedLists::Supported, Duration::from_secs(60)),
+        (StreamedLists::Refused, Duration::from_secs(60)),
+        // The first lists wait ten seconds; all others know.
+        (StreamedLists::Ignored, Duration::from_secs(70)),
+    ] {
+        let server = Standin::start(Traits { kinds: 500, objects: 4, streamed, ..Traits::default() });
+        let run = Run::start(&server, &["--max-watches=600"]);
+        let took = run.wait_objects(2_000, within);
+        let tried = server.asked(&["sendInitialEvents"]);
+        eprintln!(
+            "servers: 500 kinds, streamed lists {streamed:?}: {took:.1?}, {tried} streamed lists, {:.0} MiB",
+            run.peak()
+        );
+        match streamed {
+            StreamedLists::Supported => assert_eq!((tried, server.asked(&["limit=100"])), (500, 0)),
+            _ => assert!(tried <= 16, "{tried} watches tried what others knew not to work"),
+        }
+        assert_eq!(run.failures(), 0.0);
+    }
+}
+
+#[test]
+fn eight_kinds_of_large_objects_fit_the_memory_limit() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for streamed in [StreamedLists::Supported, StreamedLists::Refused] {
+        // 8 x 40 x 1.2 MB is three times the limit. Then all kinds change at once.
+        let server = Standin::start(Traits { kinds: 8, objects: 40, bytes: 1_200_000, streamed, changes: 5 });
+        let run = Run::start(&server, &[]);
+        let took = run.wait_objects(320, Duration::from_secs(60));
+        let listed = run.peak();
+        pause(Duration::from_secs(5));
+        let peak = run.peak();
+        eprintln!(
+            "servers: 8 kinds x 40 x 1.2 MB, streamed lists {streamed:?}: {took:.1?}, peak {listed:.0} MiB after the lists, \
+             {peak:.0} MiB after {} changes",
+            server.events()
+        );
+        assert!(peak < 128.0, "{peak:.0} MiB");
+        assert_eq!(run.failures(), 0.0);
+    }
+}
+
+#[test]
+fn a_burst_of_large_changes_is_read_without_delay() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Without optimization, decoding takes five times as long.
+    let changes = if cfg!(debug_assertions) { 500 } else { 2_000 };
+    let server = Standin::start(Traits { objects: 500, bytes: 30_000, changes, ..Traits::default() });
+    let run = Run::start(&server, &[]);
+    run.wait_objects(500, Duration::from_secs(30));
+    let (began, before) = (Instant::now(), server.events());
+    pause(Duration::from_secs(6));
+    let rate = (server.events() - before) as f64 / began.elapsed().as_secs_f64();
+    let applied = run.sum("loopwatch_observations_total", "\"watch\"").expect("metrics");
+    let cpu = run.sum("process_cpu_seconds_total", "").expect("metrics");
+    let (late, behind) = (server.late(), server.events() as f64 - applied);
+    eprintln!(
+        "servers: {rate:.0} changes of 30 KB per second: the server waited up to {late:.0?}, {behind} changes behind, \
+         {cpu:.1} s of CPU time, peak {:.0} MiB",
+        run.peak()
+    );
+    assert!(rate >= 0.95 * f64::from(changes), "{rate:.0} of {changes} changes per second");
+    assert!(late < Duration::from_secs(1), "the server waited {late:?}");
+    assert_eq!(run.failures(), 0.0);
+}
