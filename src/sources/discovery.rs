@@ -73,8 +73,8 @@ pub(crate) struct Discovered {
 
 /// Maximum number of candidate kinds in a message: enough for users to recognise their own.
 const CANDIDATES: usize = 8;
-/// Watches that are not about kinds: definitions and leases.
-const OTHER_WATCHES: usize = 2;
+/// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
+const OTHER_WATCHES: usize = 3;
 
 // === impl Discovery ===
 

@@ -46,7 +46,9 @@ fn foreign_pods() {
     eprintln!("foreign_pods: {} KiB in {requests} requests within a minute", bytes >> 10);
     assert!(bytes < 5 << 20, "{bytes} bytes");
     assert_eq!(sidecar.objects("kind=Pod"), Ok(Vec::new()));
-    let others: Vec<_> = sidecar.opened().into_iter().filter(|(code, _)| code != "PermissionMissing").collect();
+    // Other tests leave objects with real problems in their own namespaces.
+    let opened = sidecar.opened();
+    let others: Vec<_> = opened.iter().filter(|(_, on)| on.starts_with("Pod") || on.contains("foreign")).collect();
     assert!(others.is_empty(), "{others:?}");
 
     // A new primary object brings the next sample forward.

@@ -264,7 +264,7 @@ fn account_with_all_permissions() {
     assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(1.0));
 
     // Of many kinds, it watches those with a status first, and says how many it leaves out.
-    let few = Sidecar::start(plane, "everything-few", &kubeconfig, &quick(), &["--max-watches=5"]);
+    let few = Sidecar::start(plane, "everything-few", &kubeconfig, &quick(), &["--max-watches=6"]);
     few.wait_synced(3);
     let status = few.status().unwrap_or_default();
     let blind = status["not_visible"].as_array().cloned().unwrap_or_default();

@@ -90,10 +90,14 @@ fn no_list_after_unavailability() {
     }
 }
 
-/// Whether a request lists objects: in pages, or at the beginning of a stream. Audits ask for one object.
+/// Whether a request lists objects: in pages, or at the beginning of a stream. Audits ask for one object, samples for
+/// twenty.
 fn is_list(request: &str) -> bool {
     let lists = request.contains("sendInitialEvents") || !request.contains("watch=true");
-    request.contains("zoo.loopwatch.dev/v1/") && lists && !request.ends_with("?limit=1")
+    request.contains("zoo.loopwatch.dev/v1/")
+        && lists
+        && !["?limit=1", "?limit=20"].iter().any(|few| request.ends_with(few))
+        && !request.contains("?limit=20&")
 }
 
 /// The lost connections in the log of loopwatch.

@@ -107,14 +107,16 @@ impl ObjectContext<'_> {
 }
 
 /// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it if
-/// it also writes the status, else the controller of the finalizer's domain. A person's client, such as kubectl, adds
-/// finalizers with a manifest but never removes them.
+/// it behaves like a controller, else the controller of the finalizer's domain. A controller writes the status, or only
+/// the finalizer. A person's client, such as kubectl, adds finalizers together with the spec and never removes them.
 fn actor(view: &ObjectView, finalizer: &str) -> String {
     if let Some((_, built_in)) = BUILT_IN.iter().find(|(name, _)| *name == finalizer) {
         return (*built_in).to_owned();
     }
     let writes_status = |name: &str| view.managers.iter().any(|m| m.name == name && m.owns.status);
-    let added_by = view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && writes_status(&m.name));
+    let owns_spec = |name: &str| view.managers.iter().any(|m| m.name == name && m.owns.spec);
+    let controls = |name: &str| writes_status(name) || (!owns_spec(name) && !name.starts_with("kubectl"));
+    let added_by = view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && controls(&m.name));
     match (added_by, finalizer.split_once('/')) {
         (Some(manager), _) => format!("field manager {}", manager.name),
         (None, Some((domain, _))) => format!("the controller of {domain}"),

@@ -287,7 +287,7 @@ async fn an_account_with_all_permissions_opens_no_more_watches_than_it_may() {
             ("example.io", "v1", "Kind", resource, true, number % 2 == 0)
         })
         .collect();
-    let mut run = Run::start(&wildcard(&kinds), |options| options.max_watches = 12);
+    let mut run = Run::start(&wildcard(&kinds), |options| options.max_watches = 13);
     let seen = run.within(1).await;
     let kinds = last_kinds(&seen);
     assert_eq!(kinds.len(), 10);
