@@ -1,11 +1,69 @@
-//! Failures of many objects at once, and phases.
+//! Failures of many objects at once, reasons that must read as failures, and phases.
 
 mod lab;
 
 use lab::steps::unlearned;
 use lab::{Lab, Widget};
+use loopwatch_model::model::reading::{Verdict, read};
+use loopwatch_model::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
+
+/// Reasons that name something that is switched off, although nobody has paused the object.
+const FAILURES: [&str; 15] = [
+    "KMSKeyDisabled",
+    "APIDisabled",
+    "AccountSuspended",
+    "ConnectionClosed",
+    "SubscriptionSuspended",
+    "InstanceStopped",
+    "DatabaseStopped",
+    "CircuitBreakerOpen",
+    "UserDeactivated",
+    "ServiceDisabled",
+    "NodeShutdown",
+    "VolumeDetached",
+    "CertificateInactive",
+    "ProcessHalted",
+    "BillingDisabled",
+];
+
+#[test]
+fn reasons_that_name_something_switched_off_are_failures_and_no_pauses() {
+    let mut wrong = Vec::new();
+    for reason in FAILURES {
+        let condition = Condition {
+            r#type: "Ready".into(),
+            status: ConditionStatus::False,
+            reason: reason.into(),
+            message: "cannot reconcile: error calling the API".into(),
+            ..Condition::default()
+        };
+        let object = ObjectView {
+            status: StatusShape::Filled,
+            generation: 1,
+            observed_generation: Some(1),
+            conditions: vec![condition],
+            ..ObjectView::default()
+        };
+        let verdict = read("example.io", "Widget", &object).verdict;
+        if verdict != Verdict::Failed {
+            wrong.push((reason, verdict));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn objects_whose_key_was_disabled_are_found() {
+    let mut lab = Lab::new();
+    let mut widgets: Vec<Widget> = (0..10).map(|number| lab.converged(&format!("db{number}"))).collect();
+    for widget in &mut widgets {
+        lab.apply(widget.observe().condition("Ready", ConditionStatus::False, "KMSKeyDisabled"));
+    }
+    lab.advance(Span::hours(24));
+    assert!(!lab.findings().is_empty(), "ten databases down for a day; state {:?}", lab.state("db1"));
+}
 
 #[test]
 fn one_failing_object_is_enough_if_the_settings_say_so() {
