@@ -276,3 +276,52 @@ fn an_object_that_vanishes_while_the_watch_is_blind_takes_its_findings_along() {
     lab.assert_no_findings();
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Deleted)), (1, 0), "late already");
 }
+
+#[test]
+fn a_watch_that_is_listed_again_and_again_hides_no_dead_operator_behind_an_autoscaler() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    let first = lab.now;
+    for spec in 2..40 {
+        widget.spec(spec, lab.now);
+        lab.fail();
+        lab.advance(Span::secs(10));
+        lab.list(std::slice::from_ref(&widget));
+        lab.recover();
+        lab.advance(Span::mins(5));
+    }
+    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+    assert_eq!(lab.since("Unacknowledged"), first);
+}
+
+#[test]
+fn events_between_short_gaps_do_not_delay_a_regression() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::hours(1));
+    let lost = lab.now;
+    lab.apply(widget.waiting());
+    for _ in 0..40 {
+        lab.blind_for(Span::secs(25));
+        lab.apply(widget.touch_status());
+        lab.advance(Span::secs(5));
+    }
+    assert_eq!(lab.since("Regressed"), lost);
+}
+
+#[test]
+fn a_change_that_came_and_converged_unseen_opens_nothing_and_is_not_late() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.changes();
+    lab.fail();
+    lab.advance(Span::mins(30));
+    widget.spec(2, lab.ago(Span::mins(25)));
+    widget.status_written = Some(lab.ago(Span::mins(24)));
+    lab.list(std::slice::from_ref(widget.ready()));
+    lab.recover();
+    lab.advance(Span::mins(5));
+    let changes = lab.changes();
+    assert!(changes.iter().all(|change| change.contains("Source")), "{changes:?}");
+    assert_eq!(lab.outcomes(Outcome::Late), 0);
+}

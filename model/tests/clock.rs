@@ -3,10 +3,10 @@
 mod lab;
 
 use lab::dice::Dice;
-use lab::steps::namespaced;
+use lab::steps::{namespaced, unlearned};
 use lab::{Lab, START, Widget, kind, watch};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId, WatchedKind};
+use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId, StatusShape, WatchedKind};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::{Span, Timestamp};
@@ -301,5 +301,48 @@ fn ticks_between_observations_change_nothing() {
         plain.apply(end, Observation::Tick);
         ticked.apply(end, Observation::Tick);
         assert_eq!(shown(&mut plain), shown(&mut ticked), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_live_history_on_a_clock_that_is_set_opens_and_closes_the_same_findings() {
+    for seed in 1..40 {
+        let settings = Settings { deadline: Span::mins(2), ..unlearned() };
+        let (mut plain, mut stepped) = (Model::new(settings.clone()), Model::new(settings));
+        let (mut dice, mut shift) = (Dice(seed), Span::ZERO);
+        let changes = |model: &mut Model| {
+            let events = model.finding_events().into_iter();
+            events.map(|e| format!("{:?} {:?} {}", e.change, e.finding.code, e.finding.subject)).collect::<Vec<_>>()
+        };
+        // The API server has its own clock, so the history keeps nothing that it dates. Without a status, dates would decide.
+        let undated = |observation: Observation| match observation {
+            Observation::Applied { watch, mut object } => {
+                (object.created, object.managers) = (None, Vec::new());
+                let judged = object.deleted.is_none() && object.status == StatusShape::Filled;
+                judged.then_some(Observation::Applied { watch, object })
+            }
+            Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => None,
+            other => Some(other),
+        };
+        let mut listed = false;
+        for (at, observation) in history(seed * 0x51ed_270b) {
+            let Some(observation) = undated(observation) else { continue };
+            if dice.roll(10) == 0 {
+                let by_ms = (dice.roll(7_200) as i64 - 3_600) * 1000;
+                shift = Span(shift.0 + by_ms);
+                stepped.apply(at.after(shift), Observation::ClockStepped { by_ms });
+                plain.apply(at, Observation::Tick);
+            }
+            for (model, at) in [(&mut plain, at), (&mut stepped, at.after(shift))] {
+                model.apply(at, observation.clone());
+                if !listed {
+                    model.apply(at, Observation::ListBegan { watch: watch(), epoch: 1 });
+                    let version = "1".to_owned();
+                    model.apply(at, Observation::ListEnded { watch: watch(), epoch: 1, version });
+                }
+            }
+            listed = true;
+            assert_eq!(changes(&mut plain), changes(&mut stepped), "seed {seed} at {at}");
+        }
     }
 }

@@ -193,3 +193,17 @@ fn a_change_of_scope_removes_no_finalizer_and_its_removal_counts_once() {
     lab.list(&[]);
     assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0]);
 }
+
+#[test]
+fn a_deletion_that_ends_while_the_permission_is_missing_waits_for_nothing() {
+    let mut lab = Lab::new();
+    terminating(&mut lab, "web", "example.io/f");
+    lab.advance(Span::mins(20));
+    lab.discover(&[forbidden(kind())]);
+    lab.advance(Span::mins(20));
+    lab.discover(&[kind()]);
+    lab.list(&[]);
+    lab.recover();
+    lab.assert_no_findings();
+    assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [0, 0]);
+}

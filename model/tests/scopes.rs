@@ -280,6 +280,37 @@ fn a_finding_has_the_same_identity_and_start_after_a_change_of_scope() {
     assert_eq!(lab.outcomes(Outcome::Late), 1, "counted once");
 }
 
+#[test]
+fn a_watch_that_failed_when_it_ended_is_judged_when_it_returns() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.apply(widget.spec(2, lab.now));
+    lab.fail();
+    lab.advance(Span::mins(5));
+    lab.discover(&[namespaced("team-b")]);
+    lab.assert_no_findings();
+    lab.discover(&[kind()]);
+    lab.list(&[widget]);
+    lab.recover();
+    lab.advance(Span::mins(10));
+    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+}
+
+#[test]
+fn an_object_that_was_created_anew_without_a_delete_event_has_no_findings_of_the_old_one() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.apply(widget.spec(2, lab.now));
+    lab.advance(Span::mins(11));
+    assert!(lab.has("Unacknowledged"));
+    let mut anew = Widget::new("web", lab.now);
+    anew.uid += 1;
+    lab.apply(anew.ready());
+    lab.advance(Span::mins(1));
+    lab.assert_no_findings();
+    assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Deleted)), (1, 0), "it was late already");
+}
+
 // What an object shows.
 
 #[test]

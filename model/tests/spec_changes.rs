@@ -118,20 +118,23 @@ fn an_operator_that_counts_revisions_in_the_spec_is_overdue_once_and_stays_so() 
 }
 
 #[test]
-fn a_user_edit_between_writes_of_the_operator_begins_a_new_deadline() {
+fn a_user_edit_between_writes_of_the_operator_has_a_deadline_of_its_own() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     for spec in [2, 3] {
         let changed = lab.now;
         lab.apply(widget.spec(spec * 100, changed));
+        lab.advance(Span::secs(1));
         for revision in 1..25 {
             write_spec_as_operator(&mut lab, &mut widget, spec * 100 + revision);
             lab.apply(widget.waiting());
-            lab.advance(Span::secs(30));
             let due = lab.now >= changed.after(Span::mins(10));
             assert_eq!(lab.has("Overdue"), due, "{} after the edit", lab.now.since(changed));
+            lab.advance(Span::secs(30));
         }
         assert_eq!(lab.since("Overdue"), changed);
+        lab.apply(widget.ready());
+        lab.advance(Span::mins(5));
     }
     assert_eq!(lab.outcomes(Outcome::Late), 2);
 }
