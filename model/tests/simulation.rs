@@ -4,24 +4,13 @@ mod lab;
 
 use std::collections::BTreeMap;
 
+use lab::dice::Dice;
 use lab::{Lab, Widget};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId};
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Cursor;
 use loopwatch_model::time::Span;
-
-/// The xorshift64* generator (Vigna 2016): each seed gives the same history on every platform.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % sides
-    }
-}
 
 /// The objects that exist, and the model that observes them.
 struct RandomWorld {

@@ -7,6 +7,9 @@
     reason = "each test file uses a part of this module, and a broken test should stop"
 )]
 
+pub mod dice;
+pub mod steps;
+
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView, Observation, Owned, Role,
