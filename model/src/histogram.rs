@@ -33,6 +33,12 @@ impl Histogram {
         self.sum_ms = self.sum_ms.saturating_add(u64::try_from(value.0).unwrap_or(0));
     }
 
+    /// Adds the values of another histogram with the same bounds.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count = count.saturating_add(*more));
+        self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
+    }
+
     /// Yields the upper bound and the cumulative count of each bucket; the last bound is infinity.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);

@@ -22,6 +22,7 @@ pub mod reading; // reads its status
 mod context; // the data that judging it reads and changes
 mod objects; // its creation, updates and removal
 mod silence; // statuses that say nothing
+mod writers; // who wrote it, and when
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers
@@ -78,6 +79,8 @@ pub struct Model {
     kinds: Vec<Kind>,
     watches: Vec<Watch>,
     watch_numbers: BTreeMap<WatchId, u16>,
+    /// Some of the latest discovered watches do not fit.
+    watches_left_out: bool,
     store: Store,
     /// The number of objects with a history, limited by `limits.histories`.
     histories: usize,
@@ -123,6 +126,7 @@ impl Model {
             kinds: Vec::new(),
             watches: Vec::new(),
             watch_numbers: BTreeMap::new(),
+            watches_left_out: false,
             store: Store::new(),
             histories: 0,
             unhealthy: BTreeSet::new(),
@@ -216,7 +220,7 @@ impl Model {
                 Timer::Audit(number) => self.audit_due(number),
                 Timer::Findings => {
                     self.findings_due = None;
-                    self.hold_object_limit();
+                    self.hold_limits();
                     self.findings_due();
                 }
             }
@@ -322,9 +326,9 @@ impl Model {
         if !enabled {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
-        let Detection { code, since, evidence, weak, confidence, .. } = detection;
+        let Detection { code, since, evidence, weak, confidence, not_before, .. } = detection;
         let severity = if weak { severity.max(Severity::Warning) } else { severity };
-        let report = Report { code, subject, since, severity, confidence, evidence };
+        let report = Report { code, subject, since, severity, confidence, evidence, not_before };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }

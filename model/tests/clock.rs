@@ -219,6 +219,48 @@ fn a_jump_over_a_night_gives_the_same_result_as_waiting() {
     assert_eq!(run(600), run(1));
 }
 
+#[test]
+fn the_same_history_on_a_clock_that_is_set_opens_and_closes_the_same_findings() {
+    for seed in 1..40 {
+        let settings = Settings { deadline: Span::mins(2), ..unlearned() };
+        let (mut plain, mut stepped) = (Model::new(settings.clone()), Model::new(settings));
+        let (mut dice, mut shift) = (Dice(seed), Span::ZERO);
+        let changes = |model: &mut Model| {
+            let events = model.finding_events().into_iter();
+            events.map(|e| format!("{:?} {:?} {}", e.change, e.finding.code, e.finding.subject)).collect::<Vec<_>>()
+        };
+        // The API server has its own clock, so the history keeps nothing that the API server dates.
+        let undated = |observation: Observation| match observation {
+            Observation::Applied { watch, mut object } => {
+                (object.created, object.managers) = (None, Vec::new());
+                object.deleted.is_none().then_some(Observation::Applied { watch, object })
+            }
+            Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => None,
+            other => Some(other),
+        };
+        let mut listed = false;
+        for (at, observation) in history(seed * 0x51ed_270b) {
+            let Some(observation) = undated(observation) else { continue };
+            if dice.roll(10) == 0 {
+                let by_ms = (dice.roll(7_200) as i64 - 3_600) * 1000;
+                shift = Span(shift.0 + by_ms);
+                stepped.apply(at.after(shift), Observation::ClockStepped { by_ms });
+                plain.apply(at, Observation::Tick);
+            }
+            for (model, at) in [(&mut plain, at), (&mut stepped, at.after(shift))] {
+                model.apply(at, observation.clone());
+                if !listed {
+                    model.apply(at, Observation::ListBegan { watch: watch(), epoch: 1 });
+                    let version = "1".to_owned();
+                    model.apply(at, Observation::ListEnded { watch: watch(), epoch: 1, version });
+                }
+            }
+            listed = true;
+            assert_eq!(changes(&mut plain), changes(&mut stepped), "seed {seed} at {at}");
+        }
+    }
+}
+
 /// A random history of eight objects and their watch.
 fn history(seed: u64) -> Vec<(Timestamp, Observation)> {
     let mut dice = Dice(seed | 1);

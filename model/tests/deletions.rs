@@ -148,7 +148,7 @@ fn two_finalizers_of_two_controllers_name_both_actors() {
     let mut view = lab.view(&widget);
     view.managers[1].finalizers.pop();
     view.managers.push(Manager {
-        name: "backup-agent".into(), // adds its finalizer, but never writes the status
+        name: "backup-agent".into(), // adds its finalizer and nothing else, as a controller does
         owns: Owned { finalizers: true, ..Owned::default() },
         finalizers: vec!["backup.example.com/snapshot".into()],
         ..Manager::default()
@@ -157,7 +157,7 @@ fn two_finalizers_of_two_controllers_name_both_actors() {
     lab.advance(Span::mins(16));
     let evidence = lab.evidence();
     assert!(evidence.contains("field manager widget-operator"), "{evidence}");
-    assert!(evidence.contains("the controller of backup.example.com"), "{evidence}");
+    assert!(evidence.contains("field manager backup-agent"), "{evidence}");
 }
 
 // Counters.

@@ -25,6 +25,7 @@ impl Model {
         for kind in &mut self.kinds {
             kind.rebase(by_ms);
         }
+        self.review_everything(); // a problem that was measured by the old setting may be none by the new one
         for slot in 0..self.store.end() {
             if let Some(record) = self.store.get_mut(slot) {
                 record.rebase(by_ms);

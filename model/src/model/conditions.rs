@@ -165,10 +165,14 @@ impl ObjectContext<'_> {
         if let Some(hot) = self.record.hot.as_mut() {
             hot.phase_since = Some(now);
         }
-        if update.spec_changed {
+        let (old, phase) = (self.texts.get(old).clone(), self.texts.get(phase).clone());
+        let changes = self.record.hot.as_ref().and_then(|hot| hot.history.as_ref()).map(|history| &history.phases);
+        let alternates = changes.is_some_and(|changes| changes.iter().rev().take(2).any(|(_, shown)| *shown == phase));
+        // A rolling update may go from one phase to another and back once per replica.
+        let rolls = self.rollout_until().is_some_and(|until| until > now) && alternates;
+        if update.spec_changed || rolls {
             return;
         }
-        let (old, phase) = (self.texts.get(old).clone(), self.texts.get(phase).clone());
         let Some(history) = self.history() else { return };
         if history.phases.is_empty() && !old.is_empty() {
             history.phases.push_back((now, old)); // the old phase began earlier, but the exact time does not matter

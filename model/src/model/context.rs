@@ -54,6 +54,17 @@ pub(crate) struct Update<'a> {
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
+    /// What an earlier process had found about the object.
+    pub(crate) restored: Restored,
+}
+
+/// When the problems of a new object began that an earlier process had found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Restored {
+    /// It had regressed, or its kind was failing.
+    pub(crate) regressed: Option<Timestamp>,
+    /// It was overdue.
+    pub(crate) overdue: Option<Timestamp>,
 }
 
 // === impl ObjectContext ===

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::context::{ObjectContext, Update};
 use super::kinds::FinalizerWaits;
 use super::store::Deletion;
+use super::writers::is_controller;
 use crate::observation::ObjectView;
 use crate::snapshot::FinalizerOutcome;
 use crate::time::{Span, Timestamp};
@@ -30,16 +31,19 @@ const BELIEVE_STATUS: i64 = 4;
 /// The multiple of `finalizer_stuck_after` for which changes of phases and conditions count as progress.
 const BELIEVE_PHASES: i64 = 24;
 
+/// The number of phases and conditions of one deletion that are remembered.
+const MAX_SHOWN: usize = 32;
+
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Updates the deletion, if the object is being deleted. `moved` means that its phase or its conditions changed;
-    /// `removed` are the finalizers that the previous version had and this one lacks.
+    /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its phase and
+    /// conditions; `removed` are the finalizers that the previous version had and this one lacks.
     /// Returns `false` if the kind has too many distinct finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,
-        moved: bool,
+        shown: u64,
         removed: &[Arc<str>],
         finalizers: &[Arc<str>],
     ) -> bool {
@@ -47,20 +51,30 @@ impl ObjectContext<'_> {
         let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
         let first = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
         let hot = self.record.hot_mut();
-        let deletion = hot.deletion.get_or_insert_with(|| Deletion { since, last_progress: since, actors: Vec::new() });
+        let deletion = hot.deletion.get_or_insert_with(|| Deletion {
+            since,
+            last_progress: None,
+            shown: Vec::new(),
+            actors: Vec::new(),
+        });
         let since = deletion.since; // a later request with a shorter grace period does not begin a new deletion
+        // A phase that the object has shown before in this deletion is no progress.
+        let moved = !deletion.shown.contains(&shown) && deletion.shown.len() < MAX_SHOWN;
+        if moved {
+            deletion.shown.push(shown);
+        }
         let believed = Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
         let status_moves = update.status_changed && !update.new && now < since.after(believed);
         if !removed.is_empty() || status_moves {
-            deletion.last_progress = now;
+            deletion.last_progress = Some(now);
         }
         deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(update.view, f))).collect();
         for finalizer in removed {
-            self.finalizer_removed(finalizer, since);
+            self.finalizer_removed(finalizer, since, now);
         }
         let mut all_fit = true;
         for finalizer in finalizers.iter().filter(|_| first) {
-            let room = self.kind.finalizers.len() < self.settings.limits.finalizers;
+            let room = self.kind.finalizers.len() < self.settings.limits.finalizers || self.kind.retire_finalizer();
             if room || self.kind.finalizers.contains_key(finalizer) {
                 let totals = self.kind.finalizers.entry(finalizer.clone()).or_default();
                 totals.waiting.insert((since, self.slot));
@@ -71,13 +85,13 @@ impl ObjectContext<'_> {
         all_fit
     }
 
-    /// Ends the deletion of an object. If it is `gone`, all of its finalizers count as removed; otherwise loopwatch only
-    /// lost sight of it.
-    pub(crate) fn finish_deletion(&mut self, gone: bool) {
+    /// Ends the deletion of an object. If it was gone at an instant, all of its finalizers count as removed then; otherwise
+    /// loopwatch only lost sight of it.
+    pub(crate) fn finish_deletion(&mut self, gone: Option<Timestamp>) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
-            if gone {
-                self.finalizer_removed(finalizer, deletion.since);
+            if let Some(at) = gone {
+                self.finalizer_removed(finalizer, deletion.since, at);
             } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
                 waits.waiting.remove(&(deletion.since, self.slot));
             }
@@ -88,15 +102,16 @@ impl ObjectContext<'_> {
     /// half of that time.
     pub(crate) fn stuck_at(&self, deletion: &Deletion) -> Timestamp {
         let threshold = self.settings.finalizer_stuck_after;
-        deletion.since.after(threshold).max(deletion.last_progress.after(Span(threshold.0 / 2)))
+        let stuck = deletion.since.after(threshold);
+        deletion.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(threshold.0 / 2))))
     }
 
-    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp, at: Timestamp) {
         let Some(FinalizerWaits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
         if !waiting.remove(&(since, self.slot)) {
             return;
         }
-        let took = self.now.since(since);
+        let took = at.since(since);
         totals.removal.observe(took);
         let outcome = match took >= self.settings.finalizer_stuck_after {
             true => FinalizerOutcome::RemovedLate,
@@ -107,16 +122,13 @@ impl ObjectContext<'_> {
 }
 
 /// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it if
-/// it behaves like a controller, else the controller of the finalizer's domain. A controller writes the status, or only
-/// the finalizer. A person's client, such as kubectl, adds finalizers together with the spec and never removes them.
+/// it behaves like a controller, else the controller of the finalizer's domain.
 fn actor(view: &ObjectView, finalizer: &str) -> String {
     if let Some((_, built_in)) = BUILT_IN.iter().find(|(name, _)| *name == finalizer) {
         return (*built_in).to_owned();
     }
-    let writes_status = |name: &str| view.managers.iter().any(|m| m.name == name && m.owns.status);
-    let owns_spec = |name: &str| view.managers.iter().any(|m| m.name == name && m.owns.spec);
-    let controls = |name: &str| writes_status(name) || (!owns_spec(name) && !name.starts_with("kubectl"));
-    let added_by = view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && controls(&m.name));
+    let added_by =
+        view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && is_controller(view, &m.name));
     match (added_by, finalizer.split_once('/')) {
         (Some(manager), _) => format!("field manager {}", manager.name),
         (None, Some((domain, _))) => format!("the controller of {domain}"),

@@ -20,6 +20,8 @@ pub(crate) struct Detection {
     /// The evidence does not justify waking anybody, so the finding is at most a warning.
     pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
+    /// The earliest possible start. An earlier process may have found a problem that began before, but not this one.
+    pub(crate) not_before: Option<Timestamp>,
 }
 
 // === impl Detection ===
@@ -34,7 +36,12 @@ impl Detection {
         evidence: impl FnOnce() -> Evidence,
     ) -> Self {
         let evidence = if due <= now { evidence() } else { Evidence::new() };
-        Self { code, since, due, evidence, weak: false, confidence: Confidence::Confirmed }
+        Self { code, since, due, evidence, weak: false, confidence: Confidence::Confirmed, not_before: None }
+    }
+
+    /// Sets the earliest possible start, unless a later one is set.
+    pub(crate) fn not_before(self, earliest: Option<Timestamp>) -> Self {
+        Self { not_before: self.not_before.max(earliest), ..self }
     }
 
     /// Makes the detection only suspected if `suspected`.

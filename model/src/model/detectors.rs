@@ -45,20 +45,28 @@ impl ObjectContext<'_> {
         Detection::new(self.now, code, since, due, evidence)
             .weak_if(self.record.flags.has(Flag::Undated))
             .suspected_if(self.kind.suspected)
+            .not_before(self.record.created())
     }
 
     fn missed_deadline(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
         let obligation = unconverged.obligation.as_ref()?;
-        let open = obligation.converged_since.is_none() && obligation.failed_since.is_none() && !obligation.unconfirmed;
-        if !open || self.record.verdict == Verdict::Unknown {
+        // A failure is an answer once it stands; a short one neither opens nor closes a finding.
+        let answered_at = obligation.failed_since.map(|since| since.after(self.settings.reject_after));
+        let answered = obligation.converged_since.is_some() || answered_at.is_some_and(|at| at <= self.now);
+        if answered || obligation.unconfirmed || self.record.verdict == Verdict::Unknown {
             return None;
         }
-        let due = self.deadline_passes(unconverged);
+        let mut due = self.deadline_passes(unconverged);
+        if !self.has_finding(FindingCode::Overdue) {
+            due = due.max(answered_at.unwrap_or(due));
+        }
         let Some(since) = unconverged.unacknowledged_since else {
-            return Some(
-                self.detect(FindingCode::Overdue, obligation.opened, due, || self.overdue_evidence(obligation)),
-            );
+            // After a rejection, the time counts from the retry; if newer specs keep coming, from the first of them.
+            let extended = due < obligation.deadline || unconverged.working_since > obligation.opened;
+            let since = if extended { unconverged.working_since } else { obligation.opened };
+            let evidence = || self.overdue_evidence(obligation, since, due);
+            return Some(self.detect(FindingCode::Overdue, since, due, evidence).not_before(Some(since)));
         };
         let evidence = || {
             Evidence::new()
@@ -67,21 +75,23 @@ impl ObjectContext<'_> {
                 .with("waiting_for", Value::Age(since))
                 .with("deadline", Value::Span(due.since(since)))
         };
-        Some(match unconverged.status_written {
+        let detection = match unconverged.status_written {
             Some(written) => self.detect(FindingCode::StatusLag, since, due, || {
                 evidence().with("last_status_write", Value::Time(written))
             }),
             None => self.detect(FindingCode::Unacknowledged, since, due, || {
                 evidence().text("last_status_writer", unconverged.status_writer.clone())
             }),
-        })
+        };
+        // A later write of the status ended the problem that an earlier process had found.
+        Some(detection.not_before(unconverged.last_status_write))
     }
 
-    fn overdue_evidence(&self, obligation: &Obligation) -> Evidence {
+    fn overdue_evidence(&self, obligation: &Obligation, since: Timestamp, due: Timestamp) -> Evidence {
         self.with_signal(Evidence::new())
             .with("generation", Value::Count(self.record.generation))
-            .with("waiting_for", Value::Age(obligation.opened))
-            .with("deadline", Value::Span(obligation.deadline.since(obligation.opened)))
+            .with("waiting_for", Value::Age(since))
+            .with("deadline", Value::Span(due.since(since)))
             .text("deadline_source", obligation.deadline_source.as_str())
             .text("phase", self.texts.get(self.record.phase).to_string())
     }
@@ -177,7 +187,7 @@ impl ObjectContext<'_> {
                 .with("actor", Value::Names(actors))
                 .with("finalizers", Value::Names(deletion.actors.iter().map(|(f, _)| f.to_string()).collect()))
                 .with("terminating_for", Value::Age(deletion.since))
-                .with("last_progress", Value::Time(deletion.last_progress))
+                .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
                 .with("threshold", Value::Span(self.settings.finalizer_stuck_after))
         }))
     }

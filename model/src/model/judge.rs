@@ -12,6 +12,9 @@ use crate::observation::StatusSchema;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
+/// The number of deadlines after which an object that never gets ready is overdue, although its spec keeps changing.
+const MAX_EXTENSIONS: i64 = 3;
+
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
@@ -36,16 +39,24 @@ impl ObjectContext<'_> {
     fn is_overdue(&self) -> bool {
         let Some(unconverged) = self.record.unconverged() else { return false };
         let missed = unconverged.obligation.as_ref().map(|_| self.deadline_passes(unconverged));
-        let due = missed.or_else(|| unconverged.regressed_since.map(|since| self.regression_due(unconverged, since)));
-        due.is_some_and(|due| self.opens_at(due) <= self.now)
+        let regressed = unconverged.regressed_since.map(|since| self.regression_due(unconverged, since));
+        let due = missed.into_iter().chain(regressed).min();
+        // An object that is overdue stays so during a grace.
+        let still = self.record.state == ObjectState::Overdue;
+        due.is_some_and(|due| self.opens_at(due) <= self.now || (still && due <= self.now))
     }
 
     /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the spec, the deadline of
-    /// the acknowledgement applies, from the first spec change that the operator has not acknowledged.
+    /// the acknowledgement applies, from the first spec change that the operator has not acknowledged. After that, newer
+    /// specs extend the deadline, but not beyond [`MAX_EXTENSIONS`] times the deadline.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
         match (&unconverged.obligation, unconverged.unacknowledged_since) {
             (_, Some(since)) => since.after(self.acknowledgement_deadline()),
-            (Some(obligation), None) => obligation.deadline,
+            (Some(obligation), None) => {
+                let span = self.deadline(obligation.creation).0;
+                let most = Span(span.0.saturating_mul(MAX_EXTENSIONS));
+                obligation.deadline.min(unconverged.working_since.after(most))
+            }
             (None, None) => Timestamp(i64::MAX),
         }
     }
@@ -54,7 +65,7 @@ impl ObjectContext<'_> {
     /// change may still be under way.
     pub(crate) fn regression_due(&self, unconverged: &Unconverged, since: Timestamp) -> Timestamp {
         let due = since.after(self.regressed_after());
-        unconverged.rollout_until.map_or(due, |until| due.max(until))
+        due.max(unconverged.rollout_until.unwrap_or(due)).max(unconverged.mended_by.unwrap_or(due))
     }
 
     /// Returns how long a regression may last before it is a finding. Planned work, such as a rolling restart, looks
@@ -76,7 +87,16 @@ impl ObjectContext<'_> {
 
     /// Returns whether a detection is a finding now. One that is open stays open during a grace.
     pub(crate) fn is_finding(&self, detection: &Detection) -> bool {
-        self.opens_at(detection.due) <= self.now || (detection.due <= self.now && self.has_finding(detection.code))
+        let is_open = || self.has_finding(detection.code) || self.has_predecessor(detection.code);
+        self.opens_at(detection.due) <= self.now || (detection.due <= self.now && is_open())
+    }
+
+    /// Returns whether a finding about the same problem is open under another code: a missed deadline changes its code
+    /// with what the operator has done so far.
+    fn has_predecessor(&self, code: FindingCode) -> bool {
+        const OF_DEADLINES: [FindingCode; 3] =
+            [FindingCode::Unacknowledged, FindingCode::StatusLag, FindingCode::Overdue];
+        OF_DEADLINES.contains(&code) && OF_DEADLINES.iter().any(|other| self.has_finding(*other))
     }
 
     /// Returns whether a finding of this code about the object is open, or waits for room.

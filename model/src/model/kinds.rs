@@ -24,6 +24,8 @@ pub(crate) struct Kind {
     pub(crate) suspected: bool,
     pub(crate) objects: u64,
     pub(crate) voices: Voices,
+    /// The kind has been seen to expect a status.
+    pub(crate) shows_status: bool,
     /// Silent objects of the list that is being read.
     pub(crate) listed_silent: BTreeSet<Slot>,
     pub(crate) learned: Learned,
@@ -82,6 +84,8 @@ pub(crate) struct Watch {
     pub(crate) grace_until: Timestamp,
     /// Its objects have been up to date before.
     pub(crate) seen_before: bool,
+    /// Its source has failed since its objects were up to date.
+    pub(crate) failed_before: bool,
     /// Objects to review when sight returns.
     pub(crate) postponed: BTreeSet<Slot>,
     /// The next list is read anew, because the kind is read in another way: an equal version does not mean that an
@@ -209,6 +213,18 @@ impl Kind {
 }
 
 impl Kind {
+    /// Moves the totals of a finalizer for which no object waits to those of [`OTHER`]. Returns whether there is room now.
+    pub(crate) fn retire_finalizer(&mut self) -> bool {
+        let idle = |(name, waits): (&Arc<str>, &FinalizerWaits)| {
+            (waits.waiting.is_empty() && **name != *OTHER).then(|| name.clone())
+        };
+        let Some(retired) = self.finalizers.iter().find_map(idle).and_then(|name| self.finalizers.remove(&name)) else {
+            return false;
+        };
+        self.finalizers.entry(OTHER.into()).or_default().totals.add(&retired.totals);
+        true
+    }
+
     /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion timestamps, which the
     /// API server wrote.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
@@ -304,6 +320,11 @@ fn fingerprint(key: &ObjectKey) -> u64 {
 // === impl WatchNamespace ===
 
 impl WatchNamespace {
+    /// Returns whether it stands for several namespaces, and any of these has objects.
+    pub(crate) fn is_shared(&self) -> bool {
+        *self.name == *OTHER && self.totals.states.iter().any(|objects| *objects > 0)
+    }
+
     fn may_make_room(&self) -> bool {
         *self.name != *OTHER && self.totals.states.iter().all(|objects| *objects == 0)
     }

@@ -1,21 +1,22 @@
 //! Creates, updates and removes objects. Each new version of an object is compared with the previous one; the result,
 //! an [`Update`], goes to every part of the model that depends on it.
 
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use super::Model;
 use super::conditions;
-use super::context::{ObjectContext, Update};
+use super::context::{ObjectContext, Restored, Update};
 use super::detection::Detection;
 use super::intern::Symbol;
 use super::kinds::OTHER;
-use super::obligations;
 use super::reading::{self, Acknowledged, Reading, Verdict};
 use super::sight::Sight;
 use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
 use super::tuning::Annotated;
 use super::voices::{Silence, Voice};
+use super::writers;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema};
 use crate::snapshot::{ObjectState, Outcome};
@@ -58,6 +59,9 @@ impl Model {
         let new = known.is_none();
         let Some(slot) = known.or_else(|| self.insert_object(watch, &view, uid)) else { return };
         self.update_object(slot, &view, version, new, live);
+        if live {
+            self.expect_statuses(watch);
+        }
         self.review_object(slot);
     }
 
@@ -155,6 +159,7 @@ impl Model {
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
         self.update_owners(slot, &view.owners);
         let Some(record) = self.store.get(slot) else { return };
+        let reread = self.watches[record.watch as usize].reread && self.rereads_spec(slot);
         let (kind, old) =
             (self.watches[record.watch as usize].kind, (record.phase, record.conditions, record.finalizers));
         let phase = self.acquire_text(reading::phase(view));
@@ -164,13 +169,18 @@ impl Model {
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
         let reading = reading::read(&group, &name, view);
         let old_finalizers = self.finalizers_of(slot);
+        let restored = if new { self.restored(slot, reading.verdict) } else { Restored::default() };
         let annotated = Annotated::read(&view.annotations);
         let annotated_deadline = self.annotated_deadline(annotated.as_deref(), &view.key.namespace);
         let Some(mut context) = self.context(slot) else { return };
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
         context.count_voice(view, &reading, new, live);
-        let update = context.compare(view, &reading, new, live);
+        let finished = acknowledged_late(&reading)
+            && reading::read(&group, &name, &without_generation(view)).verdict == Verdict::Finished;
+        let mut update = context.compare(view, &reading, new, live, finished);
+        update.spec_changed &= !reread;
+        update.restored = restored;
         context.update_record(&update, version, &reading, finalizer_set);
         if update.spec_changed {
             context.clear_history();
@@ -178,9 +188,9 @@ impl Model {
         let phase_fits = context.update_phase(&update, phase);
         let conditions_fit = context.update_conditions(&update, condition_set);
         context.update_obligation(&update);
-        let moved = (phase, condition_set) != (old.0, old.1);
+        let shown = context.shown();
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
-        let finalizers_fit = context.update_deletion(&update, moved, &removed, &finalizers);
+        let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, context.now);
         }
@@ -204,6 +214,26 @@ impl Model {
         }
     }
 
+    /// Returns when the problems of a new object began that an earlier process had found.
+    fn restored(&self, slot: Slot, verdict: Verdict) -> Restored {
+        let Some(record) = self.store.get(slot).filter(|_| self.open_findings.has_restored()) else {
+            return Restored::default();
+        };
+        let subject = self.subject(slot);
+        let kind = self.kind_subject(self.watches[record.watch as usize].kind);
+        let start = |code, subject| self.open_findings.restored_start(code, subject);
+        let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
+        Restored {
+            regressed: start(FindingCode::Regressed, &subject).or(failing).filter(|at| Some(*at) >= record.created()),
+            overdue: start(FindingCode::Overdue, &subject),
+        }
+    }
+
+    /// Returns whether the fingerprint of the object's spec may change because loopwatch reads its kind in another way.
+    fn rereads_spec(&self, slot: Slot) -> bool {
+        self.store.get(slot).is_some_and(|record| self.kind_of(record.watch).status == StatusSchema::InBody)
+    }
+
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
     /// its watch is blind, only the obligation can end, as unknown; the rest waits for the return of sight.
     pub(crate) fn review_object(&mut self, slot: Slot) {
@@ -214,6 +244,7 @@ impl Model {
             self.set_object_timer(slot, due);
             return self.postpone_review(slot);
         }
+        let was_hot = context.record.hot.is_some();
         let state = context.state();
         let since = context.state_since(state);
         context.enter_state(state, since);
@@ -233,7 +264,7 @@ impl Model {
         if !findings.is_empty() || !old.is_empty() {
             self.update_findings(slot, found, &old);
         }
-        if !expected.is_empty() && self.open_findings.has_restored() {
+        if was_hot && self.open_findings.has_restored() {
             self.open_findings.keep_restored_of(&self.subject(slot), &expected);
         }
         let has_findings = !findings.is_empty();
@@ -270,10 +301,14 @@ impl Model {
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         let subject = self.subject(slot);
+        let watch = self.store.get(slot).map(|record| record.watch);
+        let lost_since = watch.and_then(|watch| self.watches[watch as usize].lost_since);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);
         context.clear_unconverged();
-        context.finish_deletion(outcome == Outcome::Deleted);
+        // If the watch was blind, the object may have been gone since then.
+        let gone = if context.sight == Sight::Lost { lost_since.unwrap_or(context.now) } else { context.now };
+        context.finish_deletion((outcome == Outcome::Deleted).then_some(gone));
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
@@ -364,16 +399,26 @@ impl Model {
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    fn compare<'v>(&self, view: &'v ObjectView, reading: &Reading, new: bool, live: bool) -> Update<'v> {
+    fn compare<'v>(
+        &self,
+        view: &'v ObjectView,
+        reading: &Reading,
+        new: bool,
+        live: bool,
+        finished: bool,
+    ) -> Update<'v> {
         let record = &*self.record;
         let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
         let differs = if hashed { view.hashes.spec != record.spec_hash } else { view.generation != record.generation };
         let status_changed = !new && view.hashes.settled != record.stable_status_hash;
         let old_verdict = record.verdict;
         let mut verdict = self.verdict_on(reading, live);
-        if !new && old_verdict == Verdict::Finished && !status_changed && reading.verdict == Verdict::Progressing {
+        if finished && (new || old_verdict == Verdict::Finished) {
             verdict = Verdict::Finished; // a run that is over does not answer a later spec change
         }
+        // A version that a list shows may be several changes later, of which the last ones undid the first ones. The
+        // deletion of an object increments its generation, too.
+        let undone = !live && view.deleted.is_none() && view.generation > record.generation.saturating_add(1);
         Update {
             view,
             verdict,
@@ -383,13 +428,28 @@ impl ObjectContext<'_> {
             new,
             live,
             spec_changed: !new
-                && differs
+                && (differs || (undone && !self.generation_is_unreliable()))
                 && (view.generation > record.generation || view.generation == 0 || self.generation_is_unreliable()),
             status_changed,
-            spec_written_by_operator: obligations::spec_written_by_operator(view),
+            spec_written_by_operator: writers::spec_written_by_operator(view, self.known_spec_write()),
             old_spec_hash: record.spec_hash,
-            lost_at: lost_at(view, verdict, reading.acknowledged),
+            lost_at: lost_at(view, verdict, reading),
+            restored: Restored::default(),
         }
+    }
+
+    /// Returns up to when the spec writes of persons are known.
+    fn known_spec_write(&self) -> Timestamp {
+        let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
+        let opened = self.record.obligation().map_or(Timestamp(0), |obligation| obligation.opened);
+        changed.max(opened).max(self.record.created().unwrap_or(changed))
+    }
+
+    /// Returns a fingerprint of the phase and the conditions.
+    fn shown(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
+        (self.texts.get(self.record.phase), self.condition_sets.get(self.record.conditions)).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn update_record(&mut self, update: &Update<'_>, version: u64, reading: &Reading, finalizers: Symbol) {
@@ -449,19 +509,38 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns when an unconverged object stopped being converged: the earliest transition among its false conditions.
-/// Returns `None` if its status is about an earlier spec.
-fn lost_at(view: &ObjectView, verdict: Verdict, acknowledged: Acknowledged) -> Option<Timestamp> {
-    let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed) && acknowledged != Acknowledged::No;
-    let top_level = view.conditions.iter().filter(|c| c.at.is_empty() && c.status == ConditionStatus::False);
-    top_level.filter(|c| unconverged && reading::describes_health(&c.r#type)).filter_map(|c| c.changed).min()
+/// Returns whether the status is about an earlier spec.
+fn acknowledged_late(reading: &Reading) -> bool {
+    reading.acknowledged == Acknowledged::No
+}
+
+/// Returns the view without anything that says which spec the status is about.
+fn without_generation(view: &ObjectView) -> ObjectView {
+    let mut view = ObjectView { observed_generation: None, ..view.clone() };
+    view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
+    view
+}
+
+/// Returns when an unconverged object stopped being converged: when the condition that decided the verdict changed or,
+/// if it was another part of the status, the latest transition among the false conditions. Returns `None` if its status
+/// is about an earlier spec.
+fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
+    let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed);
+    if !unconverged || reading.acknowledged == Acknowledged::No {
+        return None;
+    }
+    let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
+    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
+    let decided = top_level().find(|c| c.r#type == named).and_then(|c| c.changed);
+    let lost = top_level().filter(|c| c.status == ConditionStatus::False && reading::describes_health(&c.r#type));
+    decided.or_else(|| lost.filter_map(|c| c.changed).max())
 }
 
 /// Returns when an object that is new from a list entered its state: at the newest transition of its conditions or,
 /// without one, at the last write of its spec.
 fn unchanged_since(view: &ObjectView, now: Timestamp) -> Timestamp {
     let changed = view.conditions.iter().filter_map(|c| c.changed).max();
-    changed.or_else(|| obligations::spec_written(view)).map_or(now, |at| at.min(now))
+    changed.or_else(|| writers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
 /// Returns the message of the condition whose type `signal` begins with.

@@ -11,7 +11,7 @@ use super::context::{ObjectContext, Update};
 use super::reading::{Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
-use crate::observation::{Manager, ObjectView, StatusShape};
+use super::writers::{spec_written, status_write, status_writer};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
@@ -22,8 +22,10 @@ enum Opening {
     Live,
     /// The object's timestamps say when the spec changed.
     Backfilled,
-    /// No person asked for it.
-    Uncounted,
+    /// The operator changed the spec itself.
+    Own,
+    /// The object was resumed, or runs again.
+    Again,
 }
 
 // === impl ObjectContext ===
@@ -39,21 +41,18 @@ impl ObjectContext<'_> {
             self.close_obligation(Outcome::Suspended);
             return self.clear_unconverged();
         }
-        let resumed = !update.new && !update.spec_changed && update.old_verdict == Verdict::Suspended;
+        // In a list, a spec change may be older than the resumption.
+        let resumed = !update.new && update.old_verdict == Verdict::Suspended && !(update.live && update.spec_changed);
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
-        if resumed && (!done || !self.record.flags.has(Flag::SpecConverged)) {
+        if resumed && (!done || update.spec_changed || !self.record.flags.has(Flag::SpecConverged)) {
             // Nothing was expected while the object was paused, so the time begins now.
-            self.open_obligation(update, self.now, Opening::Uncounted);
+            self.open_obligation(update, self.now, Opening::Again);
         } else if update.spec_changed && update.verdict == Verdict::Finished {
             // The run is over, and nothing shows that the operator should run it again.
         } else if update.live && update.new {
             self.open_obligation(update, self.now, Opening::Live);
-        } else if update.live && update.spec_changed {
-            self.spec_changed(update);
         } else if update.spec_changed {
-            // The spec changed while the watch was interrupted; the object's timestamps say when.
-            let written = spec_written(update.view).unwrap_or(self.now).min(self.now);
-            self.open_obligation(update, written, Opening::Backfilled);
+            self.spec_changed(update);
         } else if !self.record.flags.has(Flag::SpecConverged) && self.record.obligation().is_none() {
             // The object is new from a list, or its first status appeared after that.
             self.open_from_timestamps(update);
@@ -63,15 +62,25 @@ impl ObjectContext<'_> {
         self.update_progress(update);
     }
 
-    /// Handles a spec change that has just happened.
+    /// Handles a spec change. If it happened while the watch was interrupted, the object's timestamps say when.
     fn spec_changed(&mut self, update: &Update<'_>) {
-        if !update.spec_written_by_operator {
-            self.record.spec_changed = u32::try_from(self.now.0 / 1000).unwrap_or(0);
-            return self.open_obligation(update, self.now, Opening::Live);
-        }
-        // An operator that fills in defaults or counts revisions cannot extend its own obligation.
-        if self.record.obligation().is_none() {
-            self.open_obligation(update, self.now, Opening::Uncounted);
+        let written = spec_written(update.view).map(|written| written.min(self.now));
+        let by_operator = match self.record.obligation().map(|obligation| obligation.opened) {
+            // A person may have changed the spec before the operator did.
+            Some(opened) if !update.live => {
+                update.spec_written_by_operator && written.is_some_and(|written| written <= opened.after(Span::secs(1)))
+            }
+            _ => update.spec_written_by_operator,
+        };
+        if by_operator {
+            // An operator that fills in defaults or counts revisions cannot extend its own obligation.
+            if self.record.obligation().is_none() {
+                self.open_obligation(update, self.now, Opening::Own);
+            }
+        } else if update.live {
+            self.open_obligation(update, self.now, Opening::Live);
+        } else {
+            self.open_obligation(update, written.unwrap_or(self.now), Opening::Backfilled);
         }
     }
 
@@ -92,8 +101,12 @@ impl ObjectContext<'_> {
             if now >= obligation.opened.after(settings.unsaid_after) && !lost {
                 self.end_unconfirmed(&obligation);
             }
-        } else if now >= obligation.slo_deadline && obligation.outcome.is_none() {
-            self.slo_deadline_passed(&obligation);
+        } else if now >= obligation.slo_deadline {
+            match obligation.outcome {
+                None => self.slo_deadline_passed(&obligation),
+                Some(_) if self.record.verdict == Verdict::Unknown && !lost => self.clear_unconverged(),
+                Some(_) => {}
+            }
         }
     }
 
@@ -154,35 +167,50 @@ impl ObjectContext<'_> {
 
     fn open_obligation(&mut self, update: &Update<'_>, opened: Timestamp, opening: Opening) {
         self.close_obligation(Outcome::Superseded);
-        let last_converged = match self.record.flags.has(Flag::SpecConverged) {
-            true => self
-                .record
-                .flags
-                .has(Flag::ConvergenceTimed)
-                .then(|| (update.old_spec_hash, Span::secs(i64::from(self.record.last_convergence_secs)))),
-            false => self.record.unconverged().and_then(|unconverged| unconverged.last_converged),
+        let took = Span::secs(i64::from(self.record.last_convergence_secs));
+        let flags = self.record.flags;
+        let mut earlier = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take());
+        let last_converged = match (opening, flags.has(Flag::SpecConverged)) {
+            (Opening::Again, _) => None, // nobody has changed the spec, so nobody can revert it
+            (_, true) => flags.has(Flag::ConvergenceTimed).then_some((update.old_spec_hash, took)),
+            (_, false) => earlier.as_ref().and_then(|earlier| earlier.last_converged),
         };
-        let earlier = self.record.unconverged();
-        let since = earlier.map_or(opened, |unconverged| unconverged.since.min(opened));
-        let unacknowledged_since = match opening {
-            Opening::Uncounted if !update.new && update.old_verdict != Verdict::Suspended => None, // the operator acts
-            _ => Some(earlier.and_then(|unconverged| unconverged.unacknowledged_since).unwrap_or(opened)),
-        };
+        if let Some(earlier) = &earlier {
+            self.kind.unconverged.remove(&(earlier.since, self.slot));
+        }
+        let creation = update.new && update.view.generation <= 1;
+        let mut obligation = self.new_obligation(creation, opened, opening, update.new);
+        obligation.stale = !update.new && update.old_verdict == Verdict::Converged;
+        let dated = opening == Opening::Backfilled && opened < self.now;
         let (status_written, status_writer) = status_write(update, opened);
-        self.clear_unconverged();
-        let obligation = self.new_obligation(update.new && update.view.generation <= 1, opened, opening);
-        self.record.flags.set(Flag::SpecConverged, false);
-        self.record.hot_mut().unconverged = Some(Unconverged {
-            since,
-            obligation: Some(obligation),
-            unacknowledged_since,
-            regressed_since: None,
-            rollout_until: None,
+        let mut unconverged = Unconverged {
+            since: opened,
+            unacknowledged_since: (opening != Opening::Own).then_some(opened),
+            working_since: opened,
             last_converged,
             status_written,
             status_writer,
-        });
-        self.kind.unconverged.insert((since, self.slot));
+            dated,
+            ..Unconverged::default()
+        };
+        if let Some(earlier) = earlier.take() {
+            unconverged.continue_from(&earlier, obligation.deadline);
+            if earlier.regressed_since.is_some_and(|since| self.regression_due(&earlier, since) <= self.now) {
+                unconverged.mended_by = earlier.mended_by; // it is known already that nothing has mended it
+            }
+        }
+        unconverged.obligation = Some(obligation);
+        if !creation && opening != Opening::Again && (opening != Opening::Own || self.rollout_until() < Some(self.now))
+        {
+            self.record.spec_changed = u32::try_from(opened.0 / 1000).unwrap_or(0);
+        }
+        self.record.flags.set(Flag::SpecConverged, false);
+        self.insert_unconverged(unconverged);
+    }
+
+    fn insert_unconverged(&mut self, unconverged: Unconverged) {
+        self.kind.unconverged.insert((unconverged.since, self.slot));
+        self.record.hot_mut().unconverged = Some(unconverged);
     }
 
     /// Opens the obligation of a listed object whose silence has a meaning only now. The creation time is that of the
@@ -190,17 +218,15 @@ impl ObjectContext<'_> {
     pub(crate) fn open_silent_obligation(&mut self) {
         let first_spec = self.record.generation <= 1;
         let opened = self.record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
-        self.record.hot_mut().unconverged = Some(Unconverged {
+        let obligation = self.new_obligation(first_spec, opened, Opening::Backfilled, true);
+        self.insert_unconverged(Unconverged {
             since: opened,
-            obligation: Some(self.new_obligation(first_spec, opened, Opening::Backfilled)),
+            obligation: Some(obligation),
             unacknowledged_since: Some(opened),
-            regressed_since: None,
-            rollout_until: None,
-            last_converged: None,
-            status_written: None,
-            status_writer: String::new(),
+            working_since: opened,
+            dated: opened < self.now,
+            ..Unconverged::default()
         });
-        self.kind.unconverged.insert((opened, self.slot));
     }
 
     /// Gives the open obligation the deadlines that apply now.
@@ -215,13 +241,13 @@ impl ObjectContext<'_> {
         }
     }
 
-    fn new_obligation(&self, creation: bool, opened: Timestamp, opening: Opening) -> Obligation {
+    fn new_obligation(&self, creation: bool, opened: Timestamp, opening: Opening, new: bool) -> Obligation {
         let (deadline, deadline_source) = self.deadline(creation);
         let slo_deadline = opened.after(self.slo_deadline());
         let backfilled = opening == Opening::Backfilled;
         // If the deadline passed before this process read the object, an earlier process may have counted the
         // obligation as late already.
-        let outcome = (backfilled && slo_deadline <= self.now).then_some(Outcome::Late);
+        let outcome = (backfilled && new && slo_deadline <= self.now).then_some(Outcome::Late);
         Obligation {
             opened,
             deadline: opened.after(deadline),
@@ -229,7 +255,10 @@ impl ObjectContext<'_> {
             slo_deadline,
             backfilled,
             creation,
-            uncounted: opening == Opening::Uncounted,
+            uncounted: matches!(opening, Opening::Own | Opening::Again),
+            own: opening == Opening::Own,
+            unmeasured: false,
+            stale: false,
             acknowledged: None,
             converged_since: None,
             failed_since: None,
@@ -238,23 +267,26 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Judges an object that has no obligation and has not been seen converged. Its timestamps tell whether it has
-    /// converged, has regressed, or gets a backfilled obligation.
+    /// Judges an object that has no obligation and has not been seen converged. Its timestamps, and the findings of an
+    /// earlier process, tell whether it has converged, has regressed, or gets a backfilled obligation.
     fn open_from_timestamps(&mut self, update: &Update<'_>) {
         match update.verdict {
-            Verdict::Converged | Verdict::Finished => self.record.flags.set(Flag::SpecConverged, true),
+            Verdict::Converged | Verdict::Finished => {
+                self.record.flags.set(Flag::SpecConverged, true);
+                let written = spec_written(update.view).filter(|_| update.view.generation > 1);
+                self.record.spec_changed = written.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
+                self.record.flags.set(Flag::ConvergedUnseen, true);
+            }
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
-                let deadline = self.deadline(false).0;
-                match (written, update.lost_at) {
-                    (Some(written), Some(lost)) if lost > written.after(deadline) => {
-                        // Lost after the deadline, so it had converged before.
+                match (self.regressed_before(update, written), written.or(update.lost_at)) {
+                    (Some(lost), _) => {
                         self.record.flags.set(Flag::SpecConverged, true);
                         self.open_regression(update, lost);
                     }
-                    (Some(written), _) => self.open_obligation(update, written, Opening::Backfilled),
-                    // Nothing shows when the spec was written, but the object has been like this since then.
-                    (None, Some(lost)) => self.open_obligation(update, lost.min(self.now), Opening::Backfilled),
+                    // If nothing shows when the spec was written, the object has been like this since its conditions
+                    // changed.
+                    (None, Some(began)) => self.open_obligation(update, began.min(self.now), Opening::Backfilled),
                     (None, None) => self.open_obligation(update, self.now, Opening::Backfilled),
                 }
             }
@@ -262,11 +294,29 @@ impl ObjectContext<'_> {
         }
     }
 
+    /// Returns when a new unconverged object regressed, if it did: an object that was lost after its deadline had
+    /// converged before.
+    fn regressed_before(&self, update: &Update<'_>, written: Option<Timestamp>) -> Option<Timestamp> {
+        let in_time = written?.after(self.deadline(false).0);
+        let lost = update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());
+        lost.or(update.restored.regressed)
+    }
+
     /// Opens or closes a regression of an object without an obligation.
     fn update_regression(&mut self, update: &Update<'_>) {
+        let rolls_out =
+            self.record.flags.has(Flag::ConvergedUnseen) && self.rollout_until().is_some_and(|until| until > self.now);
         match update.verdict {
             Verdict::Progressing if update.old_verdict == Verdict::Finished => {
-                self.open_obligation(update, self.now, Opening::Uncounted); // it runs again
+                self.open_obligation(update, self.now, Opening::Again); // it runs again
+            }
+            // The status was about the earlier spec; only now comes the answer to the change.
+            Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() && rolls_out => {
+                let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
+                self.open_obligation(update, changed, Opening::Again);
+                if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) {
+                    unconverged.unacknowledged_since = None;
+                }
             }
             Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
                 // In a list, the conditions say when it happened.
@@ -281,17 +331,16 @@ impl ObjectContext<'_> {
     fn open_regression(&mut self, update: &Update<'_>, since: Timestamp) {
         let (status_written, status_writer) = status_write(update, since);
         let rollout_until = self.rollout_until().filter(|until| *until > since);
-        self.record.hot_mut().unconverged = Some(Unconverged {
+        self.insert_unconverged(Unconverged {
             since,
-            obligation: None,
-            unacknowledged_since: None,
+            working_since: since,
             regressed_since: Some(since),
             rollout_until,
-            last_converged: None,
             status_written,
             status_writer,
+            dated: since < self.now,
+            ..Unconverged::default()
         });
-        self.kind.unconverged.insert((since, self.slot));
     }
 
     /// Returns the end of the deadline of the last spec change that loopwatch saw. Until then, the object may still roll
@@ -303,8 +352,11 @@ impl ObjectContext<'_> {
 
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.
     fn update_progress(&mut self, update: &Update<'_>) {
-        let now = self.now;
+        let (now, reject_after) = (self.now, self.settings.reject_after);
+        let deadline = self.record.obligation().map(|obligation| self.deadline(obligation.creation).0);
+        let measured = (update.live || update.new) && self.sight == Sight::Clear;
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
+        unconverged.last_status_write = status_writer(update.view).and_then(|m| m.time);
         if update.status_changed && !update.spec_changed && !update.new {
             unconverged.status_written = Some(now);
             unconverged.status_writer = status_writer(update.view).map_or_else(String::new, |m| m.name.clone());
@@ -321,9 +373,12 @@ impl ObjectContext<'_> {
         } else if update.acknowledged_more && unconverged.unacknowledged_since.is_some() {
             unconverged.unacknowledged_since = Some(obligation.opened);
         }
+        let says_converged = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
+        obligation.stale &= says_converged || update.verdict == Verdict::Unknown || !current;
         if current && obligation.acknowledged.is_none() {
             obligation.acknowledged = Some(now);
-            if !obligation.backfilled && !obligation.uncounted {
+            obligation.unmeasured |= !measured;
+            if obligation.is_measured() {
                 let took = now.since(obligation.opened);
                 self.kind.totals.acknowledge.observe(took);
                 if obligation.outcome.is_none() {
@@ -331,44 +386,57 @@ impl ObjectContext<'_> {
                 }
             }
         }
-        let says_converged = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
         obligation.unconfirmed = says_converged && !current && update.acknowledged == Acknowledged::Unreported;
+        if says_converged && current && obligation.converged_since.is_none() {
+            obligation.unmeasured |= !measured;
+        }
         obligation.converged_since = (says_converged && current).then(|| obligation.converged_since.unwrap_or(now));
         let says_failed = update.verdict == Verdict::Failed && current;
+        if let (true, Some(failed)) = (!says_failed && !says_converged, obligation.failed_since)
+            && now >= failed.after(reject_after)
+        {
+            // The operator has answered, and now tries again: the time begins anew.
+            unconverged.working_since = now;
+            obligation.deadline = now.after(deadline.unwrap_or_default());
+        }
         let unchanged_since = obligation.failed_since.filter(|_| !update.status_changed);
         obligation.failed_since = says_failed.then(|| unchanged_since.unwrap_or(now));
+        if says_failed && obligation.own && unconverged.regressed_since.is_none() {
+            unconverged.regressed_since = Some(now); // nobody has asked for the change with which it fails
+        }
     }
 
     fn end_converged(&mut self, obligation: &Obligation, converged: Timestamp) {
         let took = converged.since(obligation.opened);
         self.count_outcome(Outcome::Converged);
-        let timed = !obligation.backfilled && !obligation.uncounted;
+        let timed = obligation.is_measured();
         if timed {
             self.kind.totals.convergence.observe(took);
         }
         if timed && obligation.outcome.is_none() {
             self.kind.learned.convergence(obligation.creation).add(took);
         }
-        self.spec_has_converged(took, timed);
+        self.spec_has_converged(obligation, took, timed);
     }
 
     /// Ends the obligation of an object whose status has said converged all along: nobody knows whether it is about the
     /// new spec.
     fn end_unconfirmed(&mut self, obligation: &Obligation) {
         self.count_outcome(Outcome::Unknown);
-        self.spec_has_converged(self.now.since(obligation.opened), false);
+        self.spec_has_converged(obligation, self.now.since(obligation.opened), false);
     }
 
-    fn spec_has_converged(&mut self, took: Span, timed: bool) {
+    fn spec_has_converged(&mut self, obligation: &Obligation, took: Span, timed: bool) {
         self.record.last_convergence_secs = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
         self.record.flags.set(Flag::ConvergenceTimed, timed);
         self.record.flags.set(Flag::SpecConverged, true);
+        self.record.flags.set(Flag::ConvergedUnseen, obligation.stale);
         self.clear_unconverged();
     }
 
     /// Teaches that the obligation had not ended at `at`, and perhaps was not even acknowledged.
     fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
-        if obligation.backfilled || obligation.uncounted || obligation.outcome.is_some() {
+        if !obligation.is_measured() || obligation.outcome.is_some() {
             return;
         }
         let lasted = at.since(obligation.opened);
@@ -389,42 +457,32 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns when the spec was last written: the time of the newest managed fields entry that owns spec fields, through
-/// any subresource, such as `scale`. Returns `None` if nothing shows it. The spec of the first generation is as old as
-/// the object.
-pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
-    let by_managers = view.managers.iter().filter(|m| m.owns.spec).filter_map(|m| m.time).max();
-    if view.generation == 1 { view.created.or(by_managers) } else { by_managers }
-}
+// === impl Obligation ===
 
-/// Returns whether the field manager that writes the status wrote the spec after all others.
-pub(crate) fn spec_written_by_operator(view: &ObjectView) -> bool {
-    let Some(operator) = status_writer(view) else { return false };
-    let newest = |by_operator: bool| {
-        let writes = view.managers.iter().filter(|m| m.owns.spec && (m.name == operator.name) == by_operator);
-        writes.map(|m| m.time).max()
-    };
-    newest(true).is_some_and(|own| newest(false).is_none_or(|other| own > other))
-}
-
-fn status_writer(view: &ObjectView) -> Option<&Manager> {
-    view.managers.iter().filter(|m| m.owns.status).max_by_key(|m| m.time)
-}
-
-/// Returns the time of the last status write since `opened`, if the object shows one, and the name of the field manager
-/// that writes the status.
-fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
-    let writer = status_writer(update.view);
-    let name = writer.map_or_else(String::new, |m| m.name.clone());
-    let time = writer.and_then(|m| m.time);
-    if update.new && update.acknowledged != Acknowledged::No {
-        // The status of a new object is about the current spec unless its times say otherwise. Dumps have no managed
-        // fields.
-        let outdated = time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
-        let current = update.view.status == StatusShape::Filled && !outdated;
-        return (current.then(|| time.unwrap_or(opened).max(opened)), name);
+impl Obligation {
+    /// Returns whether histograms and learning may use the times of this obligation.
+    fn is_measured(&self) -> bool {
+        !self.backfilled && !self.uncounted && !self.unmeasured
     }
-    // Times in managed fields are whole seconds, so a write within the same second may have been before `opened`.
-    let second_after = opened.after(Span::secs(1));
-    (time.filter(|time| !update.spec_changed && *time >= second_after), name)
+}
+
+// === impl Unconverged ===
+
+impl Unconverged {
+    /// Takes over what a newer spec, whose deadline is `deadline`, does not reset.
+    fn continue_from(&mut self, earlier: &Self, deadline: Timestamp) {
+        self.since = self.since.min(earlier.since);
+        self.unacknowledged_since = match (self.unacknowledged_since, earlier.unacknowledged_since) {
+            (Some(since), Some(earlier)) => Some(since.min(earlier)),
+            (since, _) => since,
+        };
+        let answered = earlier.obligation.as_ref().is_some_and(|o| o.outcome == Some(Outcome::Rejected));
+        if !answered && earlier.obligation.is_some() {
+            self.working_since = self.working_since.min(earlier.working_since);
+        }
+        self.regressed_since = earlier.regressed_since;
+        self.rollout_until = earlier.rollout_until;
+        self.mended_by = earlier.mended_by.or(earlier.regressed_since.map(|_| deadline));
+        self.dated &= earlier.dated;
+    }
 }

@@ -30,8 +30,10 @@ pub(crate) struct OpenFindings {
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
-    /// Findings that opened in this step.
-    opened: BTreeSet<FindingId>,
+    /// Findings whose start the last step of the clock has moved, perhaps wrongly.
+    rebased: BTreeSet<FindingId>,
+    /// Findings that opened in this step, with their order.
+    opened: BTreeMap<FindingId, usize>,
     /// Findings whose explanation may have changed in this step.
     unexplained: BTreeSet<FindingId>,
     /// Events since the last call of `take_events`.
@@ -49,6 +51,8 @@ pub(crate) struct Report {
     pub(crate) severity: Severity,
     pub(crate) confidence: Confidence,
     pub(crate) evidence: Evidence,
+    /// The earliest start that a finding of an earlier run may give this one.
+    pub(crate) not_before: Option<Timestamp>,
 }
 
 /// What became of a report.
@@ -77,6 +81,9 @@ impl OpenFindings {
         self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
             let rank = (finding.severity, id);
+            if self.rebased.remove(&id) {
+                finding.since = report.since; // the detector knows which instants have moved with the clock
+            }
             update(finding, report);
             let severity = finding.severity;
             if self.ranked.remove(&rank) {
@@ -90,7 +97,8 @@ impl OpenFindings {
             self.queue.insert((finding.severity, id));
             return Raised::Waiting;
         }
-        let since = self.restored.remove(&id).map_or(report.since, |earlier| earlier.min(report.since));
+        let restored = self.restored.remove(&id).filter(|earlier| report.not_before.is_none_or(|at| *earlier >= at));
+        let since = restored.map_or(report.since, |earlier| earlier.min(report.since));
         let Report { code, subject, severity, confidence, evidence, .. } = report;
         let finding =
             Finding { id, code, subject, since, found: now, severity, confidence, evidence, explained_by: None };
@@ -157,12 +165,15 @@ impl OpenFindings {
             let explanation = self.explanation(finding);
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
-            if changed && !self.opened.contains(&id) {
+            if changed && !self.opened.contains_key(&id) {
                 let finding = finding.clone();
                 self.push_event(now, Change::Explained, finding);
             }
         }
-        for id in std::mem::take(&mut self.opened) {
+        let mut opened: Vec<(usize, FindingId)> =
+            std::mem::take(&mut self.opened).into_iter().map(|(id, order)| (order, id)).collect();
+        opened.sort_unstable();
+        for (_, id) in opened {
             if let Some(finding) = self.open.get(&id).cloned() {
                 self.push_event(now, Change::Opened, finding);
             }
@@ -224,6 +235,22 @@ impl OpenFindings {
         self.restored = restored;
     }
 
+    /// Returns when a problem began that an earlier run had found and this one has not yet.
+    pub(crate) fn restored_start(&self, code: FindingCode, subject: &Subject) -> Option<Timestamp> {
+        self.restored.get(&FindingId::of(code, subject)).copied()
+    }
+
+    /// Returns whether a finding is open, or waits for room.
+    pub(crate) fn is_open(&self, code: FindingCode, subject: &Subject) -> bool {
+        let id = FindingId::of(code, subject);
+        self.open.contains_key(&id) || self.waiting.contains_key(&id)
+    }
+
+    /// Returns whether findings wait for room.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.overflowed
+    }
+
     /// Returns whether start times of an earlier run have not been used yet.
     pub(crate) fn has_restored(&self) -> bool {
         !self.restored.is_empty()
@@ -249,6 +276,7 @@ impl OpenFindings {
             finding.evidence.rebase_ages(by_ms);
         }
         self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
+        self.rebased = self.open.keys().copied().collect();
     }
 
     fn open(&mut self, finding: Finding) {
@@ -256,7 +284,7 @@ impl OpenFindings {
         if is_limited(&finding) {
             self.ranked.insert((finding.severity, id));
         }
-        self.opened.insert(id);
+        self.opened.insert(id, self.opened.len());
         self.unexplained.insert(id);
         self.touch_explained(finding.code, &finding.subject);
         self.open.insert(id, finding);
@@ -265,9 +293,10 @@ impl OpenFindings {
     fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Finding> {
         let finding = self.open.remove(&id)?;
         self.held.remove(&id);
+        self.rebased.remove(&id);
         self.ranked.remove(&(finding.severity, id));
         self.touch_explained(finding.code, &finding.subject);
-        if !self.opened.remove(&id) {
+        if self.opened.remove(&id).is_none() {
             self.push_event(now, Change::Closed, finding.clone());
         }
         Some(finding)
@@ -338,7 +367,7 @@ mod tests {
     fn report(code: FindingCode, name: &str) -> Report {
         let subject = Subject::Source { name: name.to_owned() };
         let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
-        Report { code, subject, since: Timestamp(1), severity, confidence, evidence: Evidence::new() }
+        Report { code, subject, since: Timestamp(1), severity, confidence, evidence: Evidence::new(), not_before: None }
     }
 
     fn events(findings: &mut OpenFindings) -> Vec<(Change, FindingCode)> {

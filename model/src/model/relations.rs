@@ -27,12 +27,24 @@ impl Model {
     pub(crate) fn review_kind(&mut self, number: u16) {
         let now = self.now;
         self.update_failing(number);
-        let mut sights = self.watches.iter().filter(|watch| watch.kind == number && watch.active);
-        if !sights.clone().any(|watch| watch.sight(now) != Sight::Lost) && sights.next().is_some() {
+        let watches =
+            || self.watches.iter().filter(|watch| watch.kind == number && watch.active && watch.missing.is_empty());
+        let sights: Vec<Sight> = watches().map(|watch| watch.sight(now)).collect();
+        if !sights.is_empty() && sights.iter().all(|sight| *sight == Sight::Lost) {
             return; // the return of sight reviews the kind again
         }
-        let detections = self.kind_detections(number);
+        let grace = sights.iter().filter_map(|sight| match sight {
+            Sight::Grace(until) => Some(*until),
+            Sight::Clear | Sight::Lost => None,
+        });
+        let grace = grace.max();
+        let mut detections = self.kind_detections(number);
         let subject = self.kind_subject(number);
+        for detection in &mut detections {
+            if !self.open_findings.is_open(detection.code, &subject) {
+                detection.due = detection.due.max(grace.unwrap_or(detection.due));
+            }
+        }
         let due = detections.iter().map(|detection| detection.due).filter(|due| *due > now).min();
         let old = std::mem::replace(&mut self.kinds[number as usize].due, due);
         self.timers.set(Timer::Kind(number), old, due);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::Model;
+use super::kinds::Watch;
 use super::store::Slot;
 use super::timers::Timer;
 use crate::finding::FindingId;
@@ -52,7 +53,9 @@ impl Model {
 
     /// Once all watches have been listed after a restart, forgets when problems of the earlier run began that are over.
     pub(crate) fn forget_restored(&mut self) {
-        let waits = |model: &Self| model.watches.iter().any(|watch| watch.active && !watch.seen_before);
+        // A watch that the account may not open, or whose source fails, may never be listed.
+        let is_due = |watch: &Watch| watch.active && !watch.seen_before && watch.missing.is_empty() && !watch.failing;
+        let waits = |model: &Self| model.watches.iter().any(is_due);
         if !self.open_findings.has_restored() || waits(self) {
             return;
         }

@@ -59,10 +59,11 @@ impl Model {
             (false, None) => watch.lost_since = Some(now),
             (true, Some(since)) => {
                 watch.lost_since = None;
-                if watch.seen_before && since >= watch.grace_until {
+                // The first list is no blindness, unless the source failed before.
+                if (watch.seen_before || watch.failed_before) && since >= watch.grace_until {
                     watch.grace_until = now.after(now.since(since).min(MAX_GRACE));
                 }
-                watch.seen_before = true;
+                (watch.seen_before, watch.failed_before) = (true, false);
                 self.reviews.objects.append(&mut watch.postponed);
                 self.reviews.kinds.insert(watch.kind);
                 self.forget_restored();

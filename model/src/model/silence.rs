@@ -8,7 +8,7 @@ use super::Model;
 use super::context::ObjectContext;
 use super::kinds::Kind;
 use super::reading::{Reading, Reason, Verdict};
-use super::store::Flag;
+use super::store::{Flag, Slot};
 use super::voices::{Expected, Silence, Voice};
 use crate::observation::{ObjectView, StatusSchema, StatusShape};
 
@@ -87,6 +87,26 @@ impl ObjectContext<'_> {
 // === impl Model ===
 
 impl Model {
+    /// Once a kind shows that it has a status, reviews its objects without one. Before that, nothing was expected of
+    /// them.
+    pub(crate) fn expect_statuses(&mut self, watch: u16) {
+        let number = self.watches[watch as usize].kind;
+        let kind = &mut self.kinds[number as usize];
+        if kind.shows_status || kind.voices.listed.is_none() || !kind.expects_status() {
+            return;
+        }
+        kind.shows_status = true;
+        let of_kind: Vec<Slot> = self
+            .store
+            .iter()
+            .filter(|(_, record)| self.watches[record.watch as usize].kind == number)
+            .filter(|(_, record)| record.silence.voice().is_silent() && record.unconverged().is_none())
+            .map(|(slot, _)| slot)
+            .collect();
+        self.kinds[number as usize].listed_silent.extend(of_kind);
+        self.review_silence(watch);
+    }
+
     /// Reviews the silent objects of a list that has ended.
     pub(crate) fn review_silence(&mut self, watch: u16) {
         let Some(kind) = self.kinds.get_mut(self.watches[watch as usize].kind as usize) else { return };

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::detection::Detection;
+use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
 use super::open_findings::OpenFindings;
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
@@ -134,7 +135,9 @@ impl Model {
     fn set_failing(&mut self, id: &SourceId, failing: bool) {
         let SourceId::Watch(watch) = id else { return };
         let Some(number) = self.find_watch(watch) else { return };
-        self.watches[number as usize].failing = failing;
+        let watch = &mut self.watches[number as usize];
+        watch.failing = failing;
+        watch.failed_before |= failing;
         self.update_sight(number);
     }
 
@@ -311,10 +314,18 @@ impl Model {
         self.findings_due();
     }
 
-    /// Keeps the finding about the limit of objects open while any object is left out.
-    pub(crate) fn hold_object_limit(&mut self) {
-        if self.watches.iter().any(|watch| !watch.excluded.is_empty()) {
-            let subject = Subject::Limit { name: "objects".to_owned() };
+    /// Keeps the findings about limits open while anything is left out because of them.
+    pub(crate) fn hold_limits(&mut self) {
+        let namespaces = |watch: &Watch| watch.namespaces.iter().any(WatchNamespace::is_shared);
+        let active = || self.watches.iter().filter(|watch| watch.active);
+        let left_out = [
+            ("objects", active().any(|watch| !watch.excluded.is_empty())),
+            ("namespaces", active().any(namespaces)),
+            ("watches", self.watches_left_out),
+            ("findings", self.open_findings.has_waiting()),
+        ];
+        for (limit, _) in left_out.into_iter().filter(|(_, left_out)| *left_out) {
+            let subject = Subject::Limit { name: limit.to_owned() };
             self.open_findings.hold(FindingCode::LimitReached, &subject, self.now.after(LIMIT_REACHED_FOR));
         }
     }

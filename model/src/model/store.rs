@@ -90,6 +90,8 @@ pub(crate) enum Flag {
     Judged,
     /// The object has no managed fields, so nothing shows when its spec was written.
     Undated,
+    /// The status never said anything but converged since the last spec change, so the rollout may begin yet.
+    ConvergedUnseen,
 }
 
 /// The kind and name of an owner.
@@ -122,7 +124,7 @@ pub(crate) struct HotRecord {
 }
 
 /// The state of an object that is expected to converge and has not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Unconverged {
     /// When the object became unconverged. A newer spec does not reset this.
     pub(crate) since: Timestamp,
@@ -136,6 +138,15 @@ pub(crate) struct Unconverged {
     /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
     /// may have begun late.
     pub(crate) rollout_until: Option<Timestamp>,
+    /// The end of the deadline of the first spec change after the regression, which may mend it.
+    pub(crate) mended_by: Option<Timestamp>,
+    /// When the work began that has not been interrupted by a rejection since. A newer spec does not reset this, so an
+    /// object that never gets ready is found although something keeps changing its spec.
+    pub(crate) working_since: Timestamp,
+    /// The last write of the status according to the managed fields.
+    pub(crate) last_status_write: Option<Timestamp>,
+    /// The instants at which all this began come from the API server, and not from the clock of loopwatch.
+    pub(crate) dated: bool,
     /// The fingerprint of the last spec that converged, and how long that took.
     pub(crate) last_converged: Option<(u64, Span)>,
     /// The last status write since the spec change.
@@ -160,6 +171,12 @@ pub(crate) struct Obligation {
     /// No person asked for this: the operator changed the spec itself, or the object was resumed or runs again. The
     /// obligation has deadlines, but it counts towards no total.
     pub(crate) uncounted: bool,
+    /// The operator changed the spec itself.
+    pub(crate) own: bool,
+    /// A part of it happened while the watch was blind, so its times are neither measured nor learned.
+    pub(crate) unmeasured: bool,
+    /// The status said converged all along, so it may be about the earlier spec.
+    pub(crate) stale: bool,
     pub(crate) acknowledged: Option<Timestamp>,
     /// When the status began to say converged.
     pub(crate) converged_since: Option<Timestamp>,
@@ -176,7 +193,10 @@ pub(crate) struct Obligation {
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) since: Timestamp,
-    pub(crate) last_progress: Timestamp,
+    /// The last progress that loopwatch saw.
+    pub(crate) last_progress: Option<Timestamp>,
+    /// Fingerprints of the phases and conditions that the object has shown since. Returning to one is no progress.
+    pub(crate) shown: Vec<u64>,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, String)>,
 }
@@ -320,7 +340,7 @@ impl Record {
         }
         let Some(hot) = self.hot.as_mut() else { return };
         [&mut hot.due, &mut hot.failing_since, &mut hot.phase_since].into_iter().flatten().for_each(shift);
-        hot.deletion.iter_mut().for_each(|deletion| shift(&mut deletion.last_progress));
+        hot.deletion.iter_mut().filter_map(|deletion| deletion.last_progress.as_mut()).for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
@@ -346,14 +366,16 @@ impl Record {
 impl Unconverged {
     fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        shift(&mut self.since);
-        let own = [&mut self.unacknowledged_since, &mut self.regressed_since, &mut self.rollout_until];
-        own.into_iter().flatten().for_each(shift);
-        self.status_written.iter_mut().for_each(shift);
+        if !self.dated {
+            shift(&mut self.since);
+            shift(&mut self.working_since);
+            [&mut self.unacknowledged_since, &mut self.regressed_since].into_iter().flatten().for_each(shift);
+        }
+        [&mut self.rollout_until, &mut self.mended_by, &mut self.status_written].into_iter().flatten().for_each(shift);
         if let Some(obligation) = self.obligation.as_mut() {
             let Obligation { opened, deadline, slo_deadline, acknowledged, converged_since, failed_since, .. } =
                 obligation;
-            if !obligation.backfilled {
+            if !self.dated {
                 [opened, deadline, slo_deadline].into_iter().for_each(shift);
             }
             [acknowledged, converged_since, failed_since].into_iter().flatten().for_each(shift);

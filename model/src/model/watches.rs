@@ -19,10 +19,21 @@ use crate::time::Span;
 impl Model {
     /// Replaces the set of watches.
     pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
-        let mut discovered = BTreeSet::new();
+        // First, the watches that are no longer discovered make room.
+        let wanted: BTreeSet<&WatchId> = list.iter().map(|watched| &watched.watch).collect();
+        for number in 0..self.watches.len() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            let watch = &self.watches[number as usize];
+            if watch.active && !wanted.contains(&watch.id) {
+                self.deactivate_watch(number);
+            }
+        }
+        self.watches_left_out = false;
         for watched in list {
-            let Some(number) = self.find_or_add_watch(watched) else { continue };
-            discovered.insert(number);
+            let Some(number) = self.find_or_add_watch(watched) else {
+                self.watches_left_out = true;
+                continue;
+            };
             let watch = &mut self.watches[number as usize];
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
@@ -32,17 +43,15 @@ impl Model {
                 self.reset_watch(number);
             }
         }
-        for number in 0..self.watches.len() {
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            if !discovered.contains(&number) && self.watches[number as usize].active {
-                self.watches[number as usize].active = false;
-                self.reset_watch(number);
-                let id = self.watches[number as usize].id.clone();
-                self.sources.deactivate(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
-                self.forget_permissions(number);
-            }
-        }
         self.review_permissions();
+    }
+
+    fn deactivate_watch(&mut self, number: u16) {
+        self.watches[number as usize].active = false;
+        self.reset_watch(number);
+        let id = self.watches[number as usize].id.clone();
+        self.sources.deactivate(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
+        self.forget_permissions(number);
     }
 
     /// Updates a kind from discovery. If loopwatch reads the kind in another way from now on, an object whose version is
@@ -55,11 +64,13 @@ impl Model {
         state.version.clone_from(&watched.version);
         state.status = watched.status;
         state.role = watched.role;
-        if std::mem::replace(&mut state.suspected, watched.suspected) != watched.suspected {
-            self.review_everything();
-        }
+        let suspicion_changed = std::mem::replace(&mut state.suspected, watched.suspected) != watched.suspected;
         if changed {
+            state.voices.listed = None; // the end of the next list decides again what the kind says
             self.watches.iter_mut().filter(|watch| watch.kind == kind).for_each(|watch| watch.reread = true);
+        }
+        if suspicion_changed {
+            self.review_everything();
         }
     }
 

@@ -86,6 +86,17 @@ pub(super) fn add_each(sums: &mut [u64], counts: &[u64]) {
     }
 }
 
+// === impl FinalizerTotals ===
+
+impl FinalizerTotals {
+    /// Adds the totals of another finalizer.
+    pub fn add(&mut self, other: &Self) {
+        let Self { removal, outcomes } = other;
+        self.removal.add(removal);
+        add_each(&mut self.outcomes, outcomes);
+    }
+}
+
 // === impl WatchTotals ===
 
 impl Default for WatchTotals {
