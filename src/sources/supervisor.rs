@@ -73,6 +73,8 @@ struct Running {
     namespaces: Option<bool>,
     /// The last reported kinds.
     kinds: Option<Vec<WatchedKind>>,
+    /// The watches that exceed the limit.
+    over: Vec<WatchId>,
     permissions: Vec<PermissionsView>,
     /// The last reported problem of discovery.
     problem: Option<String>,
@@ -133,6 +135,7 @@ impl Supervisor {
             namespaces_listed: Arc::default(),
             namespaces: None,
             kinds: None,
+            over: Vec::new(),
             permissions: Vec::new(),
             problem: None,
             new_primaries: NewPrimaries::default(),

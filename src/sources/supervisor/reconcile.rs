@@ -52,16 +52,19 @@ impl Running {
         for job in stale {
             self.tasks.stop(&job).await;
         }
-        if self.kinds.as_ref() != Some(&kinds) {
+        let changed = self.kinds.as_ref() != Some(&kinds);
+        if changed {
             self.feed.send(Observation::KindsDiscovered(kinds.clone())).await?;
-            for watch in &over {
-                let detail = format!(
-                    "not watched, because the number of watches is limited to {} (--max-watches)",
-                    self.options.max_watches
-                );
-                self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
-            }
         }
+        // A source that is not about a kind may have taken the room of a watch, although the kinds are the same.
+        for watch in over.iter().filter(|watch| changed || !self.over.contains(watch)) {
+            let detail = format!(
+                "not watched, because the number of watches is limited to {} (--max-watches)",
+                self.options.max_watches
+            );
+            self.feed.failed(SourceId::Watch(watch.clone()), &Failure::new(Cause::TooLarge, detail)).await?;
+        }
+        self.over = over;
         self.set_targets(&run);
         for kind in kinds.iter().filter(|kind| !run.contains_key(&kind.watch)) {
             drop(self.sync.reporter(&kind.watch));

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
@@ -411,4 +412,27 @@ async fn the_api_server_leaves_out_excluded_namespaces() {
     let kinds = run.kinds_within(1).await.expect("kinds");
     assert!(kinds.contains("widgets.example.io/prod") && !kinds.contains("/ci"), "{kinds}");
     run.handle.shutdown().await;
+}
+
+/// What the sources said last about each source: failed, works, or off.
+fn last_words(seen: &[Observation]) -> BTreeMap<String, &'static str> {
+    let word = |observation: &Observation| match observation {
+        Observation::SourceFailed { source, .. } => Some((source.to_string(), "failed")),
+        Observation::SourceRecovered { source } => Some((source.to_string(), "works")),
+        Observation::SourceOff { source, .. } => Some((source.to_string(), "off")),
+        _ => None,
+    };
+    seen.iter().filter_map(word).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_makes_room_for_another_source_is_reported() {
+    let world = widget_operator();
+    let mut run = Run::start(&world, |options| options.max_watches = 3);
+    assert_eq!(run.kinds_within(5).await.as_deref(), Some(ALL));
+    // Later the account may watch namespaces, whose watch counts.
+    let _ = world.clone().allow("", &["list", "watch"], "", &["namespaces"]);
+    let seen = run.within(700).await;
+    let said = last_words(&seen);
+    assert_eq!(said.get("watch/configmaps"), Some(&"failed"), "{:?}", seen.iter().map(say).collect::<Vec<_>>());
 }
