@@ -76,6 +76,8 @@ struct Running {
     /// The watches that exceed the limit.
     over: Vec<WatchId>,
     permissions: Vec<PermissionsView>,
+    /// What to report of sources that have just stopped because the account lost their permissions.
+    stopped: Vec<Observation>,
     /// The last reported problem of discovery.
     problem: Option<String>,
     /// New primary objects, which may soon have the first children.
@@ -137,6 +139,7 @@ impl Supervisor {
             kinds: None,
             over: Vec::new(),
             permissions: Vec::new(),
+            stopped: Vec::new(),
             problem: None,
             new_primaries: NewPrimaries::default(),
             announced: None,
@@ -325,7 +328,11 @@ impl Running {
     }
 
     async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {
-        match self.review_optional().await {
+        let reviewed = self.review_optional().await;
+        for observation in std::mem::take(&mut self.stopped) {
+            self.feed.send(observation).await?;
+        }
+        match reviewed {
             Ok(may_watch_namespaces) => self.follow_namespaces(may_watch_namespaces).await?,
             Err(failure) => return Ok(Err(failure)),
         }
@@ -365,6 +372,7 @@ impl Running {
         if !may && self.tasks.has(&Job::Definitions) {
             self.tasks.stop(&Job::Definitions).await;
             self.definitions.forget();
+            self.stopped.push(off(&Job::Definitions, "custom resource definitions"));
         } else if may && !self.tasks.has(&Job::Definitions) {
             self.start(&Job::Definitions);
             let known = async {
@@ -382,9 +390,12 @@ impl Running {
     async fn review_lease(&mut self) -> Result<(), Failure> {
         let Some(namespace) = self.lease_namespace() else { return Ok(()) };
         let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
-        if !may {
+        if !may && self.tasks.has(&Job::Lease) {
             self.tasks.stop(&Job::Lease).await;
-        } else if !self.tasks.has(&Job::Lease) {
+            // A lease that nobody watches would grow old.
+            self.stopped.push(Observation::LeasesListed { namespace, names: Vec::new() });
+            self.stopped.push(off(&Job::Lease, "leases"));
+        } else if may && !self.tasks.has(&Job::Lease) {
             self.start(&Job::Lease);
         }
         Ok(())
@@ -403,6 +414,15 @@ impl Job {
             Self::Namespaces => SourceId::Namespaces,
             Self::Audit => SourceId::Audit,
         }
+    }
+}
+
+/// Reports that the source of a job is off, because the account may no longer watch these objects. Otherwise the refusal
+/// that the source has met would remain its last word.
+fn off(job: &Job, objects: &str) -> Observation {
+    Observation::SourceOff {
+        source: job.source(),
+        reason: format!("the account may no longer list and watch {objects}"),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::sources::decode::HashKey;
 use crate::sources::fake::VirtualClock;
 use crate::sources::fake::say;
 use crate::sources::fake::world::{
-    CONFIG_MAP, EVENT, GADGET, INGRESS, NAMESPACE, THING, WIDGET, World, definition, object,
+    CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
 };
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
@@ -423,6 +423,31 @@ fn last_words(seen: &[Observation]) -> BTreeMap<String, &'static str> {
         _ => None,
     };
     seen.iter().filter_map(word).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_stops_for_lack_of_permission_does_not_fail_forever() {
+    let world = World::new(&[WIDGET, LEASE])
+        .allow("", &["list", "watch"], "apiextensions.k8s.io", &["customresourcedefinitions"])
+        .allow("", &["list", "watch"], "coordination.k8s.io", &["leases"])
+        .allow("", &["list", "watch"], "example.io", &["widgets"])
+        .allow("", &["update"], "example.io", &["widgets/status"]);
+    world.change(|state| state.objects.insert("leases", vec![object("op", "lock", None)]));
+    let mut run = Run::start(&world, |options| options.lease = LeaseSelection::OwnNamespace);
+    let definitions = "watch/customresourcedefinitions.apiextensions.k8s.io";
+    let mut seen = run.within(5).await;
+    let said = last_words(&seen);
+    assert_eq!((said.get(definitions), said.get("lease")), (Some(&"works"), Some(&"works")), "{said:?}");
+    world.change(|state| state.rules.get_mut("").map(|rules| rules.drain(..2).count()));
+    world.cut();
+    seen.extend(run.within(700).await);
+    let said = last_words(&seen);
+    assert_eq!((said.get(definitions), said.get("lease")), (Some(&"off"), Some(&"off")), "{said:?}");
+    let leases = seen.iter().rev().find_map(|observation| match observation {
+        Observation::LeasesListed { names, .. } => Some(names.len()),
+        _ => None,
+    });
+    assert_eq!(leases, Some(0), "a lease that nobody watches does not grow old");
 }
 
 #[tokio::test(start_paused = true)]
