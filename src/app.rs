@@ -79,7 +79,11 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
-    let (sender, effective) = watch::channel(Effective { cluster, problems: configuration.problems.clone() });
+    let (sender, effective) = watch::channel(Effective {
+        cluster,
+        settings: configuration.settings.clone(),
+        problems: configuration.problems.clone(),
+    });
     let connection = Connection::new(&effective.borrow().cluster, hash_key());
     let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone());
     if let Some(reload) = reload {

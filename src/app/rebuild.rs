@@ -256,10 +256,10 @@ impl Core {
         }
     }
 
-    /// Replaces the model by an empty one with the same settings, and drops what the channel still holds for the old
-    /// one: the sources list everything again.
+    /// Replaces the model by an empty one with the settings in effect, and drops what the channel still holds for the
+    /// old one: the sources list everything again.
     async fn renew_model(&self, restore: bool) {
-        let mut new = Model::new(lock(&self.model).settings().clone());
+        let mut new = Model::new(self.effective.borrow().settings.clone());
         let mut observations = self.observations.lock().await;
         while observations.try_recv().is_some() {}
         match (&self.checkpoint, &self.state_dir) {

@@ -59,6 +59,8 @@ pub(super) struct Reloader {
 pub(super) struct Effective {
     /// The flags of the sources.
     pub(super) cluster: ClusterFlags,
+    /// The thresholds. The model has them already, unless it panicked before it took them over.
+    pub(super) settings: Settings,
     /// The invalid parts of the configuration, or of a changed file that is not in effect.
     pub(super) problems: Vec<String>,
 }
@@ -133,16 +135,18 @@ impl Reloader {
         for flag in needs_restart(&self.current.flags, &new.flags) {
             warn!(flag, "this change of the configuration file takes effect when the container restarts");
         }
-        if new.settings != self.current.settings {
-            self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
-        }
         self.exporter.set_options(export_options(&new));
+        // First, because a model that panics and is rebuilt loses what is in the channel.
         self.effective.send_if_modified(|effective| {
             effective.problems.clone_from(&new.problems);
+            effective.settings.clone_from(&new.settings);
             let changed = effective.cluster != new.flags.cluster;
             effective.cluster.clone_from(&new.flags.cluster);
             changed
         });
+        if new.settings != self.current.settings {
+            self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
+        }
         report(&new.problems, &self.feed, &self.exporter).await?;
         self.current = new;
         Ok(())

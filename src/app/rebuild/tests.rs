@@ -19,6 +19,8 @@ struct Run {
     world: World,
     model: SharedModel,
     exporter: Arc<Exporter>,
+    feed: Feed,
+    effective: watch::Sender<Effective>,
     /// Each connection takes one permit.
     connections: Arc<Semaphore>,
     stop: CancellationToken,
@@ -55,10 +57,12 @@ impl Run {
         });
         let options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
         let problems = vec!["a problem".to_owned()];
-        let (_, effective) = watch::channel(Effective { cluster: cluster_flags(), problems });
-        let core = Core::new(model.clone(), exporter.clone(), Connection { connect, options }, effective, None);
+        let (effective, receiver) =
+            watch::channel(Effective { cluster: cluster_flags(), settings: Settings::default(), problems });
+        let core = Core::new(model.clone(), exporter.clone(), Connection { connect, options }, receiver, None);
+        let feed = core.feed().clone();
         let task = tokio::spawn(keep_running(core, stop.clone()));
-        let run = Self { world, model, exporter, connections, stop, task };
+        let run = Self { world, model, exporter, feed, effective, connections, stop, task };
         sleep(CHECKPOINT_EVERY + Duration::from_secs(5)).await;
         run.assert_works();
         run
@@ -88,6 +92,7 @@ impl Run {
 
     async fn end(self) {
         self.stop.cancel();
+        drop(self.feed);
         self.task.await.expect("without a panic");
     }
 }
@@ -166,4 +171,21 @@ async fn everything_stops_while_a_rebuild_waits() {
     sleep(Duration::from_secs(20)).await;
     run.end().await;
     PANICS.set(0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_rebuild() {
+    let run = Run::start().await;
+    let changed = Settings { learn_after: 77, ..Settings::default() };
+    PANICS.set(1);
+    run.effective.send_if_modified(|effective| {
+        effective.settings.clone_from(&changed);
+        false
+    });
+    let observation = Observation::SettingsChanged(Box::new(changed));
+    run.feed.send(observation).await.expect("the pump runs");
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((run.rebuilds("model"), lock(&run.model).settings().learn_after), (1, 77));
+    run.assert_works();
+    run.end().await;
 }

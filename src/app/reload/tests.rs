@@ -48,8 +48,8 @@ impl Followed {
         let metrics = Arc::new(crate::telemetry::SelfMetrics::new());
         let exporter = Arc::new(Exporter::new(model, metrics, export_options(&current)));
         let (feed, observations) = Feed::new(100, ServerClock::new());
-        let (cluster, problems) = (current.flags.cluster.clone(), current.problems.clone());
-        let (sender, effective) = watch::channel(Effective { cluster, problems });
+        let Configuration { flags, settings, problems } = current.clone();
+        let (sender, effective) = watch::channel(Effective { cluster: flags.cluster, settings, problems });
         let reloader = Reloader { current, feed, exporter: exporter.clone(), effective: sender };
         let read = {
             let path = path.clone();
@@ -107,6 +107,7 @@ async fn a_change_takes_effect_and_an_invalid_one_keeps_the_old_configuration() 
     write(&path, "settings: {settle: 4s}\nmax_object_series: 7\nexpose_ui: true\nwatch: a.io/A\n");
     let settings = followed.changed().await;
     assert_eq!((settings.settle, followed.successful()), (Span::secs(4), Some(true)));
+    assert_eq!(followed.effective.borrow().settings, settings, "for a rebuild");
     let options = followed.exporter.options();
     assert_eq!((options.max_object_series, options.expose_ui), (7, true));
     assert!(followed.effective.has_changed().expect("the task runs"));
