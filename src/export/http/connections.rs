@@ -64,14 +64,15 @@ impl Connections {
     /// busy.
     pub(super) fn make_room(&mut self, peer: IpAddr) -> bool {
         if self.count(peer) >= self.limit_per_peer {
-            let Some(idle) = self.longest_idle(peer) else { return false };
+            let Some(idle) = self.longest_idle(|open| open.peer == peer) else { return false };
             self.close(idle);
         }
         if self.open.len() >= self.limit {
-            // Takes from the peer with most connections: from its idle ones, or else its oldest.
-            let greedy = self.open.iter().map(|open| open.peer).max_by_key(|peer| self.count(*peer));
-            let oldest = greedy.and_then(|peer| self.open.iter().position(|open| open.peer == peer));
-            let victim = greedy.and_then(|peer| self.longest_idle(peer)).or(oldest);
+            // Takes from the peers with most connections: the one that is idle longest, or else the oldest. If many
+            // peers have one each, this spares new connections, whose request has yet to arrive.
+            let most = self.open.iter().map(|open| self.count(open.peer)).max().unwrap_or(0);
+            let is_greedy = |open: &Connection| self.count(open.peer) == most;
+            let victim = self.longest_idle(is_greedy).or_else(|| self.open.iter().position(is_greedy));
             victim.into_iter().for_each(|victim| self.close(victim));
         }
         true
@@ -103,10 +104,10 @@ impl Connections {
         self.open.iter().filter(|open| open.peer == peer).count()
     }
 
-    /// The position of the connection of `peer` that has been idle longest.
-    fn longest_idle(&self, peer: IpAddr) -> Option<usize> {
-        let of_peer = self.open.iter().enumerate().filter(|(_, open)| open.peer == peer);
-        let idle = of_peer.filter_map(|(position, open)| Some((open.activity.idle_since()?, position)));
+    /// The position of the connection that has been idle longest, among those that `may` close.
+    fn longest_idle(&self, may: impl Fn(&Connection) -> bool) -> Option<usize> {
+        let open = self.open.iter().enumerate().filter(|(_, open)| may(open));
+        let idle = open.filter_map(|(position, open)| Some((open.activity.idle_since()?, position)));
         idle.min().map(|(_, position)| position)
     }
 
@@ -230,5 +231,20 @@ mod tests {
         connect(&mut connections, 2).expect("room");
         assert!(connect(&mut connections, 3).is_some());
         assert_eq!([1, 2, 3].map(|peer| open(&connections, peer)), [2, 1, 1], "{}", busy.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_peers_with_one_connection_each_do_not_replace_the_newest() {
+        let mut connections = Connections::new(4, 3);
+        for from in 1..=4 {
+            connect(&mut connections, from).expect("room");
+            tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        }
+        connect(&mut connections, 9).expect("room"); // a probe, whose request has yet to arrive
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+        for from in 5..=7 {
+            connect(&mut connections, from).expect("room");
+        }
+        assert_eq!([1, 2, 3, 4, 9].map(|peer| open(&connections, peer)), [0, 0, 0, 0, 1]);
     }
 }
