@@ -28,7 +28,7 @@ pub struct Segments {
 // === impl Segments ===
 
 impl Segments {
-    /// Creates the first file, which must not exist. See [`Writer::create`].
+    /// Creates the first file, which must not exist; nor must the previous file. See [`Writer::create`].
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -39,6 +39,12 @@ impl Segments {
         model: &Model,
         at: Timestamp,
     ) -> io::Result<Self> {
+        // Else the first rotation would replace a file that is not of this recording.
+        let previous = previous(output);
+        if previous.symlink_metadata().is_ok() {
+            let problem = format!("{} exists, and would be the name of the previous file", previous.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+        }
         let writer = Writer::create(output, model.settings(), anonymize)?;
         let (output, held) = (output.to_owned(), Held::default());
         let mut segments = Self { output, max_bytes, anonymize, writer, beginning: 0, held };
@@ -111,6 +117,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use loopwatch_model::finding::FindingCode;
+    use loopwatch_model::settings::Settings;
     use loopwatch_model::snapshot::Snapshot;
 
     use super::*;
@@ -226,5 +233,18 @@ mod tests {
         for (output, expected) in [("a/incident.jsonl.gz", "a/incident.1.jsonl.gz"), ("incident", "incident.1")] {
             assert_eq!(previous(Path::new(output)), Path::new(expected));
         }
+    }
+
+    #[test]
+    fn an_earlier_recording_is_not_overwritten() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
+        let other = previous(&output);
+        std::fs::write(&other, "evidence")?;
+        let created = Segments::create(&output, 1, None, &model, Timestamp(0));
+        assert_eq!(created.err().map(|error| error.kind()), Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(std::fs::read_to_string(&other)?, "evidence");
+        assert!(!output.exists());
+        Ok(())
     }
 }
