@@ -202,17 +202,21 @@ impl HeldWatch {
 
     /// A list under way follows the complete one before it: until it ends, objects that it has not listed yet exist.
     fn replay(&self, id: &WatchId, write: &mut impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
+        let skipped = || {
+            self.skipped.iter().map(|cause| Observation::Skipped { source: SourceId::Watch(id.clone()), cause: *cause })
+        };
         if let Some(epoch) = self.complete {
             self.list(id, epoch, |_| true, write)?;
-            for cause in &self.skipped {
-                write(&Observation::Skipped { source: SourceId::Watch(id.clone()), cause: *cause })?;
+            if self.listing.is_none() {
+                skipped().try_for_each(|observation| write(&observation))?;
             }
             write(&Observation::ListEnded { watch: id.clone(), epoch, version: self.version.clone() })?;
         }
-        match self.listing {
-            Some(epoch) => self.list(id, epoch, |object| object.epoch == Some(epoch), write),
-            None => Ok(()),
+        if let Some(epoch) = self.listing {
+            self.list(id, epoch, |object| object.epoch == Some(epoch), write)?;
+            skipped().try_for_each(|observation| write(&observation))?;
         }
+        Ok(())
     }
 
     fn list(

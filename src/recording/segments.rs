@@ -117,6 +117,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use loopwatch_model::finding::FindingCode;
+    use loopwatch_model::observation::{Cause, SourceId, WatchId, WatchedKind};
     use loopwatch_model::settings::Settings;
     use loopwatch_model::snapshot::Snapshot;
 
@@ -233,6 +234,37 @@ mod tests {
         for (output, expected) in [("a/incident.jsonl.gz", "a/incident.1.jsonl.gz"), ("incident", "incident.1")] {
             assert_eq!(previous(Path::new(output)), Path::new(expected));
         }
+    }
+
+    /// Audits tolerate a difference of as many objects as the latest list has skipped.
+    #[test]
+    fn objects_that_a_list_under_way_has_skipped_count_in_the_next_file() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
+        let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
+        let watch = WatchId("widgets.example.io".into());
+        let kind: WatchedKind = serde_json::from_value(serde_json::json!({
+            "watch": watch, "version": "v1", "kind": "Widget", "resource": "widgets", "scope": "cluster",
+            "role": "primary", "why": "configured",
+        }))?;
+        let skipped = Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
+        let ended = Observation::ListEnded { watch: watch.clone(), epoch: 1, version: "1".to_owned() };
+        for observation in [
+            Observation::KindsDiscovered(vec![kind]),
+            Observation::ListBegan { watch: watch.clone(), epoch: 1 },
+            ended,
+            Observation::ListBegan { watch, epoch: 2 },
+            skipped.clone(),
+        ] {
+            segments.write(Timestamp(0), &observation)?;
+        }
+        let mut seen = Vec::new();
+        segments.held.replay(|observation| {
+            seen.push(observation.clone());
+            Ok(())
+        })?;
+        assert_eq!(seen.last(), Some(&skipped), "{seen:#?}");
+        Ok(())
     }
 
     #[test]
