@@ -158,7 +158,7 @@ impl Cluster {
         // itself.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
-        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let url = without_credentials(&config.cluster_url);
         let namespace = config.default_namespace.trim().to_owned();
         // A login plugin may take long, so the client is built on another thread. Without a plugin, it is built on this
         // thread, because every thread costs memory. The task contains the panic of kube for a token that is not a
@@ -278,6 +278,16 @@ fn advice(cause: Cause) -> &'static str {
     }
 }
 
+/// The URL of an API server for people: without the user and password that it may contain.
+fn without_credentials(url: &http::Uri) -> String {
+    let text = url.to_string();
+    let shown = match url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) {
+        Some((credentials, _)) => text.replacen(&format!("{credentials}@"), "", 1),
+        None => text,
+    };
+    shown.trim_end_matches('/').to_owned()
+}
+
 /// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is the Pod's. A broken
 /// kubeconfig is an error, even in a Pod.
 async fn load(access: &Access) -> Result<(Config, bool), ConnectError> {
@@ -361,6 +371,17 @@ mod tests {
         ] {
             let error = connect(user).await.expect_err(user).to_string();
             assert!(!error.contains("S3CRET"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_url_for_people_has_no_password() {
+        for (url, shown) in [
+            ("https://user:S3CRET@10.0.0.1:6443/", "https://10.0.0.1:6443"),
+            ("https://S3CRET@[fd00::1]:6443/prefix", "https://[fd00::1]:6443/prefix"),
+            ("https://10.0.0.1:6443/a@b", "https://10.0.0.1:6443/a@b"),
+        ] {
+            assert_eq!(without_credentials(&http::Uri::from_static(url)), shown);
         }
     }
 
