@@ -302,17 +302,20 @@ impl Pseudonyms {
         Reference { slot, group, kind, namespace, name_hash, optional }
     }
 
-    /// Returns the value of an annotation or a label. All values are names, unless their key says otherwise.
+    /// Returns the value of an annotation or a label. All values are names, unless their key and their form say otherwise.
     fn mark(&self, key: &str, value: &str) -> String {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
         let name = name.to_ascii_lowercase().replace('_', "-");
-        let kept = matches!(prefix, "loopwatch.dev" | "soft-delete" | "deployment.kubernetes.io")
-            || matches!(name.as_str(), "managed-by" | "created-by" | "component" | "primary-resource-type")
-            || ["kind", "gvk", "hash", "traceparent", "spancontext", "-at", "requestedat", "restartedat"]
-                .iter()
-                .any(|end| name.ends_with(end));
+        let kept = (prefix == "loopwatch.dev" && matches!(name.as_str(), "ignore" | "deadline"))
+            || matches!(name.as_str(), "managed-by" | "created-by")
+            || (prefix == "soft-delete" && matches!(value, "true" | "false"))
+            || is_nobody(&name, value);
         if kept {
             value.to_owned()
+        } else if name == "component" {
+            self.words(value)
+        } else if name.ends_with("uid") {
+            self.uid(value)
         } else if name.ends_with("namespace") || name.ends_with("-ns") {
             self.namespace(value)
         } else if let Some((namespace, object)) = value.split_once('/') {
@@ -366,6 +369,25 @@ impl Pseudonyms {
         hasher.write(&[0xff]);
         hasher.write(text.as_bytes());
         hasher.finish128().into()
+    }
+}
+
+/// Whether the value of an annotation or label of this name is a time, a hash, a number, a trace or a kind, as the name
+/// says. Anybody can write any text under any name.
+fn is_nobody(name: &str, value: &str) -> bool {
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    let is = |accepts: fn(char) -> bool| !value.is_empty() && value.chars().all(accepts);
+    if ends(&["-at", "requestedat", "restartedat"]) {
+        Timestamp::parse(value).is_some()
+    } else if ends(&["hash"]) {
+        // So Kubernetes encodes hashes. A StatefulSet puts its name before one, and a word has vowels.
+        is(|c| "bcdfghjklmnpqrstvwxz0123456789".contains(c)) && value.contains(|c: char| c.is_ascii_digit())
+    } else if ends(&["traceparent", "spancontext"]) {
+        value.replace("traceparent", "").chars().all(|c| c.is_ascii_hexdigit() || "-{}:\" ".contains(c))
+    } else if ends(&["kind", "gvk", "primary-resource-type"]) {
+        is(|c| c.is_ascii_alphanumeric() || "./,= ".contains(c)) && value.contains(|c: char| c.is_ascii_uppercase())
+    } else {
+        name == "revision" && is(|c| c.is_ascii_digit())
     }
 }
 

@@ -190,3 +190,30 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.references[0].namespace, object.key.namespace);
     assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
 }
+
+#[test]
+fn values_of_marks_stay_only_in_the_usual_form() {
+    let pseudonyms = Pseudonyms::new([7; 16]);
+    for (key, kept, replaced) in [
+        ("example.org/restartedAt", "2026-01-01T00:00:00Z", "by payroll"),
+        ("soft-delete/requested", "true", "payroll"),
+        ("example.org/owner-kind", "Shop", "payroll"),
+        ("operator-sdk/primary-resource-type", "Shop.example.org", "payroll.acme"),
+        (
+            "tekton.dev/pipelinerunSpanContext",
+            r#"{"traceparent":"00-0af7651916cd43dd-b7ad6b71-01"}"#,
+            r#"{"x":"payroll"}"#,
+        ),
+        ("deployment.kubernetes.io/revision", "7", "payroll"),
+        ("pod-template-hash", "7f9c6d5b8", "payroll"),
+        ("controller-revision-hash", "6b8d4f7c9", "payroll-6b8d4f7c9"),
+        ("loopwatch.dev/ignore", "all", ""),
+        ("loopwatch.dev/comment", "", "payroll"),
+        ("app.kubernetes.io/component", "controller", "payroll-db"),
+    ] {
+        assert!(kept.is_empty() || pseudonyms.mark(key, kept) == kept, "{key}: {kept}");
+        let other = pseudonyms.mark(key, replaced);
+        assert!(!other.contains("payroll") && !other.contains("acme"), "{key}: {other}");
+    }
+    assert_eq!(pseudonyms.mark("controller-uid", "1f0b"), pseudonyms.uid("1f0b"), "references to UIDs still match");
+}
