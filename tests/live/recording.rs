@@ -11,7 +11,7 @@ use crate::bed::{bed, test};
 use crate::case::Case;
 use crate::recorder::Recorder;
 use loopwatch_testbed::gate::{Gate, Refusal};
-use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::kube::{ZOO, path};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{program, quick};
 use loopwatch_testbed::wait::pause;
@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("recording::replay_finds_the_same", replay_finds_the_same),
         test("recording::a_new_file_needs_no_list", a_new_file_needs_no_list),
+        test("recording::an_anonymous_recording_names_nobody", an_anonymous_recording_names_nobody),
     ]
 }
 
@@ -63,6 +64,49 @@ fn a_new_file_needs_no_list() {
     }
     let release = json!({"metadata": {"finalizers": null}});
     kube.patch(ZOO, "Statusless", namespace, "still-0", &release);
+}
+
+/// Every name and text of a user contains "zorblatt". The recording has more than one file.
+fn an_anonymous_recording_names_nobody() {
+    let plane = bed();
+    let case = Case::new("zorblatt", &quick());
+    let file = plane.directory().join("anonymous.jsonl");
+    let account = plane.kubeconfig_of("anonymous.account.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let flags = ["--anonymize", "--max-size=1"];
+    let recorder = Recorder::start_with("zorblatt.loopwatch", "zorblatt", &account, &file, &flags);
+    for kind in ["Widget", "PhaseOnly"] {
+        case.make(kind, "zorblatt-1");
+    }
+    case.operator.fault("FinalizerStuck?kind=PhaseOnly&namespace=zorblatt&name=zorblatt-1");
+    case.operator.fault("Overdue?kind=Widget&namespace=zorblatt&name=zorblatt-1");
+    case.resize("Widget", "zorblatt-1", 7);
+    let marks = json!({"metadata": {
+        "annotations": {"loopwatch.dev/ignore": "zorblatt", "example.org/restartedAt": "by zorblatt", "a.io/owner-name": "zorblatt"},
+        "labels": {"app.kubernetes.io/instance": "zorblatt", "controller-revision-hash": "zorblatt-6b8d4f7c9"},
+    }});
+    case.kube.patch(ZOO, "Widget", "zorblatt", "zorblatt-1", &marks);
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "ZorblattFailed",
+        "message": "cannot reach zorblatt.example.org", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        "zorblatt": {"phase": "Zorblatt"}}});
+    let path = format!("{}/status", path(ZOO, "Widget", "zorblatt", "zorblatt-1"));
+    case.kube.call("PATCH", &path, "application/merge-patch+json", Some(&status)).expect("a new status");
+    case.kube.delete(ZOO, "PhaseOnly", "zorblatt", "zorblatt-1");
+    case.sidecar.expect_finding(Duration::from_secs(20), "FinalizerStuck", "PhaseOnly", "zorblatt-1");
+    let finalizers: Vec<String> = (0..20).map(|n| format!("example.io/{n}{}", "x".repeat(50))).collect();
+    case.make("Statusless", "zorblatt-2");
+    for change in 0..450 {
+        let metadata = json!({"finalizers": finalizers, "annotations": {"change": change.to_string()}});
+        case.kube.patch(ZOO, "Statusless", "zorblatt", "zorblatt-2", &json!({"metadata": metadata}));
+    }
+    pause(Duration::from_secs(1));
+    drop(recorder);
+    case.kube.patch(ZOO, "Statusless", "zorblatt", "zorblatt-2", &json!({"metadata": {"finalizers": null}}));
+    for file in [plane.directory().join("anonymous.1.jsonl"), file] {
+        let text = std::fs::read_to_string(&file).expect("a recording").to_lowercase();
+        assert!(text.contains("widgets.zoo.loopwatch.dev"), "{}", file.display());
+        let named: Vec<&str> = text.lines().filter(|line| line.contains("zorblatt")).collect();
+        assert!(named.is_empty(), "{} lines of {}, such as {}", named.len(), file.display(), named[0]);
+    }
 }
 
 fn replay_finds_the_same() {
