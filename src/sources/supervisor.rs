@@ -114,6 +114,8 @@ const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
 /// Time to wait for the annotations of namespaces.
 const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
+/// Time to wait for the first samples of child kinds.
+const CHILDREN_WITHIN: Duration = Duration::from_secs(3);
 /// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
 
@@ -282,6 +284,12 @@ impl Running {
         self.idle_polls = if changed { 0 } else { self.idle_polls.saturating_add(1) };
         if self.options.once {
             self.discovery.sample_children(BTreeSet::new()).await;
+            let found = self.discovery.discovered();
+            self.apply(found).await?;
+        } else if self.kinds.is_none() {
+            // A model that has outlived its sources, or restored a checkpoint, would forget the children that it knows.
+            let sampled = self.discovery.sample_children(BTreeSet::new());
+            let _ = tokio::time::timeout(CHILDREN_WITHIN, sampled).await;
             let found = self.discovery.discovered();
             self.apply(found).await?;
         } else {

@@ -72,10 +72,11 @@ impl Running {
         }
         self.discovery.remember(&kinds);
         self.kinds = Some(kinds);
-        for watch in
-            run.keys().filter(|watch| !self.tasks.has(&Job::Watch((*watch).clone()))).cloned().collect::<Vec<_>>()
-        {
-            self.start(&Job::Watch(watch));
+        let has = |watch: &WatchId| self.tasks.has(&Job::Watch(watch.clone()));
+        let mut new: Vec<&WatchedKind> = run.values().filter(|kind| !has(&kind.watch)).collect();
+        new.sort_by_key(|kind| kind.role != Role::Primary); // lists take turns
+        for kind in new {
+            self.start(&Job::Watch(kind.watch.clone()));
         }
         let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
         self.sync.discovered(&all);

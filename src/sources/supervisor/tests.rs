@@ -461,3 +461,12 @@ async fn a_watch_that_makes_room_for_another_source_is_reported() {
     let said = last_words(&seen);
     assert_eq!(said.get("watch/configmaps"), Some(&"failed"), "{:?}", seen.iter().map(say).collect::<Vec<_>>());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_first_report_of_kinds_contains_child_kinds() {
+    // After a restart of the sources, a model that knew the child kinds must not forget their objects and findings.
+    let mut run = Run::start(&widget_operator(), |_| {});
+    let seen = run.within(5).await;
+    let kinds: Vec<String> = seen.iter().filter(|o| matches!(o, Observation::KindsDiscovered(_))).map(say).collect();
+    assert_eq!(kinds, [ALL]);
+}
