@@ -115,6 +115,22 @@ fn two_audits_with_the_same_difference_open_a_finding() {
 }
 
 #[test]
+fn audits_continue_after_a_restored_backup() {
+    let mut lab = Lab::new();
+    let widget = lab.converged("web");
+    lab.version = 10; // the versions of the backup
+    lab.list(&[widget]);
+    for _ in 0..2 {
+        lab.advance(Span::mins(1));
+        assert_eq!(lab.model.probes(), [Probe::Count(lab::watch())]);
+        let version = lab.version.to_string();
+        let answer = loopwatch_model::observation::Answer::Counted { objects: 7, version };
+        lab.observe(Observation::Answered { probe: Probe::Count(lab::watch()), answer });
+    }
+    assert_eq!(lab.findings(), ["StateInconsistent source watch/widgets.example.io"]);
+}
+
+#[test]
 fn finalizers_beyond_the_limit_are_counted() {
     let limits = Limits { finalizers: 0, ..Limits::default() };
     let mut lab = Lab::with(Settings { limits, ..Settings::default() });

@@ -202,7 +202,9 @@ impl Model {
         let current = watch.epoch;
         watch.synced = true;
         watch.reread = false;
-        watch.newest = watch.newest.max(store::version_number(version));
+        // Lower than before if the API server was restored from a backup.
+        watch.newest = store::version_number(version);
+        watch.newest_object = watch.newest_object.min(watch.newest);
         watch.excluded.retain(|_, seen| *seen == current);
         if watch.current < watch.totals.objects {
             for slot in self.slots_of(number, |seen| seen != current) {

@@ -25,7 +25,7 @@ pub const START: Timestamp = Timestamp(1_767_225_600_000);
 pub struct Lab {
     pub model: Model,
     pub now: Timestamp,
-    version: u64,
+    pub version: u64,
     epoch: u64,
 }
 
