@@ -206,7 +206,6 @@ fn weak_evidence_stays_weak_when_settings_change_in_blindness() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn objects_in_an_ignored_namespace_do_not_make_their_kind_fail() {
     let mut lab = Lab::new();
     namespace(&mut lab, "all");
@@ -220,7 +219,6 @@ fn objects_in_an_ignored_namespace_do_not_make_their_kind_fail() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn objects_in_a_namespace_silenced_by_a_rule_do_not_make_their_kind_fail() {
     let namespaces = Selector { include: vec!["team-a".into()], ..Selector::default() };
     let rule = FindingRule { namespaces, enabled: Some(false), ..FindingRule::default() };

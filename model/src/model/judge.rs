@@ -115,9 +115,6 @@ impl ObjectContext<'_> {
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let failed = self.record.verdict == Verdict::Failed;
         let hot = self.record.hot.as_ref().filter(|_| failed)?;
-        if hot.annotated.as_ref().is_some_and(|annotated| annotated.ignores(FindingCode::Failing)) {
-            return None;
-        }
         let unconverged = hot.unconverged.as_ref()?;
         unconverged.regressed_since.filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
     }

@@ -255,10 +255,12 @@ impl Model {
         let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
         let mut found: Vec<Detection> =
             detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
-        let failing_since = context.failing_since();
-        if !found.is_empty() {
+        let mut failing_since = context.failing_since();
+        if !found.is_empty() || failing_since.is_some() {
             let subject = self.subject(slot);
             found.retain(|detection| !self.is_silenced(slot, detection.code, &subject));
+            // Silenced objects do not make their kind fail.
+            failing_since = failing_since.filter(|_| !self.is_silenced(slot, FindingCode::Failing, &subject));
         }
         let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
         if !findings.is_empty() || !old.is_empty() {
