@@ -148,7 +148,6 @@ fn silence_of_a_list_does_not_concern_another_object_in_the_same_slot() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let mut ready = Widget::new("ready", START);
