@@ -123,7 +123,6 @@ fn other_kind() -> WatchedKind {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn silence_of_a_list_does_not_concern_another_object_in_the_same_slot() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let other = other_kind();

@@ -327,6 +327,7 @@ impl Model {
         }
         self.unhealthy.remove(&slot);
         self.reviews.objects.remove(&slot);
+        self.kinds[self.watches[record.watch as usize].kind as usize].listed_silent.remove(&slot);
         self.histories -= usize::from(record.flags.has(Flag::HasHistory));
         let watch = &mut self.watches[record.watch as usize];
         watch.postponed.remove(&slot);
