@@ -521,7 +521,6 @@ fn a_finding_about_a_namespace_returns_when_it_is_enabled_again() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn failing_does_not_close_and_open_with_every_retry() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..3).map(|i| lab.converged(&format!("w{i}"))).collect();

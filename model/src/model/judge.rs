@@ -111,10 +111,14 @@ impl ObjectContext<'_> {
     }
 
     /// Returns since when the object has failed after it had converged with the same spec. A kind is failing if many of
-    /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec.
+    /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec. One
+    /// that tries again still counts, until it has converged: otherwise, the retries would close and open the finding.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
-        let failed = self.record.verdict == Verdict::Failed;
-        let hot = self.record.hot.as_ref().filter(|_| failed)?;
+        let hot = self.record.hot.as_ref()?;
+        let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();
+        if self.record.verdict != Verdict::Failed && !retries {
+            return None;
+        }
         let unconverged = hot.unconverged.as_ref()?;
         unconverged.regressed_since.filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
     }
