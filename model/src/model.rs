@@ -273,6 +273,10 @@ impl Model {
                 self.leases.listed(&namespace, &names);
             }
             Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
+            Observation::SourceFailed { source, .. }
+            | Observation::SourceOff { source, .. }
+            | Observation::SourceRecovered { source }
+                if self.has_ended(&source) => {}
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceOff { source, reason } => self.source_off(&source, reason),
             Observation::SourceRecovered { source } => self.source_recovered(&source),

@@ -433,7 +433,6 @@ fn a_deadline_that_passed_in_an_outage_counts_as_unknown_although_the_change_was
 }
 
 #[test]
-#[ignore = "not mended"]
 fn the_failure_of_a_watch_that_ended_is_not_a_finding() {
     let mut lab = Lab::new();
     lab.observe(Observation::KindsDiscovered(vec![other_kind()]));

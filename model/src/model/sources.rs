@@ -117,6 +117,13 @@ impl Sources {
 // === impl Model ===
 
 impl Model {
+    /// Returns whether the source is a watch that is no longer discovered: what it has sent before it ended does not
+    /// matter any more.
+    pub(crate) fn has_ended(&self, id: &SourceId) -> bool {
+        let SourceId::Watch(watch) = id else { return false };
+        self.find_watch(watch).is_some_and(|number| !self.watches[number as usize].active)
+    }
+
     pub(crate) fn source_failed(&mut self, id: &SourceId, cause: Cause, detail: &str) {
         let now = self.now;
         let number = self.sources.number_of(id, now);
