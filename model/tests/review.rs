@@ -466,7 +466,6 @@ fn a_full_set_of_watches_can_be_exchanged() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn audits_at_every_instant_do_not_hang() {
     let mut lab = Lab::with(Settings { audit_every: Span::ZERO, ..Settings::default() });
     let mut filtered = kind();

@@ -14,6 +14,9 @@ use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
+/// The shortest time between two audits. Without one, the timer of an audit that cannot be made would fire for ever.
+const SHORTEST_AUDIT: Span = Span::secs(1);
+
 // === impl Model ===
 
 impl Model {
@@ -229,7 +232,7 @@ impl Model {
     }
 
     pub(crate) fn schedule_audit(&mut self, number: u16) {
-        let due = self.now.after(self.settings.audit_every);
+        let due = self.now.after(self.settings.audit_every.max(SHORTEST_AUDIT));
         let old = self.watches[number as usize].audit.due.replace(due);
         self.timers.set(Timer::Audit(number), old, Some(due));
     }
