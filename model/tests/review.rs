@@ -476,7 +476,6 @@ fn audits_at_every_instant_do_not_hang() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_huge_limit_is_no_limit() {
     let limits = Limits { condition_types: usize::MAX, ..Limits::default() };
     let mut lab = Lab::with(Settings { limits, ..Settings::default() });

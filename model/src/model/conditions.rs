@@ -57,7 +57,7 @@ impl ObjectContext<'_> {
         let flaps_fit = update.new || self.add_transitions(update, &before, &after);
         let counted = &mut self.kind.totals.conditions;
         let added = after.iter().filter(|condition| !counted.contains_key(condition)).count();
-        let fits = counted.len() + added <= self.settings.limits.condition_types * 4;
+        let fits = counted.len() + added <= self.settings.limits.condition_types.saturating_mul(4);
         if fits {
             after.iter().for_each(|condition| *counted.entry(condition.clone()).or_default() += 1);
         }
