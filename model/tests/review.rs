@@ -162,7 +162,6 @@ fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     let limits = Limits { findings: 1, ..Limits::default() };
     let mut lab = Lab::with(Settings { learn_after: 0, limits: limits.clone(), ..Settings::default() });

@@ -151,11 +151,23 @@ impl OpenFindings {
         closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// Ends a step of the model: opens waiting findings if there is room, updates the explanations, and announces the
+    /// Ends a step of the model: opens waiting findings if there is room or if they have become more severe, updates the explanations, and announces the
     /// findings that opened or whose explanation changed.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize) {
         while self.ranked.len() < limit {
             let Some((_, id)) = self.queue.pop_first() else { break };
+            if let Some(finding) = self.waiting.remove(&id) {
+                self.open(Finding { found: now, ..finding });
+            }
+        }
+        while let (Some((severity, id)), Some((least, evicted))) =
+            (self.queue.first().copied(), self.ranked.last().copied())
+            && severity < least
+        {
+            self.queue.pop_first();
+            if let Some(evicted) = self.close(now, evicted) {
+                self.wait(evicted);
+            }
             if let Some(finding) = self.waiting.remove(&id) {
                 self.open(Finding { found: now, ..finding });
             }
