@@ -501,7 +501,6 @@ fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_finding_about_a_namespace_returns_when_it_is_enabled_again() {
     let mut lab = Lab::new();
     namespace(&mut lab, "Bogus");

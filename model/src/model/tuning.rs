@@ -269,6 +269,19 @@ impl Model {
         }
         self.review_permissions();
         self.review_sources();
+        self.review_namespaces();
+    }
+
+    /// Opens the findings about invalid annotations of namespaces.
+    fn review_namespaces(&mut self) {
+        let now = self.now;
+        let invalid = self.namespaces.iter().filter(|(_, annotated)| !annotated.problems.is_empty());
+        let invalid: Vec<(Subject, String)> =
+            invalid.map(|(name, annotated)| (namespace_subject(name), annotated.problems.join("; "))).collect();
+        for (subject, problem) in invalid {
+            let evidence = || Evidence::new().text("problem", problem);
+            self.raise(subject, Detection::new(now, FindingCode::ConfigInvalid, now, now, evidence));
+        }
     }
 
     /// Replaces the annotations of all namespaces.
