@@ -69,6 +69,9 @@ use crate::time::Timestamp;
 /// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
 const MAX_INTERNED: usize = 50_000;
 
+/// The maximum number of definitions that can be reviewed again.
+const MAX_DEFINITIONS: usize = 2_000;
+
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`], [`Model::probes`] and
 /// [`Model::checkpoint`] are its output.
 #[derive(Debug)]
@@ -102,6 +105,8 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
+    /// The definitions without a status subresource, by name; at most [`MAX_DEFINITIONS`].
+    definitions: BTreeMap<String, DefinitionView>,
     /// The annotations of namespaces, by the name of the namespace; only of those that have any.
     namespaces: BTreeMap<String, Box<tuning::Annotated>>,
     /// Learned convergence times of an earlier run, by kind.
@@ -142,6 +147,7 @@ impl Model {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
+            definitions: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
             dropped: BTreeMap::new(),
@@ -256,6 +262,7 @@ impl Model {
             Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => {
+                self.definitions.remove(&name);
                 self.open_findings.clear(
                     self.now,
                     FindingCode::StatusSubresourceMissing,
@@ -305,6 +312,15 @@ impl Model {
     }
 
     fn definition_seen(&mut self, definition: DefinitionView) {
+        self.definitions.remove(&definition.name);
+        if definition.status == StatusSchema::InBody && self.definitions.len() < MAX_DEFINITIONS {
+            self.definitions.insert(definition.name.clone(), definition.clone());
+        }
+        self.review_definition(definition);
+    }
+
+    /// Opens or closes the finding about a definition.
+    fn review_definition(&mut self, definition: DefinitionView) {
         let subject = Subject::Definition { name: definition.name };
         if definition.status == StatusSchema::InBody {
             let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);

@@ -482,7 +482,6 @@ fn a_huge_limit_is_no_limit() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
     let mut lab = Lab::new();
     let definition =

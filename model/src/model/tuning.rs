@@ -270,6 +270,9 @@ impl Model {
         self.review_permissions();
         self.review_sources();
         self.review_namespaces();
+        for definition in self.definitions.values().cloned().collect::<Vec<_>>() {
+            self.review_definition(definition);
+        }
     }
 
     /// Opens the findings about invalid annotations of namespaces.
