@@ -537,7 +537,6 @@ fn failing_does_not_close_and_open_with_every_retry() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn objects_that_still_fail_when_the_rollout_ends_make_their_kind_fail() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();

@@ -107,7 +107,14 @@ impl ObjectContext<'_> {
     /// Returns when to judge the object again if no event arrives first.
     pub(crate) fn due(&self, detections: &[Detection]) -> Option<Timestamp> {
         let opening = detections.iter().filter(|d| !self.is_finding(d)).map(|d| self.opens_at(d.due));
-        opening.chain(self.obligation_due()).chain(self.history_due()).filter(|due| *due > self.now).min()
+        // When the rollout is over, the object may count as failing.
+        let rollout = self.record.unconverged().and_then(|unconverged| unconverged.rollout_until);
+        opening
+            .chain(self.obligation_due())
+            .chain(self.history_due())
+            .chain(rollout)
+            .filter(|due| *due > self.now)
+            .min()
     }
 
     /// Returns since when the object has failed after it had converged with the same spec. A kind is failing if many of
