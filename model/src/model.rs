@@ -165,6 +165,10 @@ impl Model {
     /// time never goes back: an `at` before the current time counts as the current time.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
         if let Observation::ClockStepped { by_ms } = observation {
+            // By the old setting, the step happened at `before`.
+            let before = at.shifted(by_ms.saturating_neg());
+            self.fire_timers(before);
+            self.now = self.now.max(before);
             self.clock_stepped(by_ms);
         }
         self.fire_timers(at);

@@ -287,7 +287,6 @@ fn an_operator_that_writes_the_spec_does_not_end_a_regression() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn ticks_do_not_matter_before_a_step_of_the_clock() {
     let run = |ticks: bool| {
         let mut lab = Lab::new();
