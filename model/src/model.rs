@@ -59,7 +59,7 @@ use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
 use self::tuning::Tuned;
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Severity, Subject};
+use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
 use crate::observation::{
     DefinitionView, LeaseView, Observation, PermissionsView, Probe, SourceId, StatusSchema, WatchId,
 };
@@ -351,8 +351,7 @@ impl Model {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
         let Detection { code, since, evidence, weak, confidence, not_before, .. } = detection;
-        let severity = if weak { severity.max(Severity::Warning) } else { severity };
-        let report = Report { code, subject, since, severity, confidence, evidence, not_before };
+        let report = Report { code, subject, since, severity, weak, confidence, evidence, not_before };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }

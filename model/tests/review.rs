@@ -56,7 +56,6 @@ fn namespace(lab: &mut Lab, ignore: &str) {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn an_overdue_object_stays_overdue_through_a_grace() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -76,7 +75,6 @@ fn an_overdue_object_stays_overdue_through_a_grace() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn failing_waits_for_the_grace() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
@@ -98,7 +96,6 @@ fn failing_waits_for_the_grace() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn failing_closes_if_the_kind_is_no_longer_allowed() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
@@ -185,7 +182,6 @@ fn a_waiting_finding_that_becomes_more_severe_gets_room() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn weak_evidence_stays_weak_when_settings_change_in_blindness() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -231,7 +227,6 @@ fn objects_in_a_namespace_silenced_by_a_rule_do_not_make_their_kind_fail() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn work_that_begins_after_a_rejection_is_not_overdue_at_once() {
     let mut lab = Lab::new();
     let mut w = Widget::new("web", lab.now);
@@ -249,7 +244,6 @@ fn work_that_begins_after_a_rejection_is_not_overdue_at_once() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn work_that_never_ends_after_a_rejection_is_overdue_in_the_end() {
     let mut lab = Lab::new();
     let mut w = Widget::new("web", lab.now);
@@ -264,7 +258,6 @@ fn work_that_never_ends_after_a_rejection_is_overdue_in_the_end() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn an_operator_that_writes_the_spec_does_not_end_a_regression() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -307,7 +300,6 @@ fn ticks_do_not_matter_before_a_step_of_the_clock() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_stuck_finalizer_is_found_in_time_after_a_step_of_the_clock() {
     let mut lab = Lab::new(); // the clock is an hour slow
     let mut w = lab.converged("web");
@@ -322,7 +314,6 @@ fn a_stuck_finalizer_is_found_in_time_after_a_step_of_the_clock() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn an_outage_that_begins_in_a_short_grace_has_a_grace_of_its_own() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -358,7 +349,6 @@ fn a_connection_that_breaks_again_and_again_hides_nothing() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_spec_that_changed_in_an_outage_is_dated_by_its_managers_though_the_watch_resumes() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -375,7 +365,6 @@ fn a_spec_that_changed_in_an_outage_is_dated_by_its_managers_though_the_watch_re
 }
 
 #[test]
-#[ignore = "not mended"]
 fn an_old_object_that_newly_fits_was_not_created_now() {
     let limits = Limits { objects: 1, ..Limits::default() };
     let mut lab = Lab::unsynced(Settings { learn_after: 0, limits, ..Settings::default() });
@@ -392,7 +381,6 @@ fn an_old_object_that_newly_fits_was_not_created_now() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
     let mut first = Lab::new();
     let mut w = first.converged("web");
@@ -416,7 +404,6 @@ fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_deadline_that_passed_in_an_outage_counts_as_unknown_although_the_change_was_not_seen_either() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
@@ -440,7 +427,6 @@ fn the_failure_of_a_watch_that_ended_is_not_a_finding() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_watch_that_returns_after_it_failed_is_not_blind() {
     let mut lab = Lab::new();
     fail(&mut lab);
@@ -454,7 +440,6 @@ fn a_watch_that_returns_after_it_failed_is_not_blind() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn a_full_set_of_watches_can_be_exchanged() {
     let limits = Limits { watches: 1, ..Limits::default() };
     let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
@@ -607,7 +592,6 @@ fn another_version_of_a_kind_without_status_subresource_is_no_spec_change() {
 }
 
 #[test]
-#[ignore = "not mended"]
 fn finalizers_that_do_not_fit_never_read_as_none() {
     let mut lab = Lab::new();
     for i in 0..50_000 {

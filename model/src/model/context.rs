@@ -16,6 +16,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) settings: &'a Settings,
     /// What the object's watch can see.
     pub(crate) sight: Sight,
+    /// When the sight of the object's watch returned last.
+    pub(crate) regained: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
     /// The deadline that annotations set.

@@ -82,6 +82,10 @@ pub(crate) struct Watch {
     pub(crate) lost_since: Option<Timestamp>,
     /// The end of the grace after blindness.
     pub(crate) grace_until: Timestamp,
+    /// The length of that grace.
+    pub(crate) grace: Span,
+    /// When sight returned last.
+    pub(crate) regained: Timestamp,
     /// Its objects have been up to date before.
     pub(crate) seen_before: bool,
     /// Its source has failed since its objects were up to date.
@@ -247,6 +251,7 @@ impl Watch {
         self.blind.iter_mut().for_each(shift);
         self.lost_since.iter_mut().for_each(shift);
         shift(&mut self.grace_until);
+        shift(&mut self.regained);
         self.audit.due.iter_mut().for_each(shift);
         if let Some(pending) = self.audit.pending.as_mut() {
             shift(&mut pending.at);

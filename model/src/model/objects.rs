@@ -347,6 +347,7 @@ impl Model {
             now: self.now,
             settings: &self.settings,
             sight: watch.sight(self.now),
+            regained: watch.regained,
             blind: watch.blind.is_some(),
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,

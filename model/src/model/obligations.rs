@@ -15,6 +15,10 @@ use super::writers::{spec_written, status_write, status_writer};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
+/// The time after a spec change within which a failure is the answer to it, although the status has said converged
+/// meanwhile. Operators validate a spec within seconds, or at their next poll.
+const LATE_REJECTION: Span = Span::mins(2);
+
 /// Why an obligation opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
@@ -49,7 +53,7 @@ impl ObjectContext<'_> {
             self.open_obligation(update, self.now, Opening::Again);
         } else if update.spec_changed && update.verdict == Verdict::Finished {
             // The run is over, and nothing shows that the operator should run it again.
-        } else if update.live && update.new {
+        } else if update.live && update.new && !self.is_old(update) {
             self.open_obligation(update, self.now, Opening::Live);
         } else if update.spec_changed {
             self.spec_changed(update);
@@ -72,16 +76,30 @@ impl ObjectContext<'_> {
             }
             _ => update.spec_written_by_operator,
         };
+        let unseen = !update.live || written.is_some_and(|written| self.is_from_blindness(written));
         if by_operator {
-            // An operator that fills in defaults or counts revisions cannot extend its own obligation.
-            if self.record.obligation().is_none() {
+            // An operator that fills in defaults or counts revisions can neither extend its own obligation nor end a
+            // regression.
+            if self.record.unconverged().is_none() {
                 self.open_obligation(update, self.now, Opening::Own);
             }
-        } else if update.live {
-            self.open_obligation(update, self.now, Opening::Live);
-        } else {
+        } else if unseen {
             self.open_obligation(update, written.unwrap_or(self.now), Opening::Backfilled);
+        } else {
+            self.open_obligation(update, self.now, Opening::Live);
         }
+    }
+
+    /// Returns whether something happened before sight returned. A watch continues from its version, so events of that
+    /// time may arrive later. Times in objects are whole seconds.
+    fn is_from_blindness(&self, at: Timestamp) -> bool {
+        at.after(Span::secs(1)) <= self.regained
+    }
+
+    /// Returns whether an object that the model does not know is older than that: it was out of sight, or did not fit.
+    fn is_old(&self, update: &Update<'_>) -> bool {
+        let created = update.view.created.filter(|_| update.verdict != Verdict::Unknown);
+        created.is_some_and(|created| self.is_from_blindness(created))
     }
 
     /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, an SLO deadline that
@@ -205,7 +223,12 @@ impl ObjectContext<'_> {
             self.record.spec_changed = u32::try_from(opened.0 / 1000).unwrap_or(0);
         }
         self.record.flags.set(Flag::SpecConverged, false);
+        let unseen = opening == Opening::Backfilled && !update.new;
+        let passed = unconverged.obligation.as_ref().is_some_and(|o| o.outcome.is_none() && o.slo_deadline <= self.now);
         self.insert_unconverged(unconverged);
+        if unseen && passed {
+            self.count_outcome(Outcome::Unknown); // the change and its deadline were both out of sight
+        }
     }
 
     fn insert_unconverged(&mut self, unconverged: Unconverged) {
@@ -311,7 +334,7 @@ impl ObjectContext<'_> {
                 self.open_obligation(update, self.now, Opening::Again); // it runs again
             }
             // The status was about the earlier spec; only now comes the answer to the change.
-            Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() && rolls_out => {
+            verdict if self.record.unconverged().is_none() && rolls_out && self.answers_late(verdict) => {
                 let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
                 self.open_obligation(update, changed, Opening::Again);
                 if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) {
@@ -319,12 +342,24 @@ impl ObjectContext<'_> {
                 }
             }
             Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
-                // In a list, the conditions say when it happened.
-                let lost = update.lost_at.filter(|lost| !update.live && *lost > self.record.since);
+                // In a list and after blindness, the conditions say when it happened.
+                let lost = update.lost_at.filter(|lost| !update.live || self.is_from_blindness(*lost));
+                let lost = lost.filter(|lost| *lost > self.record.since);
                 self.open_regression(update, lost.unwrap_or(self.now).min(self.now));
             }
             Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
             _ => {}
+        }
+    }
+
+    /// Returns whether a verdict may be the late answer to the last spec change: work that begins, or a failure soon
+    /// after it.
+    fn answers_late(&self, verdict: Verdict) -> bool {
+        let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
+        match verdict {
+            Verdict::Progressing => true,
+            Verdict::Failed => self.now <= changed.after(LATE_REJECTION),
+            _ => false,
         }
     }
 

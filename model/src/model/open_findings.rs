@@ -26,6 +26,8 @@ pub(crate) struct OpenFindings {
     queue: BTreeSet<(Severity, FindingId)>,
     /// A finding was dropped because even the queue was full.
     overflowed: bool,
+    /// The findings with weak evidence, which are at most warnings.
+    weak: BTreeSet<FindingId>,
     /// Findings that close at an instant unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
@@ -49,6 +51,8 @@ pub(crate) struct Report {
     pub(crate) subject: Subject,
     pub(crate) since: Timestamp,
     pub(crate) severity: Severity,
+    /// The evidence does not justify waking anybody, so the finding is at most a warning.
+    pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
     pub(crate) evidence: Evidence,
     /// The earliest start that a finding of an earlier run may give this one.
@@ -76,8 +80,14 @@ const MAX_WAITING: usize = 10_000;
 
 impl OpenFindings {
     /// Opens a finding, or updates an open one and keeps the earlier start time. At most `limit` findings are open.
-    pub(crate) fn raise(&mut self, now: Timestamp, report: Report, limit: usize) -> Raised {
+    pub(crate) fn raise(&mut self, now: Timestamp, mut report: Report, limit: usize) -> Raised {
         let id = FindingId::of(report.code, &report.subject);
+        if report.weak {
+            self.weak.insert(id);
+        } else {
+            self.weak.remove(&id);
+        }
+        report.severity = self.at_most(id, report.severity);
         self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
             let rank = (finding.severity, id);
@@ -121,6 +131,7 @@ impl OpenFindings {
     /// Closes a finding, if it is open, and forgets it if it waits.
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
+        self.weak.remove(&id);
         self.close(now, id);
         if let Some(finding) = self.waiting.remove(&id) {
             self.queue.remove(&(finding.severity, id));
@@ -213,6 +224,7 @@ impl OpenFindings {
     /// Changes the severity of a finding that is open or waits.
     pub(crate) fn set_severity(&mut self, code: FindingCode, subject: &Subject, severity: Severity) {
         let id = FindingId::of(code, subject);
+        let severity = self.at_most(id, severity);
         if let Some(finding) = self.open.get_mut(&id) {
             let old = std::mem::replace(&mut finding.severity, severity);
             if self.ranked.remove(&(old, id)) {
@@ -289,6 +301,11 @@ impl OpenFindings {
         }
         self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
         self.rebased = self.open.keys().copied().collect();
+    }
+
+    /// Returns the severity that the evidence of a finding allows.
+    fn at_most(&self, id: FindingId, severity: Severity) -> Severity {
+        if self.weak.contains(&id) { severity.max(Severity::Warning) } else { severity }
     }
 
     fn open(&mut self, finding: Finding) {
@@ -379,7 +396,16 @@ mod tests {
     fn report(code: FindingCode, name: &str) -> Report {
         let subject = Subject::Source { name: name.to_owned() };
         let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
-        Report { code, subject, since: Timestamp(1), severity, confidence, evidence: Evidence::new(), not_before: None }
+        Report {
+            code,
+            subject,
+            since: Timestamp(1),
+            severity,
+            weak: false,
+            confidence,
+            evidence: Evidence::new(),
+            not_before: None,
+        }
     }
 
     fn events(findings: &mut OpenFindings) -> Vec<(Change, FindingCode)> {

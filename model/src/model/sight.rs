@@ -10,7 +10,8 @@
 //!
 //! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem that newly appears
 //! becomes a finding only after a grace as long as the blindness was, at most [`MAX_GRACE`]. Blindness that begins
-//! during a grace does not extend it, so a connection that breaks again and again hides nothing.
+//! during a grace extends it only if it is longer than the one before, so a connection that breaks again and again hides
+//! nothing.
 
 use super::Model;
 use super::kinds::Watch;
@@ -60,9 +61,12 @@ impl Model {
             (true, Some(since)) => {
                 watch.lost_since = None;
                 // The first list is no blindness, unless the source failed before.
-                if (watch.seen_before || watch.failed_before) && since >= watch.grace_until {
-                    watch.grace_until = now.after(now.since(since).min(MAX_GRACE));
+                let grace = now.since(since).min(MAX_GRACE);
+                let is_longer = since >= watch.grace_until || grace > watch.grace;
+                if (watch.seen_before || watch.failed_before) && is_longer {
+                    (watch.grace, watch.grace_until) = (grace, now.after(grace));
                 }
+                watch.regained = now;
                 (watch.seen_before, watch.failed_before) = (true, false);
                 self.reviews.objects.append(&mut watch.postponed);
                 self.reviews.kinds.insert(watch.kind);

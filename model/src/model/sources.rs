@@ -222,7 +222,7 @@ impl Model {
         }
     }
 
-    fn clear_blind(&mut self, id: &SourceId) {
+    pub(crate) fn clear_blind(&mut self, id: &SourceId) {
         let SourceId::Watch(watch) = id else { return };
         let Some(number) = self.find_watch(watch) else { return };
         let now = self.now;

@@ -53,7 +53,10 @@ impl Model {
         self.watches[number as usize].active = false;
         self.reset_watch(number);
         let id = self.watches[number as usize].id.clone();
-        self.sources.deactivate(self.now, &SourceId::Watch(id), &mut self.timers, &mut self.open_findings);
+        let source = SourceId::Watch(id);
+        self.clear_blind(&source);
+        self.watches[number as usize].failing = false;
+        self.sources.deactivate(self.now, &source, &mut self.timers, &mut self.open_findings);
         self.forget_permissions(number);
     }
 
