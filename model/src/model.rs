@@ -375,7 +375,7 @@ impl Model {
     fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
         self.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
             self.count_dropped("finalizer_sets");
-            self.other_finalizers
+            self.finalizer_sets.acquire(&[Arc::from(OTHER)]).unwrap_or(self.other_finalizers)
         })
     }
 
