@@ -94,10 +94,15 @@ impl OpenFindings {
             if self.rebased.remove(&id) {
                 finding.since = report.since; // the detector knows which instants have moved with the clock
             }
+            let reassessed = (finding.confidence != report.confidence).then(|| (report.code, report.subject.clone()));
             update(finding, report);
             let severity = finding.severity;
             if self.ranked.remove(&rank) {
                 self.ranked.insert((severity, id));
+            }
+            if let Some((code, subject)) = reassessed {
+                self.unexplained.insert(id);
+                self.touch_explained(code, &subject);
             }
             return Raised::Open;
         }
@@ -458,6 +463,21 @@ mod tests {
                 (Change::Opened, FindingCode::Overdue)
             ]
         );
+    }
+
+    #[test]
+    fn a_finding_that_becomes_suspected_no_longer_explains_a_confirmed_one() {
+        let mut findings = OpenFindings::default();
+        let now = Timestamp(1);
+        let overdue = report(FindingCode::Overdue, "a");
+        findings.raise(now, report(FindingCode::PhaseStuck, "a"), 10);
+        findings.raise(now, overdue.clone(), 10);
+        findings.settle(now, 10);
+        let roots = |findings: &OpenFindings| findings.iter().filter(|f| f.explained_by.is_none()).count();
+        assert_eq!(roots(&findings), 1);
+        findings.raise(now, Report { confidence: Confidence::Suspected, ..overdue }, 10);
+        findings.settle(now, 10);
+        assert_eq!(roots(&findings), 2);
     }
 
     #[test]
