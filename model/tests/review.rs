@@ -609,3 +609,15 @@ fn finalizers_that_do_not_fit_never_read_as_none() {
     let without: Vec<&str> = rows.iter().filter(|r| r.finalizers.is_empty()).map(|r| r.name.as_str()).collect();
     assert!(without.is_empty(), "{without:?}");
 }
+
+#[test]
+fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
+    let limits = Limits { findings: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
+    for name in ["a", "b"] {
+        let mut w = lab.converged(name);
+        lab.apply(w.waiting());
+    }
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/a", "LimitReached limit findings"]);
+}
