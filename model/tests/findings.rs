@@ -33,6 +33,28 @@ fn a_spec_change_that_the_operator_ignores_is_unacknowledged() {
 }
 
 #[test]
+fn a_generation_that_only_conditions_report_shows_that_the_operator_works_through_the_changes() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    let apply = |lab: &mut Lab, widget: &Widget| {
+        let mut view = widget.view(widget.spec * 10);
+        view.observed_generation = None;
+        view.conditions[0].observed_generation = widget.observed;
+        lab.observe(Observation::Applied { watch: lab::watch(), object: Box::new(view) });
+    };
+    for spec in 2..12 {
+        // The operator sees each spec only after the next one was written.
+        widget.waiting().spec(spec, lab.now);
+        apply(&mut lab, &widget);
+        lab.advance(Span::mins(2));
+        lab.assert_no_findings();
+    }
+    lab.advance(Span::mins(8));
+    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+    assert!(lab.evidence().contains("observed generation 10"), "{}", lab.evidence());
+}
+
+#[test]
 fn an_acknowledged_object_that_is_never_ready_is_overdue_and_the_evidence_names_the_condition() {
     let mut lab = Lab::new();
     let mut widget = Widget::new("web", lab.now);

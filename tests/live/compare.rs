@@ -15,27 +15,35 @@ type Seen = (String, String, String, String, i64);
 /// its metrics count the same number.
 pub(crate) fn expect_equal(within: Duration, sidecar: &Sidecar, kube: &Kube, namespace: &str, kinds: &[&str]) {
     sidecar.expect(within, &format!("loopwatch knows what there is in {namespace}"), || {
-        for kind in kinds {
-            let there: BTreeSet<Seen> =
-                kube.try_list(ZOO, kind, namespace)?.iter().map(|object| of_cluster(kind, object)).collect();
-            let here: BTreeSet<Seen> =
-                sidecar.objects(&format!("kind={kind}&namespace={namespace}"))?.iter().map(of_loopwatch).collect();
-            if here != there {
-                let (missing, extra): (Vec<_>, Vec<_>) =
-                    (there.difference(&here).take(5).collect(), here.difference(&there).take(5).collect());
-                return Err(format!(
-                    "{kind}: {} here, {} there; missing {missing:?}, extra {extra:?}",
-                    here.len(),
-                    there.len()
-                ));
-            }
-            let counted = counted(sidecar, kind, namespace)?;
-            if counted != there.len() as f64 {
-                return Err(format!("{kind}: loopwatch_objects adds up to {counted}, there are {}", there.len()));
-            }
-        }
-        Ok(())
+        kinds.iter().try_for_each(|kind| compare(sidecar, kube, (ZOO, kind), namespace))
     });
+}
+
+/// Compares the objects of one API version and kind in a namespace, or in the cluster if `namespace` is empty.
+pub(crate) fn compare(
+    sidecar: &Sidecar,
+    kube: &Kube,
+    (api, kind): (&str, &str),
+    namespace: &str,
+) -> Result<(), String> {
+    let there: BTreeSet<Seen> =
+        kube.try_list(api, kind, namespace)?.iter().map(|object| of_cluster(kind, object)).collect();
+    let here: BTreeSet<Seen> =
+        sidecar.objects(&format!("kind={kind}&namespace={namespace}"))?.iter().map(of_loopwatch).collect();
+    if here != there {
+        let (missing, extra): (Vec<_>, Vec<_>) =
+            (there.difference(&here).take(5).collect(), here.difference(&there).take(5).collect());
+        return Err(format!(
+            "{kind}: {} here, {} there; missing {missing:?}, extra {extra:?}",
+            here.len(),
+            there.len()
+        ));
+    }
+    let counted = counted(sidecar, kind, namespace)?;
+    match counted == there.len() as f64 {
+        true => Ok(()),
+        false => Err(format!("{kind}: loopwatch_objects adds up to {counted}, there are {}", there.len())),
+    }
 }
 
 /// The delivery lag that the audits measured.

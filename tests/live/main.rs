@@ -21,6 +21,7 @@ mod itself;
 mod lossless;
 mod outage;
 mod path;
+mod published;
 mod recorder;
 mod recording;
 mod table;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
     let parallel = [
         path::trials(),
         healthy::trials(),
+        published::trials(),
         lossless::trials(),
         outage::trials(),
         discovery::trials(),

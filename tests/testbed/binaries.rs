@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use siphasher::sip::SipHasher13;
 
 use super::repository;
@@ -57,7 +58,7 @@ const KUBERNETES_PARTS: [Built; 3] = [
         takes: "20 seconds",
     },
 ];
-const OTHER_PARTS: [Built; 3] = [
+const OTHER_PARTS: [Built; 4] = [
     Built { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "a minute" },
     Built {
         name: "kwok",
@@ -73,6 +74,24 @@ const OTHER_PARTS: [Built; 3] = [
         ldflags: "-s -w",
         takes: "half a minute",
     },
+    Built {
+        name: "cert-manager-controller",
+        module: "cert-manager",
+        package: "github.com/cert-manager/cert-manager/cmd/controller",
+        ldflags: "-s -w",
+        takes: "one to three minutes",
+    },
+];
+
+/// The files of cert-manager's module that an installation needs: the definitions and the permissions.
+const CERT_MANAGER_FILES: [&str; 7] = [
+    "deploy/crds/crd-certificaterequests.yaml",
+    "deploy/crds/crd-certificates.yaml",
+    "deploy/crds/crd-challenges.yaml",
+    "deploy/crds/crd-clusterissuers.yaml",
+    "deploy/crds/crd-issuers.yaml",
+    "deploy/crds/crd-orders.yaml",
+    "deploy/charts/cert-manager/templates/rbac.yaml",
 ];
 
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
@@ -94,6 +113,9 @@ pub struct Binaries {
     pub scheduler: PathBuf,
     pub kwok: PathBuf,
     pub kustomize: PathBuf,
+    pub cert_manager: PathBuf,
+    /// The templates with cert-manager's definitions and permissions, in one file.
+    pub cert_manager_templates: PathBuf,
     pub widget_operator: PathBuf,
 }
 
@@ -117,6 +139,7 @@ pub fn find() -> Result<Binaries, Missing> {
         let kubernetes = scope.spawn(|| KUBERNETES_PARTS.iter().map(|part| part.find(&cache)).collect());
         let others = scope.spawn(|| {
             let mut paths = OTHER_PARTS.iter().map(|part| part.find(&cache)).collect::<Result<Vec<_>, _>>()?;
+            paths.push(cert_manager_templates(&cache)?);
             paths.push(widget_operator(&cache)?);
             Ok(paths)
         });
@@ -124,9 +147,19 @@ pub fn find() -> Result<Binaries, Missing> {
             .map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
     });
     let [kubernetes, others]: [Result<Vec<PathBuf>, Missing>; 2] = lanes;
-    let ([apiserver, controller_manager, scheduler], [etcd, kwok, kustomize, widget_operator]) =
-        (exactly(kubernetes?), exactly(others?));
-    Ok(Binaries { etcd, apiserver, controller_manager, scheduler, kwok, kustomize, widget_operator })
+    let [apiserver, controller_manager, scheduler] = exactly(kubernetes?);
+    let [etcd, kwok, kustomize, cert_manager, cert_manager_templates, widget_operator] = exactly(others?);
+    Ok(Binaries {
+        etcd,
+        apiserver,
+        controller_manager,
+        scheduler,
+        kwok,
+        kustomize,
+        cert_manager,
+        cert_manager_templates,
+        widget_operator,
+    })
 }
 
 /// Finds or builds kube-state-metrics.
@@ -165,6 +198,27 @@ impl Built {
             go_build(name, takes, &folder, out, &["-trimpath".as_ref(), "-ldflags".as_ref(), ldflags.as_ref()], package)
         })
     }
+}
+
+/// Finds cert-manager's definitions and permissions, or copies them from its module.
+fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
+    once(&cache.join("controlplane").join(KUBERNETES).join("cert-manager.yaml"), |out| {
+        let said = |error: &dyn fmt::Display| format!("cannot find the files of cert-manager's module: {error}");
+        let mut go = Command::new("go");
+        go.current_dir(repository("tests/testbed/controlplane/cert-manager"));
+        go.args(["mod", "download", "-json", "github.com/cert-manager/cert-manager"]).stdin(Stdio::null());
+        let answer = go.output().map_err(|error| Missing::Go(said(&error)))?;
+        let module: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+        let Some(folder) = module["Dir"].as_str().map(Path::new) else {
+            return Err(said(&String::from_utf8_lossy(&answer.stderr)).into());
+        };
+        let mut all = String::new();
+        for file in CERT_MANAGER_FILES {
+            all += &fs::read_to_string(folder.join(file)).map_err(|error| said(&format_args!("{file}: {error}")))?;
+            all += "\n---\n";
+        }
+        fs::write(out, all).map_err(|error| said(&error).into())
+    })
 }
 
 /// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to

@@ -427,7 +427,7 @@ impl ObjectContext<'_> {
             view,
             verdict,
             old_verdict,
-            acknowledged_more: view.observed_generation.unwrap_or(0) > record.observed,
+            acknowledged_more: reading::observed_generation(view).unwrap_or(0) > record.observed,
             acknowledged: reading.acknowledged,
             new,
             live,
@@ -460,7 +460,7 @@ impl ObjectContext<'_> {
         let (view, record) = (update.view, &mut *self.record);
         record.version = version;
         record.generation = view.generation;
-        record.observed = view.observed_generation.unwrap_or(0);
+        record.observed = reading::observed_generation(view).unwrap_or(0);
         record.spec_hash = view.hashes.spec;
         record.stable_status_hash = view.hashes.settled;
         record.verdict = update.verdict;

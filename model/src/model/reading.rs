@@ -22,6 +22,7 @@ mod parts; // verdicts in lists
 
 use crate::observation::{ObjectView, StatusShape};
 
+pub(crate) use self::remarks::observed_generation;
 use self::signals::{Signal, worst};
 
 /// The meaning of a status for the current generation, with the rule that decided it.
@@ -192,7 +193,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
     if acknowledged == Acknowledged::No {
-        let seen = object.observed_generation.or_else(|| remarks::newest_generation(object)).unwrap_or_default();
+        let seen = observed_generation(object).unwrap_or_default();
         let text = format!("observedGeneration={seen}, generation={}", object.generation);
         return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
@@ -214,8 +215,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
 }
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {
-    // Many operators set `observedGeneration` in their conditions only.
-    match object.observed_generation.or_else(|| remarks::newest_generation(object)) {
+    match observed_generation(object) {
         Some(seen) if seen >= object.generation => Acknowledged::Yes,
         Some(_) => Acknowledged::No,
         None => Acknowledged::Unreported,

@@ -80,10 +80,36 @@ fn is_own_key(key: &str) -> bool {
 fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
     let mut place = ConditionsByRole { kind, ..ConditionsByRole::default() };
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
-        let outdated = condition.observed_generation.is_some_and(|seen| seen < object.generation);
-        place.add(condition, outdated, object.observed_generation.is_some());
+        let outdated = is_outdated(object, condition);
+        // If the status as a whole has an `observedGeneration`, a summary counts even if its own lags behind.
+        let undecided = (outdated && object.observed_generation.is_none()) || is_worked_on(object, condition);
+        place.add(condition, outdated, undecided);
     }
     place.reading()
+}
+
+/// Returns whether a condition is about an earlier generation.
+fn is_outdated(object: &ObjectView, condition: &Condition) -> bool {
+    condition.observed_generation.is_some_and(|seen| seen < object.generation)
+}
+
+/// Returns whether a condition is false for the same reason for which a type that means work in progress is true:
+/// `Ready=False (Expired)` beside `Issuing=True (Expired)`. Unless that reason is an error, it says why the operator
+/// works, not that it failed.
+fn is_worked_on(object: &ObjectView, condition: &Condition) -> bool {
+    let Condition { at, reason, .. } = condition;
+    let works = |other: &Condition| {
+        other.status == True
+            && other.at == *at
+            && other.reason == *reason
+            && Polarity::of(&other.r#type) == Polarity::InProgress
+            && !is_outdated(object, other)
+    };
+    condition.status == False
+        && condition.severity != "Error"
+        && !reason.is_empty()
+        && object.conditions.iter().any(works)
+        && !Words::of(reason).iter().any(|word| word.starts_with("err") || word.starts_with("fail"))
 }
 
 /// The signals of the conditions at one place, by the meaning of their types. Each field keeps the worst signal of its
@@ -138,11 +164,11 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
 // === impl ConditionsByRole ===
 
 impl ConditionsByRole<'_> {
-    /// Adds a condition. `outdated` means that it is about an earlier generation. `dated` means that the status as a
-    /// whole has an `observedGeneration`; then a summary condition counts even if its own lags behind.
-    fn add(&mut self, condition: &Condition, outdated: bool, dated: bool) {
+    /// Adds a condition. `outdated` means that it is about an earlier generation, `undecided` that a summary says neither
+    /// converged nor failed, whatever its status.
+    fn add(&mut self, condition: &Condition, outdated: bool, undecided: bool) {
         match Polarity::of(&condition.r#type) {
-            Polarity::Summary(position) if outdated && !dated => {
+            Polarity::Summary(position) if undecided => {
                 let signal = Signal::new(Verdict::Progressing, Reason::ReadyPending, show(condition));
                 self.keep_summary(position, signal);
             }

@@ -47,8 +47,13 @@ pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
 
+/// Returns the generation that the status is about: many operators set `observedGeneration` in their conditions only.
+pub(crate) fn observed_generation(object: &ObjectView) -> Option<i64> {
+    object.observed_generation.or_else(|| newest_generation(object))
+}
+
 /// Returns the newest generation that a top-level condition reports.
-pub(super) fn newest_generation(object: &ObjectView) -> Option<i64> {
+fn newest_generation(object: &ObjectView) -> Option<i64> {
     let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
     top_level.filter_map(|condition| condition.observed_generation).max()
 }

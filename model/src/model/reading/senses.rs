@@ -46,6 +46,7 @@ const WORDS: &[(&str, Sense)] = &[
     ("broken", Bad),
     ("cancel*", Bad),
     ("cannot", Bad),
+    ("changed", InProgress),
     ("closed", Paused),
     ("complete", Done),
     ("completed", Done),

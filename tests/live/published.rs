@@ -1,0 +1,303 @@
+//! cert-manager, a published operator, unchanged: it issues certificates while users create, change and delete them and
+//! while its replicas are rolled. loopwatch must report nothing. Then it is stopped, and some objects really fail.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::{bed, test};
+use crate::case::SLACK;
+use crate::compare::{compare, expect_audited};
+use loopwatch_testbed::cert_manager::{self, API, CertManager, KINDS, NAMESPACE};
+use loopwatch_testbed::kube::Kube;
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::eventually;
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("published::cert_manager", published)]
+}
+
+/// Namespaces with certificates.
+const TEAMS: [&str; 3] = ["certificates-a", "certificates-b", "certificates-c"];
+
+/// The host names of the replicas.
+const HOSTS: [&str; 2] = ["cert-manager-1", "cert-manager-2"];
+
+/// The deadline of all objects. cert-manager retries after 5 s at the earliest, and a new leader starts its caches anew.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Thresholds long enough for a busy machine. Windows for counts keep their defaults.
+fn thresholds() -> Value {
+    quick_but(json!({
+        "deadline": format!("{}s", DEADLINE.as_secs()),
+        "reject_after": "3s",
+        "regressed_after": "15s",
+        "phase_stuck_after": "25s",
+        "finalizer_stuck_after": "20s",
+        "recover_at_least": "25s",
+        "source_failing_after": "15s",
+        "flap_window": "30m",
+        "cycle_window": "30m",
+    }))
+}
+
+fn published() {
+    let plane = bed();
+    cert_manager::install(plane);
+    TEAMS.iter().for_each(|team| plane.kube.namespace(team));
+    let count = if cert_manager::can_replicate() { HOSTS.len() } else { 1 };
+    let replicas = HOSTS[..count].iter().map(|host| CertManager::start(plane, host)).collect();
+    let kubeconfig = plane.kubeconfig_of("published.kubeconfig", &plane.url, NAMESPACE, NAMESPACE);
+    let sidecar = Sidecar::start(plane, "published", &kubeconfig, &thresholds(), &[]);
+    let mut site = Site { kube: plane.kube.clone(), sidecar, replicas };
+
+    site.expect_discovered();
+    site.issue();
+    site.change();
+    site.scale_and_roll();
+    let lag = expect_audited(&site.sidecar);
+    site.expect_no_finding(&lag.to_string());
+
+    let expected = [site.stop(), site.lack_issuer(), site.keep_key()].concat();
+    let is_expected = |(code, on): &(String, String)| {
+        expected.iter().any(|(expected, subject)| code == expected && on.starts_with(subject))
+    };
+    let others: Vec<_> = site.sidecar.opened().into_iter().filter(|found| !is_expected(found)).collect();
+    assert!(others.is_empty(), "{others:?}\n{}", site.sidecar.account());
+}
+
+/// cert-manager, and loopwatch with its account.
+struct Site {
+    kube: Kube,
+    sidecar: Sidecar,
+    replicas: Vec<CertManager>,
+}
+
+/// A code, and the beginning of the subjects of which it is expected.
+type Expected = Vec<(&'static str, String)>;
+
+// === impl Site ===
+
+impl Site {
+    /// Expects that loopwatch finds the operator's kinds, and lacks nothing.
+    fn expect_discovered(&self) {
+        self.sidecar.wait_synced(KINDS.len());
+        let status = self.sidecar.status().unwrap_or_default();
+        let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
+        for (_, kind) in KINDS {
+            let found = kinds.iter().find(|k| k["kind"] == kind);
+            assert!(found.is_some_and(|k| k["role"] == "primary"), "{kind}: {status}");
+        }
+        assert_eq!(kinds.len(), KINDS.len(), "{status}");
+        assert_eq!(status["not_visible"], json!([]), "{status}");
+    }
+
+    /// Creates a chain of issuers, and certificates in every namespace, some of them before their issuers. An issuer
+    /// comes after its Secret: cert-manager would try again after 5, 10, 20 and 40 s.
+    fn issue(&self) {
+        let root = json!({"isCA": true, "commonName": "root", "issuerRef": cluster_issuer("by-itself")});
+        self.certificate(NAMESPACE, "root", root);
+        self.create("ClusterIssuer", "", "by-itself", json!({"selfSigned": {}}));
+        self.expect_converged("the first certificate");
+        for team in TEAMS {
+            self.certificate(team, "web", json!({"issuerRef": cluster_issuer("by-root")}));
+            let team_ca = json!({"isCA": true, "commonName": team, "issuerRef": cluster_issuer("by-root")});
+            self.certificate(team, "team", team_ca);
+        }
+        self.create("ClusterIssuer", "", "by-root", json!({"ca": {"secretName": "root"}}));
+        self.expect_converged("certificates that were created before their issuer");
+        for team in TEAMS {
+            self.create("Issuer", team, "by-team", json!({"ca": {"secretName": "team"}}));
+            self.certificate(team, "database", json!({}));
+            // cert-manager renews it every 15 s.
+            self.certificate(team, "brief", json!({"duration": "1h", "renewBefore": "59m45s"}));
+        }
+        self.expect_converged("issuers in all namespaces");
+    }
+
+    /// Changes specs, and deletes things.
+    fn change(&self) {
+        for team in TEAMS {
+            let names = json!({"dnsNames": ["database.example.com", "db.example.com"]});
+            self.respecify(team, "database", names);
+        }
+        self.expect_converged("further names");
+        for team in TEAMS {
+            self.respecify(team, "web", json!({"issuerRef": {"name": "by-team", "kind": "Issuer"}}));
+        }
+        self.expect_converged("another issuer");
+        for team in TEAMS {
+            let key = json!({"algorithm": "ECDSA", "size": 384, "rotationPolicy": "Always"});
+            self.respecify(team, "web", json!({"privateKey": key}));
+            self.respecify(team, "database", json!({"secretName": "database-2"}));
+        }
+        self.expect_converged("another key and another Secret");
+        for team in TEAMS {
+            self.kube.delete("v1", "Secret", team, "web");
+            self.kube.delete(API, "Certificate", team, "database");
+            self.certificate(team, "database", json!({}));
+        }
+        self.expect_converged("lost Secrets and a certificate that is deleted and created again");
+    }
+
+    /// Creates many certificates while the replicas are rolled one after the other, and deletes some of them.
+    fn scale_and_roll(&mut self) {
+        let (many, began, mut leaders) = (12, Instant::now(), vec![self.expect_leader(&|_| true)]);
+        for round in 0..self.replicas.len() {
+            for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
+                self.certificate(team, &format!("many-{round}-{number}"), json!({}));
+            }
+            self.replicas[round].stop();
+            let stopped = HOSTS[round];
+            if self.replicas.len() > 1 {
+                leaders.push(self.expect_leader(&|leader| leader != stopped));
+            }
+            self.replicas[round].start_again();
+            self.expect_converged("many certificates, and a replica rolled");
+        }
+        for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
+            self.kube.delete(API, "Certificate", team, &format!("many-0-{number}"));
+        }
+        self.expect_converged("many certificates deleted");
+        eprintln!("published: rolled in {:.1?}, led by {leaders:?}", began.elapsed());
+    }
+
+    fn expect_leader(&self, wanted: &dyn Fn(&str) -> bool) -> String {
+        eventually(Duration::from_secs(40), "a replica leads", || {
+            let leader = cert_manager::leader(&self.kube)?;
+            if wanted(&leader) { Ok(leader) } else { Err(format!("{leader} leads")) }
+        })
+    }
+
+    /// Expects that loopwatch never reported anything, and that every obligation ended well.
+    fn expect_no_finding(&self, lag: &str) {
+        let found = self.sidecar.opened();
+        let total = |series: &str, label: &str| self.total(series, label);
+        let outcomes = ["converged", "late", "rejected", "unknown"]
+            .map(|outcome| total("loopwatch_obligations_total{", &format!("outcome=\"{outcome}\"")));
+        let [converged, bad @ ..] = outcomes;
+        eprintln!(
+            "published: {} observations, {} objects, {converged} obligations converged; found {}; {lag}",
+            total("loopwatch_observations_total", ""),
+            total("loopwatch_objects{", ""),
+            found.len(),
+        );
+        assert!(
+            found.is_empty(),
+            "loopwatch reported findings for a healthy operator: {found:?}\n{}",
+            self.sidecar.account()
+        );
+        assert_eq!(bad, [0.0; 3], "late, rejected, unknown\n{}", self.sidecar.account());
+        let status = self.sidecar.status().unwrap_or_default();
+        assert_eq!(status["not_visible"], json!([]), "{status}");
+    }
+
+    /// Stops the operator on purpose.
+    fn stop(&mut self) -> Expected {
+        self.replicas.iter_mut().for_each(CertManager::stop);
+        let team = TEAMS[0];
+        self.respecify(team, "database", json!({"dnsNames": ["stopped.example.com"]}));
+        let (finding, took) =
+            self.sidecar.expect_finding(DEADLINE + SLACK, "Unacknowledged", "Certificate", "database");
+        assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
+        let writer = finding.evidence("last_status_writer").as_str().unwrap_or_default();
+        assert!(writer.starts_with("cert-manager-certificates-"), "{finding}");
+        let mut rest = self.sidecar.findings().unwrap_or_default();
+        rest.retain(|other| !other.is("Unacknowledged", "Certificate", "database"));
+        assert!(rest.is_empty(), "{rest:?}");
+        self.replicas.iter_mut().for_each(CertManager::start_again);
+        let cleared = self.sidecar.expect_cleared(DEADLINE + SLACK, "Unacknowledged", "Certificate", "database");
+        self.expect_converged("the change of an operator that was stopped");
+        eprintln!("published: stopped: found after {took:.1?}, cleared {cleared:.1?} after the start");
+        // The deadline has passed when the operator acknowledges the change, and issuing takes a moment.
+        let subject = format!("Certificate {team}/database");
+        vec![("Unacknowledged", subject.clone()), ("Overdue", subject)]
+    }
+
+    /// Creates a certificate whose issuer does not exist.
+    fn lack_issuer(&self) -> Expected {
+        let team = TEAMS[1];
+        self.certificate(team, "orphan", json!({"issuerRef": {"name": "missing"}}));
+        let (certificate, took) = self.sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Certificate", "orphan");
+        let states = self.states(team, "orphan");
+        assert!(states.len() == 2 && states.iter().all(|state| state == "overdue"), "{states:?}");
+        eprintln!("published: issuer missing: found after {took:.1?}: {certificate}");
+        self.create("Issuer", team, "missing", json!({"selfSigned": {}}));
+        self.sidecar.expect_cleared(DEADLINE + SLACK, "Overdue", "Certificate", "orphan");
+        self.expect_converged("the issuer that was missing");
+        ["Certificate", "CertificateRequest"].map(|kind| ("Overdue", format!("{kind} {team}/orphan"))).to_vec()
+    }
+
+    /// Changes the size of a key that may not be rotated: `Ready` stays true, and cert-manager tries forever.
+    fn keep_key(&self) -> Expected {
+        let team = TEAMS[2];
+        let key = json!({"algorithm": "ECDSA", "size": 521, "rotationPolicy": "Never"});
+        self.respecify(team, "web", json!({"privateKey": key}));
+        let (finding, took) = self.sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Certificate", "web");
+        eprintln!("published: key may not be rotated: found after {took:.1?}: {finding}");
+        self.respecify(team, "web", json!({"privateKey": {"rotationPolicy": "Always"}}));
+        self.sidecar.expect_cleared(DEADLINE + SLACK, "Overdue", "Certificate", "web");
+        self.expect_converged("the key that may be rotated");
+        vec![("Overdue", format!("Certificate {team}/web"))]
+    }
+
+    /// Waits until loopwatch holds exactly the objects of the cluster, with the same generations, and says that all have
+    /// converged.
+    fn expect_converged(&self, what: &str) {
+        let Self { kube, sidecar, .. } = self;
+        sidecar.expect(Duration::from_secs(60), what, || {
+            for namespace in TEAMS {
+                for kind in ["Certificate", "CertificateRequest", "Issuer"] {
+                    compare(sidecar, kube, (API, kind), namespace)?;
+                }
+            }
+            compare(sidecar, kube, (API, "ClusterIssuer"), "")?;
+            let objects = sidecar.objects("group=cert-manager.io")?;
+            let unconverged: Vec<_> = objects.iter().filter(|object| object["state"] != "converged").collect();
+            if unconverged.is_empty() { Ok(()) } else { Err(format!("{} not: {}", unconverged.len(), unconverged[0])) }
+        });
+    }
+
+    /// The states of the objects in a namespace whose name begins with `name`, without Secrets.
+    fn states(&self, namespace: &str, name: &str) -> Vec<String> {
+        let objects = self.sidecar.objects(&format!("group=cert-manager.io&namespace={namespace}")).unwrap_or_default();
+        let named =
+            objects.iter().filter(|object| object["name"].as_str().is_some_and(|found| found.starts_with(name)));
+        named.map(|object| object["state"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The sum of all series that begin with `series` and contain `label`.
+    fn total(&self, series: &str, label: &str) -> f64 {
+        let text = self.sidecar.metrics().unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with(series) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Creates a certificate with a small key and a Secret of its name, by default from the issuer of the namespace.
+    fn certificate(&self, namespace: &str, name: &str, more: Value) {
+        let mut spec = json!({"secretName": name, "dnsNames": [format!("{name}.example.com")],
+            "privateKey": {"algorithm": "ECDSA", "size": 256}, "issuerRef": {"name": "by-team"}});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        self.create("Certificate", namespace, name, spec);
+    }
+
+    fn create(&self, kind: &str, namespace: &str, name: &str, spec: Value) {
+        let mut object = json!({"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec});
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        self.kube.apply(&object);
+    }
+
+    fn respecify(&self, namespace: &str, name: &str, spec: Value) {
+        self.kube.patch(API, "Certificate", namespace, name, &json!({"spec": spec}));
+    }
+}
+
+fn cluster_issuer(name: &str) -> Value {
+    json!({"name": name, "kind": "ClusterIssuer"})
+}
