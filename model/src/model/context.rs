@@ -18,6 +18,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) sight: Sight,
     /// When the sight of the object's watch returned last.
     pub(crate) regained: Timestamp,
+    /// When the blindness before that began.
+    pub(crate) lost: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
     /// The deadline that annotations set.

@@ -86,6 +86,8 @@ pub(crate) struct Watch {
     pub(crate) grace: Span,
     /// When sight returned last.
     pub(crate) regained: Timestamp,
+    /// When the blindness before that began.
+    pub(crate) lost: Timestamp,
     /// Its objects have been up to date before.
     pub(crate) seen_before: bool,
     /// Its source has failed since its objects were up to date.
@@ -252,6 +254,7 @@ impl Watch {
         self.lost_since.iter_mut().for_each(shift);
         shift(&mut self.grace_until);
         shift(&mut self.regained);
+        shift(&mut self.lost);
         self.audit.due.iter_mut().for_each(shift);
         if let Some(pending) = self.audit.pending.as_mut() {
             shift(&mut pending.at);

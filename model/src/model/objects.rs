@@ -348,6 +348,7 @@ impl Model {
             settings: &self.settings,
             sight: watch.sight(self.now),
             regained: watch.regained,
+            lost: watch.lost,
             blind: watch.blind.is_some(),
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,

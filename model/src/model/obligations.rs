@@ -11,7 +11,7 @@ use super::context::{ObjectContext, Update};
 use super::reading::{Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
-use super::writers::{spec_written, status_write, status_writer};
+use super::writers::{last_spec_write, spec_written, status_write, status_writer};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
@@ -76,30 +76,32 @@ impl ObjectContext<'_> {
             }
             _ => update.spec_written_by_operator,
         };
-        let unseen = !update.live || written.is_some_and(|written| self.is_from_blindness(written));
+        // An event shows the last write, whoever it was. Managed fields do not show every write through `scale`.
+        let in_blindness = |at: &Timestamp| at.after(Span::secs(1)) >= self.lost && self.is_before_sight(*at);
+        let last = last_spec_write(update.view).filter(|last| update.live && in_blindness(last));
         if by_operator {
             // An operator that fills in defaults or counts revisions can neither extend its own obligation nor end a
             // regression.
             if self.record.unconverged().is_none() {
                 self.open_obligation(update, self.now, Opening::Own);
             }
-        } else if unseen {
-            self.open_obligation(update, written.unwrap_or(self.now), Opening::Backfilled);
-        } else {
+        } else if update.live && last.is_none() {
             self.open_obligation(update, self.now, Opening::Live);
+        } else {
+            self.open_obligation(update, last.or(written).unwrap_or(self.now), Opening::Backfilled);
         }
     }
 
     /// Returns whether something happened before sight returned. A watch continues from its version, so events of that
     /// time may arrive later. Times in objects are whole seconds.
-    fn is_from_blindness(&self, at: Timestamp) -> bool {
+    fn is_before_sight(&self, at: Timestamp) -> bool {
         at.after(Span::secs(1)) <= self.regained
     }
 
     /// Returns whether an object that the model does not know is older than that: it was out of sight, or did not fit.
     fn is_old(&self, update: &Update<'_>) -> bool {
         let created = update.view.created.filter(|_| update.verdict != Verdict::Unknown);
-        created.is_some_and(|created| self.is_from_blindness(created))
+        created.is_some_and(|created| self.is_before_sight(created))
     }
 
     /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, an SLO deadline that
@@ -343,7 +345,7 @@ impl ObjectContext<'_> {
             }
             Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
                 // In a list and after blindness, the conditions say when it happened.
-                let lost = update.lost_at.filter(|lost| !update.live || self.is_from_blindness(*lost));
+                let lost = update.lost_at.filter(|lost| !update.live || self.is_before_sight(*lost));
                 let lost = lost.filter(|lost| *lost > self.record.since);
                 self.open_regression(update, lost.unwrap_or(self.now).min(self.now));
             }

@@ -66,7 +66,7 @@ impl Model {
                 if (watch.seen_before || watch.failed_before) && is_longer {
                     (watch.grace, watch.grace_until) = (grace, now.after(grace));
                 }
-                watch.regained = now;
+                (watch.lost, watch.regained) = (since, now);
                 (watch.seen_before, watch.failed_before) = (true, false);
                 self.reviews.objects.append(&mut watch.postponed);
                 self.reviews.kinds.insert(watch.kind);

@@ -18,6 +18,11 @@ pub(crate) fn spec_written(view: &ObjectView) -> Option<Timestamp> {
     spec_times(view, false).max().or_else(|| spec_times(view, true).max())
 }
 
+/// Returns when anybody last wrote the spec.
+pub(crate) fn last_spec_write(view: &ObjectView) -> Option<Timestamp> {
+    spec_times(view, false).chain(spec_times(view, true)).max()
+}
+
 /// Returns whether the operator wrote the spec after all others. `known` is the time of the last spec write that is known
 /// already: times in managed fields are whole seconds, and a write in the same second is that of the operator if the
 /// other one is known.
