@@ -111,7 +111,7 @@ impl ObjectContext<'_> {
     }
 
     /// Returns since when the object has failed after it had converged with the same spec. A kind is failing if many of
-    /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec.
+    /// its objects do. An object that fails while the last spec change may still roll out probably has a bad spec.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let failed = self.record.verdict == Verdict::Failed;
         let hot = self.record.hot.as_ref().filter(|_| failed)?;
