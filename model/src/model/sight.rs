@@ -10,7 +10,8 @@
 //!
 //! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem that newly appears
 //! becomes a finding only after a grace as long as the blindness was, at most [`MAX_GRACE`]. Blindness that begins
-//! during a grace does not extend it, so a connection that breaks again and again hides nothing.
+//! during a grace does not extend it, so a connection that breaks again and again hides nothing. The first
+//! list of a watch has no grace, unless its source failed before.
 
 use super::Model;
 use super::kinds::Watch;
