@@ -8,7 +8,7 @@
 
 // Data.
 mod intern; // texts and lists shared by many objects
-mod voices; // how many objects of a kind say how much
+mod voices; // counts of a kind's objects by what their statuses say
 mod store; // all objects
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
@@ -31,7 +31,7 @@ mod detectors; // its problems
 
 // Many objects.
 mod relations; // problems that involve several objects
-mod reviews; // what to judge although no event arrived
+mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
 mod sight; // what a watch can see

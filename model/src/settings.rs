@@ -29,7 +29,8 @@ pub struct Settings {
     /// as unknown.
     pub unsaid_after: Span,
     /// How long an object may be unconverged without a spec change before the finding `Regressed` opens. Five minutes
-    /// is longer than a Pod usually takes to restart.
+    /// is longer than a Pod usually takes to restart. The kind's deadline applies instead if it is configured or
+    /// learned, and longer.
     pub regressed_after: Span,
     /// The number of objects of a kind that must fail at once before the kind counts as failing. `failing_percent` must
     /// be reached, too.
@@ -48,8 +49,8 @@ pub struct Settings {
     /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's deadline applies
     /// instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long finalizers may block a deletion. A cleanup that calls a cloud provider takes minutes, so after fifteen
-    /// minutes it has probably failed.
+    /// How long finalizers may block a deletion, if there was no progress for half of that time. A cleanup that calls a
+    /// cloud provider takes minutes, so after fifteen minutes it has probably failed.
     pub finalizer_stuck_after: Span,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
@@ -61,7 +62,8 @@ pub struct Settings {
     pub source_failing_after: Span,
     /// The interval between audits of a watch, which compare its object count with the API server's.
     pub audit_every: Span,
-    /// The number of converged spec changes of a kind after which its deadline is learned; 0 disables learning.
+    /// The number of measured creations, updates or acknowledgements of a kind after which loopwatch learns the
+    /// deadline for these; 0 disables learning.
     pub learn_after: u32,
     /// Limits on the size of collections.
     pub limits: Limits,

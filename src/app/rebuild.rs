@@ -1,8 +1,8 @@
-//! Keeps the model and the sources running: what panics or ends is rebuilt in this process, because a restart of the
-//! container would make the operator's Pod unready.
+//! Keeps the model and the sources running: it rebuilds a part that panics or ends without a restart of the container,
+//! which would make the operator's Pod unready.
 //!
 //! A rebuilt model restores the last checkpoint, and the sources list everything again. Until discovery has finished,
-//! its source is down.
+//! its source counts as failing.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,7 +76,7 @@ struct Build {
     synced: CancellationToken,
 }
 
-/// The builds in a row that did not last.
+/// The current build, and the number of rebuilds in a row that did not last.
 struct Attempts {
     began: Instant,
     is_rebuild: bool,
@@ -88,7 +88,7 @@ struct Attempts {
 const LASTING: Duration = Duration::from_secs(300);
 /// Failed rebuilds after which `/livez` fails, so that the kubelet restarts the container.
 const FATAL_AFTER: u32 = 3;
-/// Interval between checkpoints for a rebuild. The times of findings that are younger are lost.
+/// Interval between checkpoints for a rebuild, which loses the start times of findings that opened after the last one.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 /// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
@@ -240,7 +240,7 @@ impl Core {
         pump
     }
 
-    /// Reports that no source works until it says so.
+    /// Reports the sources as failing until they report that they have recovered.
     async fn fail_sources(&self, failure: &Failure) {
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
         let mut sources = BTreeSet::from([SourceId::Discovery]);

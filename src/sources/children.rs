@@ -29,7 +29,7 @@ pub(crate) struct ChildSink {
     hasher: RandomState,
 }
 
-/// Passes on primary objects, and announces new ones: soon the operator may create the first children.
+/// Passes on primary objects, and announces new ones, because the operator may soon create their first children.
 pub(crate) struct PrimarySink {
     inner: ObjectSink,
     new: NewPrimaries,
@@ -52,7 +52,7 @@ const MOST_ANNOUNCED: usize = 100;
 // === impl Owners ===
 
 impl Owners {
-    /// Whether an object belongs to one of these kinds.
+    /// Whether an object of one of these kinds owns `object`.
     pub(crate) fn own(&self, object: &ObjectView) -> bool {
         object.owners.iter().any(|owner| {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);

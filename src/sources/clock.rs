@@ -1,9 +1,9 @@
 //! The one clock of loopwatch: the API server's, between whose responses a steady clock counts.
 //!
 //! Objects carry times that the API server wrote. An age is right only if the other time comes from the same clock, and
-//! the clock of the node may be wrong, or be set at any moment. loopwatch therefore reads the node's wall clock only
-//! once, at its start. From then on a monotonic clock counts, and the `Date` header of each response corrects it; see
-//! [`Anchor`] for the algorithm. Setting the node's clock changes nothing.
+//! the clock of the node may be wrong, or be set at any moment. [`ServerClock`] therefore reads the node's wall clock
+//! only once, when it is created. From then on a monotonic clock counts, and the `Date` header of each response corrects
+//! it; see [`Anchor`] for the algorithm. Setting the node's clock does not change it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -41,7 +41,7 @@ pub(crate) struct ServerClock {
 
 struct State {
     anchor: Anchor,
-    /// Whether anybody has read the clock, so that a jump has to be announced.
+    /// Whether a source has read the clock, so that it has to announce a jump.
     was_read: bool,
     /// Jumps that no reading has announced yet, in microseconds.
     jumped: i64,
@@ -71,8 +71,8 @@ impl Clock for SystemClock {
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
 
-    // On Linux, this clock stops while the machine is suspended. That suits loopwatch, which sees nothing meanwhile:
-    // the next responses set the clock forward, and the jump is announced.
+    // On Linux, this clock stops while the machine is suspended. That is right, because loopwatch sees nothing then: the
+    // next responses set the clock forward, and the jump is announced.
     fn steady(&self) -> Duration {
         self.started.elapsed()
     }

@@ -17,10 +17,11 @@ pub(crate) struct Detection {
     pub(crate) due: Timestamp,
     /// The evidence, which is empty before the problem is due.
     pub(crate) evidence: Evidence,
-    /// The evidence does not justify waking anybody, so the finding is at most a warning.
+    /// The evidence does not justify a page, so the finding is at most a warning.
     pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
-    /// The earliest possible start. An earlier process may have found a problem that began before, but not this one.
+    /// The earliest start that a finding of an earlier run may give this one. A problem that began before it was another
+    /// one.
     pub(crate) not_before: Option<Timestamp>,
 }
 

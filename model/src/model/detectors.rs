@@ -41,7 +41,7 @@ impl ObjectContext<'_> {
         due: Timestamp,
         evidence: impl FnOnce() -> Evidence,
     ) -> Detection {
-        // Without managed fields, nothing shows when the spec was written, so nobody should be woken.
+        // Without managed fields, nothing shows when the spec was written, so the finding must not page.
         Detection::new(self.now, code, since, due, evidence)
             .weak_if(self.record.flags.has(Flag::Undated))
             .suspected_if(self.kind.suspected)
@@ -83,7 +83,7 @@ impl ObjectContext<'_> {
                 evidence().text("last_status_writer", unconverged.status_writer.clone())
             }),
         };
-        // A later write of the status ended the problem that an earlier process had found.
+        // The last status write ended an earlier problem, so a finding of an earlier run from before it was another one.
         Some(detection.not_before(unconverged.last_status_write))
     }
 

@@ -118,7 +118,7 @@ impl ObjectContext<'_> {
     }
 
     /// Returns since when the object has failed after it had converged with the same spec. A kind is failing if many of
-    /// its objects do. An object that fails while the last spec change may still roll out has probably a bad spec. One
+    /// its objects do. An object that fails while the last spec change may still roll out probably has a bad spec. One
     /// that tries again still counts, until it has converged: otherwise, the retries would close and open the finding.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;

@@ -143,8 +143,8 @@ impl ObjectContext<'_> {
         steps.into_iter().flatten().filter(|due| *due > self.now).min()
     }
 
-    /// Handles an SLO deadline that passed. An object that never had a status is late only if most objects of its kind
-    /// have one; otherwise nothing is expected of it.
+    /// Handles an SLO deadline that passed. An object without a status is late only if objects of its kind are
+    /// expected to have one.
     fn slo_deadline_passed(&mut self, obligation: &Obligation) {
         if self.record.verdict == Verdict::Unknown
             && !self.record.flags.has(Flag::HasStatus)
@@ -216,7 +216,7 @@ impl ObjectContext<'_> {
         if let Some(earlier) = earlier.take() {
             unconverged.continue_from(&earlier, obligation.deadline);
             if earlier.regressed_since.is_some_and(|since| self.regression_due(&earlier, since) <= self.now) {
-                unconverged.mended_by = earlier.mended_by; // it is known already that nothing has mended it
+                unconverged.mended_by = earlier.mended_by; // the finding is due already: a new spec must not close it
             }
         }
         unconverged.obligation = Some(obligation);
@@ -292,8 +292,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Judges an object that has no obligation and has not been seen converged. Its timestamps, and the findings of an
-    /// earlier process, tell whether it has converged, has regressed, or gets a backfilled obligation.
+    /// Handles an object that has no obligation and that loopwatch has not seen converged. Its timestamps, and the
+    /// findings of an earlier process, show whether it has converged, has regressed, or gets a backfilled obligation.
     fn open_from_timestamps(&mut self, update: &Update<'_>) {
         match update.verdict {
             Verdict::Converged | Verdict::Finished => {
@@ -319,8 +319,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns when a new unconverged object regressed, if it did: an object that was lost after its deadline had
-    /// converged before.
+    /// Returns when a new unconverged object regressed, if it did: an object that stopped being converged after its
+    /// deadline had converged before.
     fn regressed_before(&self, update: &Update<'_>, written: Option<Timestamp>) -> Option<Timestamp> {
         let in_time = written?.after(self.deadline(false).0);
         let lost = update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());
@@ -432,14 +432,14 @@ impl ObjectContext<'_> {
         if let (true, Some(failed)) = (!says_failed && !says_converged, obligation.failed_since)
             && now >= failed.after(reject_after)
         {
-            // The operator has answered, and now tries again: the time begins anew.
+            // The operator has rejected the spec and now tries again, so the deadline begins anew.
             unconverged.working_since = now;
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
         let unchanged_since = obligation.failed_since.filter(|_| !update.status_changed);
         obligation.failed_since = says_failed.then(|| unchanged_since.unwrap_or(now));
         if says_failed && obligation.own && unconverged.regressed_since.is_none() {
-            unconverged.regressed_since = Some(now); // nobody has asked for the change with which it fails
+            unconverged.regressed_since = Some(now); // no person asked for the change with which it fails
         }
     }
 
@@ -456,8 +456,8 @@ impl ObjectContext<'_> {
         self.spec_has_converged(obligation, took, timed);
     }
 
-    /// Ends the obligation of an object whose status has said converged all along: nobody knows whether it is about the
-    /// new spec.
+    /// Ends the obligation of an object whose status has said converged all along: nothing shows whether it is about
+    /// the new spec.
     fn end_unconfirmed(&mut self, obligation: &Obligation) {
         self.count_outcome(Outcome::Unknown);
         self.spec_has_converged(obligation, self.now.since(obligation.opened), false);
@@ -471,7 +471,7 @@ impl ObjectContext<'_> {
         self.clear_unconverged();
     }
 
-    /// Teaches that the obligation had not ended at `at`, and perhaps was not even acknowledged.
+    /// Records for learning that the obligation had not ended at `at` and, if so, that it was not acknowledged either.
     fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
         if !obligation.is_measured() || obligation.outcome.is_some() {
             return;

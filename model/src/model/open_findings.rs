@@ -66,7 +66,7 @@ pub(crate) enum Raised {
     Open,
     /// There is no room for the finding; it opens when there is.
     Waiting,
-    /// There is newly no room for this finding or, if this one is open, for a less severe one.
+    /// The limit is reached: this finding now waits or, if it is open, a less severe one does.
     Dropped,
 }
 
@@ -208,8 +208,8 @@ impl OpenFindings {
         }
     }
 
-    /// Returns whether findings were dropped that nothing remembers, and there is room for them now. Then all problems
-    /// must be reported again.
+    /// Returns whether findings were dropped because the queue was full, and there is room for them now. The detectors
+    /// must then report all problems again.
     pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
         let room = self.overflowed && self.waiting.is_empty() && self.ranked.len() < limit;
         self.overflowed &= !room;
@@ -264,7 +264,7 @@ impl OpenFindings {
         self.restored = restored;
     }
 
-    /// Returns when a problem began that an earlier run had found and this one has not yet.
+    /// Returns the start time of a finding of an earlier run that has not opened again yet.
     pub(crate) fn restored_start(&self, code: FindingCode, subject: &Subject) -> Option<Timestamp> {
         self.restored.get(&FindingId::of(code, subject)).copied()
     }

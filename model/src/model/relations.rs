@@ -1,5 +1,5 @@
-//! The detectors that look at several objects at once. Today these are the objects of one kind; relations between owners
-//! and children, and between objects and their operator, belong here, too.
+//! The detectors that look at several objects at once: at all objects of one kind. Detectors of relations between owners
+//! and children, or between objects and their operator, would belong here, too.
 
 use super::Model;
 use super::detection::Detection;
@@ -71,7 +71,7 @@ impl Model {
         Subject::Kind { group: kind.group.to_string(), kind: kind.kind.to_string() }
     }
 
-    /// Updates since when the kind has been failing: since the object failed that reached the thresholds.
+    /// Updates the time since which the kind has been failing: when enough objects had failed to reach the thresholds.
     fn update_failing(&mut self, number: u16) {
         let kind = &mut self.kinds[number as usize];
         let needed = failing_objects(&self.settings, kind.objects);

@@ -1,7 +1,7 @@
 //! The subjects to review although no event about them arrived, and their review at the end of each step.
 //!
-//! They are here because sight returned, a list ended, the way of reading their kind changed, settings changed, or
-//! there is room for findings again. Only subjects with something to decide are here, so the cost follows the change.
+//! The model adds them when sight returns, a list ends, it reads a kind in another way, settings change, or there is
+//! room for findings again. It adds only subjects with something to decide, so the cost follows the change.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ impl Model {
         self.reviews.kinds.extend(0..u16::try_from(self.kinds.len()).unwrap_or(u16::MAX));
     }
 
-    /// Once all watches have been listed after a restart, forgets when problems of the earlier run began that are over.
+    /// Once all watches have been listed after a restart, forgets the start times of problems that are over.
     pub(crate) fn forget_restored(&mut self) {
         // A watch that the account may not open, or whose source fails, may never be listed.
         let is_due = |watch: &Watch| watch.active && !watch.seen_before && watch.missing.is_empty() && !watch.failing;

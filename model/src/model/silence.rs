@@ -1,8 +1,8 @@
 //! Objects whose status says nothing about their health, or not yet.
 //!
-//! Silence has a meaning only if the kind is known to say more: if at least as many objects of the kind have converged by
-//! what their status says as are silent in the same way. Then the operator has not done its work yet. Otherwise, silence
-//! may be all that the operator ever says, so it opens no finding and is never late.
+//! Silence has a meaning only if the kind is known to say more: if enough other objects of the kind say it, as
+//! [`Voices::expected`](super::voices::Voices::expected) decides. Then the operator has not done its work yet. Otherwise,
+//! silence may be all that the operator ever says, so it opens no finding and is never late.
 
 use super::Model;
 use super::context::ObjectContext;
@@ -87,7 +87,7 @@ impl ObjectContext<'_> {
 // === impl Model ===
 
 impl Model {
-    /// Once a kind shows that it has a status, reviews its objects without one. Before that, nothing was expected of
+    /// Once a kind shows that its objects get a status, reviews its silent objects. Before that, nothing was expected of
     /// them.
     pub(crate) fn expect_statuses(&mut self, watch: u16) {
         let number = self.watches[watch as usize].kind;

@@ -75,7 +75,7 @@ pub(crate) enum Flag {
     SpecConverged,
     /// `last_convergence_secs` is a measured time.
     ConvergenceTimed,
-    /// The object has a status, and its kind counts it as such.
+    /// The status is not empty.
     HasStatus,
     /// The object is as silent as before, and was expected to say more. It still is.
     SilenceMatters,
@@ -130,22 +130,22 @@ pub(crate) struct Unconverged {
     pub(crate) since: Timestamp,
     /// The obligation that the current spec opened; `None` after a regression.
     pub(crate) obligation: Option<Obligation>,
-    /// The first spec change that the operator has not acknowledged. A newer spec does not reset this, so an operator
-    /// that is dead is found although something keeps changing the spec.
+    /// The first spec change that the operator has not acknowledged. A newer spec does not reset this, so loopwatch
+    /// finds a dead operator although something keeps changing the spec.
     pub(crate) unacknowledged_since: Option<Timestamp>,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
     /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
     /// may have begun late.
     pub(crate) rollout_until: Option<Timestamp>,
-    /// The end of the deadline of the first spec change after the regression, which may mend it.
+    /// The end of the deadline of the first spec change after the regression, which may repair the object.
     pub(crate) mended_by: Option<Timestamp>,
-    /// When the work began that has not been interrupted by a rejection since. A newer spec does not reset this, so an
-    /// object that never gets ready is found although something keeps changing its spec.
+    /// When the current work began: at the first spec change or retry since the last rejection. A newer spec does not
+    /// reset this, so loopwatch finds an object that never gets ready although something keeps changing its spec.
     pub(crate) working_since: Timestamp,
     /// The last write of the status according to the managed fields.
     pub(crate) last_status_write: Option<Timestamp>,
-    /// The instants at which all this began come from the API server, and not from the clock of loopwatch.
+    /// The start times come from the times in the object, and not from when loopwatch saw it.
     pub(crate) dated: bool,
     /// The fingerprint of the last spec that converged, and how long that took.
     pub(crate) last_converged: Option<(u64, Span)>,

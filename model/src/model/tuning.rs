@@ -1,8 +1,8 @@
 //! Tuning: which findings may open about a subject, and with which severity, according to the settings and to the
 //! annotations of objects and namespaces.
 //!
-//! An annotation can only silence findings and set a deadline. Severities belong to the people who run loopwatch, so only
-//! the settings change them.
+//! An annotation can only silence findings and set a deadline. The administrator of loopwatch decides about severities,
+//! so only the settings change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

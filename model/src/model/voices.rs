@@ -118,10 +118,11 @@ impl Voices {
         }
     }
 
-    /// Returns what most other objects at rest say that the silent ones do not.
+    /// Returns what silent objects are expected to say, because enough other objects of the kind say it.
     ///
-    /// Operators that write conditions write them for every object. Other parts of a status may be absent for good, so
-    /// a larger majority must show that they belong into it.
+    /// Operators that write conditions write them for every object. If all converged objects have conditions, it is
+    /// therefore enough that as many of them are converged as are mute. Other parts of a status may be absent for good,
+    /// so otherwise four times as many must be converged.
     pub(crate) fn expected(&self) -> Expected {
         let Self { concluded, told, bare, mute, begun, working, .. } = *self;
         let converged = concluded + told;

@@ -50,8 +50,8 @@ pub(crate) fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Ti
     let name = writer.map_or_else(String::new, |m| m.name.clone());
     let time = writer.and_then(|m| m.time);
     if update.new && update.acknowledged != Acknowledged::No {
-        // The status of a new object is about the current spec unless its times say otherwise. Dumps have no managed
-        // fields.
+        // The status of a new object is about the current spec unless its times say otherwise. A dump may have no
+        // managed fields.
         let outdated = time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
         let current = update.view.status == StatusShape::Filled && !outdated;
         return (current.then(|| time.unwrap_or(opened).max(opened)), name);
