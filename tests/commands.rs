@@ -124,7 +124,11 @@ fn check_reads_a_dump_without_a_cluster() {
     assert_eq!(json["items"][0]["state"], "terminating");
     assert_eq!(json["status"]["dump"]["without_managed_fields"], 1);
     let flat = |output: &Output| text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat(&table).contains("The age of specs: the dump has no managedFields"), "{}", text(&table.stdout));
+    assert!(
+        flat(&table).contains("The age of the specs of 1 of 1 object: these objects have no managedFields"),
+        "{}",
+        text(&table.stdout)
+    );
     let markdown = loopwatch(&["check", "--snapshot", file, "-o", "markdown"]);
     assert!(flat(&markdown).contains("--show-managed-fields"), "{}", text(&markdown.stdout));
     assert_eq!(markdown.status.code(), Some(1));

@@ -6,6 +6,7 @@ use lab::steps::{forbidden, other_kind, unlearned};
 use lab::{Lab, Widget, kind};
 use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
 use loopwatch_model::observation::{Manager, Owned};
+use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
 #[test]
@@ -229,4 +230,16 @@ fn a_kind_of_which_nothing_is_seen_any_more_is_not_failing() {
     lab.discover(&[forbidden(kind())]);
     lab.advance(Span::hours(24 * 30));
     assert_eq!(lab.findings(), ["PermissionMissing permission to list widgets.example.io"]);
+}
+
+#[test]
+fn the_state_of_an_object_whose_status_is_about_an_earlier_spec_began_with_the_new_spec() {
+    let mut lab = Lab::unsynced(unlearned());
+    let mut widget = Widget::new("web", lab.ago(Span::hours(24 * 40)));
+    widget.changed = Some(lab.ago(Span::hours(24 * 30)));
+    let changed = lab.ago(Span::mins(5));
+    widget.ready().spec(2, changed);
+    let view = lab.view(&widget);
+    lab.list_views(vec![view]);
+    assert_eq!((lab.state("web"), lab.row("web").since), (ObjectState::Progressing, changed));
 }

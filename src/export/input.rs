@@ -140,13 +140,12 @@ impl RecordingInput {
 impl DumpInput {
     fn blind_spot(&self) -> Option<BlindSpot> {
         let (objects, without) = (self.objects, self.without_managed_fields);
-        let what = match without {
-            0 => return None,
-            _ if without == objects => "The age of specs".to_owned(),
-            _ => format!("The age of the specs of {} of {} objects", Number(without), Number(objects)),
-        };
-        let why = "the dump has no managedFields, so loopwatch does not know when specs were written and reports nothing \
-                   critical from it; create the dump with `kubectl get --show-managed-fields`";
+        if without == 0 {
+            return None;
+        }
+        let what = format!("The age of the specs of {} of {}", Number(without), plural(objects, "object"));
+        let why = "these objects have no managedFields, so loopwatch does not know when their specs were written, and \
+                   reports nothing critical about them; create the dump with `kubectl get --show-managed-fields`";
         Some(BlindSpot { what, why: why.to_owned() })
     }
 }

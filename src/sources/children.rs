@@ -11,7 +11,7 @@ use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId}
 use loopwatch_model::time::Span;
 use tokio::sync::Notify;
 
-use super::clock::{Clock as _, SystemClock};
+use super::clock::ServerClock;
 use super::failure::Failure;
 use super::watch::Sink;
 use super::watch::objects::ObjectSink;
@@ -33,7 +33,7 @@ pub(crate) struct ChildSink {
 pub(crate) struct PrimarySink {
     inner: ObjectSink,
     new: NewPrimaries,
-    clock: SystemClock,
+    clock: ServerClock,
 }
 
 /// The namespaces of new primary objects.
@@ -143,8 +143,8 @@ impl Sink for ChildSink {
 // === impl PrimarySink ===
 
 impl PrimarySink {
-    pub(crate) fn new(inner: ObjectSink, new: NewPrimaries) -> Self {
-        Self { inner, new, clock: SystemClock::new() }
+    pub(crate) fn new(inner: ObjectSink, new: NewPrimaries, clock: ServerClock) -> Self {
+        Self { inner, new, clock }
     }
 }
 
@@ -169,7 +169,7 @@ impl Sink for PrimarySink {
         let version = self.inner.applied(object, out)?;
         if let Some(Observation::Applied { object, .. }) = out.last()
             && object.generation <= 1
-            && object.created.is_some_and(|created| self.clock.wall().since(created) < NEW)
+            && object.created.is_some_and(|created| self.clock.now().since(created) < NEW)
         {
             self.new.announce(&object.key.namespace);
         }

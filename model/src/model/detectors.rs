@@ -69,11 +69,12 @@ impl ObjectContext<'_> {
             return Some(self.detect(FindingCode::Overdue, since, due, evidence).not_before(Some(since)));
         };
         let evidence = || {
-            Evidence::new()
-                .with("generation", Value::Count(self.record.generation))
-                .with("observed_generation", Value::Count(self.record.observed))
-                .with("waiting_for", Value::Age(since))
-                .with("deadline", Value::Span(due.since(since)))
+            let mut evidence = Evidence::new().with("generation", Value::Count(self.record.generation));
+            // An object without a status reports no generation.
+            if self.record.observed > 0 {
+                evidence = evidence.with("observed_generation", Value::Count(self.record.observed));
+            }
+            evidence.with("waiting_for", Value::Age(since)).with("deadline", Value::Span(due.since(since)))
         };
         let detection = match unconverged.status_written {
             Some(written) => self.detect(FindingCode::StatusLag, since, due, || {

@@ -192,7 +192,7 @@ impl Model {
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
         let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
         if new && !live {
-            context.record.since = unchanged_since(view, context.now);
+            context.record.since = unchanged_since(view, reading.acknowledged, context.now);
         }
         context.update_annotated(annotated);
         if deadline_changed {
@@ -544,9 +544,10 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
 }
 
 /// Returns when an object that is new from a list entered its state: at the newest transition of its conditions or,
-/// without one, at the last write of its spec.
-fn unchanged_since(view: &ObjectView, now: Timestamp) -> Timestamp {
-    let changed = view.conditions.iter().filter_map(|c| c.changed).max();
+/// if the conditions have no times or are about an earlier spec, at the last write of its spec.
+fn unchanged_since(view: &ObjectView, acknowledged: Acknowledged, now: Timestamp) -> Timestamp {
+    let transitions = view.conditions.iter().filter_map(|c| c.changed);
+    let changed = if acknowledged == Acknowledged::No { None } else { transitions.max() };
     changed.or_else(|| writers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 

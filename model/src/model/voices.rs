@@ -54,7 +54,8 @@ pub(crate) struct Expected {
 pub(crate) struct Silence(u8);
 
 /// All voices. The first one is the default.
-const VOICES: [Voice; 6] = [Voice::Other, Voice::Concluded, Voice::Told, Voice::Bare, Voice::Mute, Voice::Begun];
+const VOICES: [Voice; 7] =
+    [Voice::Other, Voice::Concluded, Voice::Told, Voice::Bare, Voice::Mute, Voice::Begun, Voice::Working];
 
 /// All verdicts.
 const VERDICTS: [Verdict; 6] = [
@@ -157,6 +158,32 @@ impl Expected {
             Voice::Mute => self.more,
             Voice::Begun => self.conditions,
             Voice::Concluded | Voice::Told | Voice::Working | Voice::Other => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails to compile if a voice is new. It belongs into the list of the test, too.
+    fn is_in_the_list(voice: Voice) {
+        match voice {
+            Voice::Concluded | Voice::Told | Voice::Bare | Voice::Mute => {}
+            Voice::Begun | Voice::Working | Voice::Other => {}
+        }
+    }
+
+    #[test]
+    fn a_byte_holds_every_voice_and_verdict() {
+        let voices =
+            [Voice::Concluded, Voice::Told, Voice::Bare, Voice::Mute, Voice::Begun, Voice::Working, Voice::Other];
+        for voice in voices {
+            is_in_the_list(voice);
+            for verdict in VERDICTS {
+                let silence = Silence::new(voice, verdict);
+                assert_eq!((silence.voice(), silence.fallback()), (voice, verdict));
+            }
         }
     }
 }

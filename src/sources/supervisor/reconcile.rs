@@ -140,7 +140,8 @@ impl Running {
                 if self.kinds.iter().flatten().any(is_filtered) {
                     self.spawn(job, target, ChildSink::new(sink, Arc::clone(&self.owners)), reporter, once);
                 } else {
-                    let sink = PrimarySink::new(sink, self.new_primaries.clone());
+                    let clock = self.feed.clock().clone();
+                    let sink = PrimarySink::new(sink, self.new_primaries.clone(), clock);
                     self.spawn(job, target, sink, reporter, once);
                 }
             }
