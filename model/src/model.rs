@@ -190,7 +190,7 @@ impl Model {
     pub fn probes(&mut self) -> Vec<Probe> {
         let probes = std::mem::take(&mut self.probes);
         for Probe::Count(watch) in &probes {
-            if let Some(number) = self.find_watch(watch) {
+            if let Some(number) = self.find_watch(watch).filter(|number| self.watches[*number as usize].active) {
                 self.schedule_audit(number);
             }
         }

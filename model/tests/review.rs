@@ -621,3 +621,25 @@ fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
     lab.advance(Span::hours(1));
     assert_eq!(lab.findings(), ["Regressed Widget team-a/a", "LimitReached limit findings"]);
 }
+
+#[test]
+fn the_start_of_a_finding_without_room_survives_a_restart() {
+    let limits = Limits { findings: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
+    for name in ["a", "b"] {
+        let mut w = lab.converged(name);
+        lab.apply(w.waiting());
+    }
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings().len(), 2, "one has no room: {:?}", lab.findings());
+    assert_eq!(lab.model.checkpoint().findings.len(), 3);
+}
+
+#[test]
+fn a_watch_that_has_ended_has_no_audits() {
+    let mut lab = Lab::new();
+    lab.advance(Span::mins(2));
+    lab.observe(Observation::KindsDiscovered(vec![]));
+    lab.model.probes();
+    assert_eq!(lab.model.next_due(), None);
+}
