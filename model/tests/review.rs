@@ -643,3 +643,41 @@ fn a_watch_that_has_ended_has_no_audits() {
     lab.model.probes();
     assert_eq!(lab.model.next_due(), None);
 }
+
+#[test]
+fn a_rollout_that_began_in_an_outage_is_no_failure_of_the_kind() {
+    let mut lab = Lab::new();
+    let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
+    lab.advance(Span::hours(1));
+    fail(&mut lab);
+    lab.advance(Span::secs(30));
+    for w in &mut widgets {
+        w.spec(2, lab.now).ready();
+    }
+    lab.advance(Span::secs(30));
+    lab.list(&widgets);
+    recover(&mut lab);
+    lab.advance(Span::secs(90));
+    for w in &mut widgets {
+        lab.apply(w.failed("ReplicaNotReady"));
+    }
+    lab.advance(Span::secs(90));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_rollout_that_began_before_a_restart_is_no_failure_of_the_kind() {
+    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut widgets: Vec<Widget> =
+        (0..4).map(|i| Widget::new(&format!("w{i}"), START.after(Span::hours(-5)))).collect();
+    for w in &mut widgets {
+        w.spec(2, START.after(Span::mins(-2))).ready();
+    }
+    lab.list(&widgets);
+    lab.advance(Span::secs(30));
+    for w in &mut widgets {
+        lab.apply(w.failed("ReplicaNotReady"));
+    }
+    lab.advance(Span::secs(90));
+    lab.assert_no_findings();
+}

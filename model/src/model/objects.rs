@@ -445,7 +445,7 @@ impl ObjectContext<'_> {
 
     /// Returns up to when the spec writes of persons are known.
     fn known_spec_write(&self) -> Timestamp {
-        let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
+        let changed = self.record.spec_change().unwrap_or(Timestamp(0));
         let opened = self.record.obligation().map_or(Timestamp(0), |obligation| obligation.opened);
         changed.max(opened).max(self.record.created().unwrap_or(changed))
     }

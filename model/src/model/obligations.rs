@@ -63,7 +63,17 @@ impl ObjectContext<'_> {
         } else if self.record.obligation().is_none() {
             self.update_regression(update);
         }
+        if !update.live && (update.new || update.spec_changed) {
+            self.note_spec_change(update);
+        }
         self.update_progress(update);
+    }
+
+    /// Remembers when a spec changed that loopwatch has only now seen: its rollout may still be under way.
+    fn note_spec_change(&mut self, update: &Update<'_>) {
+        let by_person = update.view.generation > 1 && !update.spec_written_by_operator;
+        let written = spec_written(update.view).filter(|_| by_person);
+        self.record.set_spec_change(written.map(|at| at.min(self.now)).max(self.record.spec_change()));
     }
 
     /// Handles a spec change. If it happened while the watch was interrupted, the object's timestamps say when.
@@ -222,7 +232,7 @@ impl ObjectContext<'_> {
         unconverged.obligation = Some(obligation);
         if !creation && opening != Opening::Again && (opening != Opening::Own || self.rollout_until() < Some(self.now))
         {
-            self.record.spec_changed = u32::try_from(opened.0 / 1000).unwrap_or(0);
+            self.record.set_spec_change(Some(opened));
         }
         self.record.flags.set(Flag::SpecConverged, false);
         let unseen = opening == Opening::Backfilled && !update.new;
@@ -298,8 +308,6 @@ impl ObjectContext<'_> {
         match update.verdict {
             Verdict::Converged | Verdict::Finished => {
                 self.record.flags.set(Flag::SpecConverged, true);
-                let written = spec_written(update.view).filter(|_| update.view.generation > 1);
-                self.record.spec_changed = written.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
                 self.record.flags.set(Flag::ConvergedUnseen, true);
             }
             Verdict::Progressing | Verdict::Failed => {
@@ -337,8 +345,7 @@ impl ObjectContext<'_> {
             }
             // The status was about the earlier spec; only now comes the answer to the change.
             verdict if self.record.unconverged().is_none() && rolls_out && self.answers_late(verdict) => {
-                let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
-                self.open_obligation(update, changed, Opening::Again);
+                self.open_obligation(update, self.record.spec_change().unwrap_or(self.now), Opening::Again);
                 if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) {
                     unconverged.unacknowledged_since = None;
                 }
@@ -357,10 +364,11 @@ impl ObjectContext<'_> {
     /// Returns whether a verdict may be the late answer to the last spec change: work that begins, or a failure soon
     /// after it.
     fn answers_late(&self, verdict: Verdict) -> bool {
-        let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
         match verdict {
             Verdict::Progressing => true,
-            Verdict::Failed => self.now <= changed.after(LATE_REJECTION),
+            Verdict::Failed => {
+                self.record.spec_change().is_some_and(|changed| self.now <= changed.after(LATE_REJECTION))
+            }
             _ => false,
         }
     }
@@ -383,8 +391,7 @@ impl ObjectContext<'_> {
     /// Returns the end of the deadline of the last spec change that loopwatch saw. Until then, the object may still roll
     /// out, even if its status has said converged meanwhile.
     pub(crate) fn rollout_until(&self) -> Option<Timestamp> {
-        let changed = Timestamp(i64::from(self.record.spec_changed) * 1000);
-        (self.record.spec_changed > 0).then(|| changed.after(self.deadline(false).0))
+        Some(self.record.spec_change()?.after(self.deadline(false).0))
     }
 
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.

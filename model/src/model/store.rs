@@ -41,7 +41,7 @@ pub(crate) struct Record {
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
-    /// When loopwatch saw the last spec change of a person, in seconds since the Unix epoch; 0 if it saw none.
+    /// When a person last changed the spec, in seconds since the Unix epoch; 0 if unknown. See [`Record::spec_change`].
     pub(crate) spec_changed: u32,
     /// The duration of the last convergence.
     pub(crate) last_convergence_secs: u32,
@@ -330,14 +330,20 @@ impl Record {
         }
     }
 
+    /// Returns when a person last changed the spec, in whole seconds, if loopwatch knows it.
+    pub(crate) fn spec_change(&self) -> Option<Timestamp> {
+        (self.spec_changed > 0).then(|| Timestamp(i64::from(self.spec_changed) * 1000))
+    }
+
+    pub(crate) fn set_spec_change(&mut self, at: Option<Timestamp>) {
+        self.spec_changed = at.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
+    }
+
     /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of the API server.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         shift(&mut self.since);
-        if self.spec_changed > 0 {
-            let changed = i64::from(self.spec_changed).saturating_add(by_ms / 1000);
-            self.spec_changed = u32::try_from(changed).unwrap_or(0);
-        }
+        self.set_spec_change(self.spec_change().map(|at| at.shifted(by_ms)));
         let Some(hot) = self.hot.as_mut() else { return };
         [&mut hot.due, &mut hot.failing_since, &mut hot.phase_since].into_iter().flatten().for_each(shift);
         hot.deletion.iter_mut().filter_map(|deletion| deletion.last_progress.as_mut()).for_each(shift);
