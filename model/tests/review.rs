@@ -681,3 +681,25 @@ fn a_rollout_that_began_before_a_restart_is_no_failure_of_the_kind() {
     lab.advance(Span::secs(90));
     lab.assert_no_findings();
 }
+
+#[test]
+fn the_start_of_a_problem_of_an_earlier_run_is_not_that_of_a_later_spec() {
+    let mut first = Lab::new();
+    let mut w = first.converged("web");
+    first.apply(w.spec(2, first.now));
+    first.advance(Span::secs(1));
+    first.apply(w.waiting());
+    first.advance(Span::mins(20));
+    assert!(has(&first, FindingCode::Overdue));
+    let checkpoint = first.model.checkpoint();
+    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    lab.now = first.now.after(Span::hours(5));
+    let written = lab.now.after(Span::mins(-3)); // somebody mended the spec while loopwatch was down
+    w.spec(3, written).waiting();
+    lab.observe(Observation::Restored(Box::new(checkpoint)));
+    lab.observe(Observation::KindsDiscovered(vec![kind()]));
+    lab.list(&[w.clone()]);
+    lab.assert_no_findings();
+    lab.advance(Span::mins(20));
+    assert_eq!(since(&lab, FindingCode::Overdue), Some(written));
+}
