@@ -253,11 +253,11 @@ impl OpenFindings {
         self.open.values()
     }
 
-    /// Returns the start times that should survive a restart: of open findings, and of findings of an earlier run that
-    /// have not opened again yet.
+    /// Returns the start times that should survive a restart: of findings that are open or wait, and of findings of an
+    /// earlier run that have not opened again yet.
     pub(crate) fn start_times(&self) -> BTreeMap<FindingId, Timestamp> {
-        let open = self.open.values().map(|finding| (finding.id, finding.since));
-        self.restored.iter().map(|(id, since)| (*id, *since)).chain(open).collect()
+        let found = self.open.values().chain(self.waiting.values()).map(|finding| (finding.id, finding.since));
+        self.restored.iter().map(|(id, since)| (*id, *since)).chain(found).collect()
     }
 
     pub(crate) fn restore(&mut self, restored: BTreeMap<FindingId, Timestamp>) {
