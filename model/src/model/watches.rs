@@ -75,7 +75,7 @@ impl Model {
             state.voices.listed = None; // the end of the next list decides again what the kind says
             self.watches.iter_mut().filter(|watch| watch.kind == kind).for_each(|watch| watch.reread = true);
         }
-        if suspicion_changed {
+        if suspicion_changed && self.kinds[kind as usize].objects > 0 {
             self.review_everything();
         }
     }
