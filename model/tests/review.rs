@@ -703,3 +703,20 @@ fn the_start_of_a_problem_of_an_earlier_run_is_not_that_of_a_later_spec() {
     lab.advance(Span::mins(20));
     assert_eq!(since(&lab, FindingCode::Overdue), Some(written));
 }
+
+#[test]
+fn a_change_in_an_outage_that_leaves_no_time_is_not_late_at_once() {
+    let mut lab = Lab::new();
+    let mut w = lab.converged("web");
+    lab.advance(Span::hours(24));
+    fail(&mut lab);
+    lab.advance(Span::mins(2));
+    let written = w.spec_written;
+    w.spec(2, written); // scaled, and the managed fields still have the time of the creation
+    lab.list(&[w.clone()]);
+    recover(&mut lab);
+    lab.advance(Span::mins(3));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(10));
+    assert!(has(&lab, FindingCode::Unacknowledged));
+}

@@ -98,7 +98,10 @@ impl ObjectContext<'_> {
         } else if update.live && last.is_none() {
             self.open_obligation(update, self.now, Opening::Live);
         } else {
-            self.open_obligation(update, last.or(written).unwrap_or(self.now), Opening::Backfilled);
+            // Some writes, such as those through `scale`, leave the time of their managed fields as it was.
+            let known = self.record.spec_change().max(self.record.created());
+            let newer = |at: &Timestamp| known.is_none_or(|known| *at >= known.after(Span::secs(1)));
+            self.open_obligation(update, last.or(written.filter(newer)).unwrap_or(self.now), Opening::Backfilled);
         }
     }
 
