@@ -720,3 +720,19 @@ fn a_change_in_an_outage_that_leaves_no_time_is_not_late_at_once() {
     lab.advance(Span::mins(10));
     assert!(has(&lab, FindingCode::Unacknowledged));
 }
+
+#[test]
+fn a_step_of_the_clock_does_not_move_the_start_of_a_deletion() {
+    let mut lab = Lab::new();
+    let mut w = lab.converged("web");
+    let deleted = lab.now;
+    w.finalizers = vec!["example.io/f".into()];
+    w.deleted = Some(deleted);
+    lab.apply(&w);
+    lab.advance(Span::mins(90));
+    assert_eq!(since(&lab, FindingCode::FinalizerStuck), Some(deleted));
+    lab.now = lab.now.after(Span::mins(-60));
+    lab.observe(Observation::ClockStepped { by_ms: -3_600_000 });
+    lab.advance(Span::mins(1));
+    assert_eq!(since(&lab, FindingCode::FinalizerStuck), Some(deleted));
+}

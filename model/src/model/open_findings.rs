@@ -300,9 +300,12 @@ impl OpenFindings {
     /// Moves all instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         for finding in self.open.values_mut().chain(self.waiting.values_mut()) {
-            finding.since = finding.since.shifted(by_ms);
             finding.found = finding.found.shifted(by_ms);
-            finding.evidence.rebase_ages(by_ms);
+            // The API server wrote when a deletion and a definition began.
+            if !matches!(finding.code, FindingCode::FinalizerStuck | FindingCode::StatusSubresourceMissing) {
+                finding.since = finding.since.shifted(by_ms);
+                finding.evidence.rebase_ages(by_ms);
+            }
         }
         self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
         self.rebased = self.open.keys().copied().collect();
