@@ -736,3 +736,32 @@ fn a_step_of_the_clock_does_not_move_the_start_of_a_deletion() {
     lab.advance(Span::mins(1));
     assert_eq!(since(&lab, FindingCode::FinalizerStuck), Some(deleted));
 }
+
+#[test]
+fn the_order_of_the_watches_of_a_kind_does_not_decide() {
+    let run = |first: usize| {
+        let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+        let watched = |namespace: &str| WatchedKind {
+            watch: WatchId(format!("widgets.example.io/{namespace}").into()),
+            scope: Scope::Namespace(namespace.into()),
+            ..kind()
+        };
+        lab.observe(Observation::KindsDiscovered(vec![watched("a"), watched("b")]));
+        let mut ready = Widget::new("ready", START.after(Span::hours(-1)));
+        ready.ready();
+        let silent = Widget::new("silent", START.after(Span::hours(-1)));
+        for (epoch, n) in (1..).zip([first, 1 - first]) {
+            let (namespace, widget) = [("a", &ready), ("b", &silent)][n];
+            let watch = watched(namespace).watch;
+            lab.observe(Observation::ListBegan { watch: watch.clone(), epoch });
+            let mut object = Box::new(widget.view(10 + epoch));
+            object.key.namespace = namespace.into();
+            lab.observe(Observation::Listed { watch: watch.clone(), object });
+            lab.observe(Observation::ListEnded { watch, epoch, version: "50".into() });
+            lab.advance(Span::secs(1));
+        }
+        lab.advance(Span::hours(1));
+        lab.findings()
+    };
+    assert_eq!(run(0), run(1));
+}

@@ -6,7 +6,7 @@
 
 use super::Model;
 use super::context::ObjectContext;
-use super::kinds::Kind;
+use super::kinds::{Kind, Watch};
 use super::reading::{Reading, Reason, Verdict};
 use super::store::{Flag, Slot};
 use super::voices::{Expected, Silence, Voice};
@@ -107,9 +107,17 @@ impl Model {
         self.review_silence(watch);
     }
 
-    /// Reviews the silent objects of a list that has ended.
+    /// Reviews the silent objects of lists that have ended, once no first list of another watch of the kind is awaited:
+    /// the order of the watches must not matter either.
     pub(crate) fn review_silence(&mut self, watch: u16) {
-        let Some(kind) = self.kinds.get_mut(self.watches[watch as usize].kind as usize) else { return };
+        let number = self.watches[watch as usize].kind;
+        let awaited = |watch: &Watch| {
+            watch.kind == number && watch.active && !watch.synced && !watch.failing && watch.missing.is_empty()
+        };
+        let Some(kind) = self.kinds.get_mut(number as usize) else { return };
+        if kind.listed_silent.is_empty() && kind.voices.listed.is_some() || self.watches.iter().any(awaited) {
+            return;
+        }
         let expected = kind.expected();
         kind.voices.listed = Some(expected);
         for slot in std::mem::take(&mut kind.listed_silent) {

@@ -145,6 +145,9 @@ impl Model {
         let watch = &mut self.watches[number as usize];
         watch.failing = failing;
         watch.failed_before |= failing;
+        if failing {
+            self.review_silence(number); // nobody waits for its list any longer
+        }
         self.update_sight(number);
     }
 
