@@ -765,3 +765,21 @@ fn the_order_of_the_watches_of_a_kind_does_not_decide() {
     };
     assert_eq!(run(0), run(1));
 }
+
+#[test]
+fn a_list_that_fails_half_way_does_not_decide() {
+    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut ready = Widget::new("a", START.after(Span::hours(-1)));
+    ready.ready();
+    let silent: Vec<Widget> = (0..3).map(|i| Widget::new(&format!("s{i}"), START.after(Span::hours(-1)))).collect();
+    begin(&mut lab, 1);
+    listed(&mut lab, ready.view(10));
+    listed(&mut lab, silent[0].view(11));
+    fail(&mut lab);
+    lab.advance(Span::mins(1));
+    let all: Vec<Widget> = silent.into_iter().chain([ready]).collect();
+    lab.list(&all);
+    recover(&mut lab);
+    lab.advance(Span::hours(1));
+    lab.assert_no_findings();
+}

@@ -122,6 +122,9 @@ impl ObjectContext<'_> {
     pub(crate) fn advance_obligation(&mut self) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings, lost) = (self.now, self.settings, self.sight == Sight::Lost);
+        if lost && !self.record.flags.has(Flag::Judged) {
+            return; // it appeared in blindness
+        }
         if let Some(converged) = obligation.converged_since {
             if now >= converged.after(settings.settle) && !lost {
                 self.end_converged(&obligation, converged);
@@ -165,9 +168,10 @@ impl ObjectContext<'_> {
         {
             self.record.verdict = Verdict::Progressing;
         }
-        match (self.sight, self.record.verdict) {
-            (Sight::Lost, _) => self.count_outcome(Outcome::Unknown),
-            (_, Verdict::Unknown) => self.clear_unconverged(),
+        let unseen = self.sight == Sight::Lost || (self.lost..=self.regained).contains(&obligation.slo_deadline);
+        match self.record.verdict {
+            Verdict::Unknown if self.sight != Sight::Lost => self.clear_unconverged(),
+            _ if unseen => self.count_outcome(Outcome::Unknown),
             _ => {
                 self.learn_censored(obligation, obligation.slo_deadline);
                 self.count_outcome(Outcome::Late);

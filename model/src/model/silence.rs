@@ -115,15 +115,28 @@ impl Model {
             watch.kind == number && watch.active && !watch.synced && !watch.failing && watch.missing.is_empty()
         };
         let Some(kind) = self.kinds.get_mut(number as usize) else { return };
-        if kind.listed_silent.is_empty() && kind.voices.listed.is_some() || self.watches.iter().any(awaited) {
+        if self.watches.iter().any(awaited) {
             return;
         }
         let expected = kind.expected();
         kind.voices.listed = Some(expected);
         for slot in std::mem::take(&mut kind.listed_silent) {
-            if self.context(slot).is_some_and(|mut context| context.review_silence(expected)) {
+            let Some(of) = self.store.get(slot).map(|record| record.watch) else { continue };
+            if !self.watches[of as usize].synced {
+                self.kinds[number as usize].listed_silent.insert(slot); // its list has failed, and begins again
+            } else if self.context(slot).is_some_and(|mut context| context.review_silence(expected)) {
                 self.reviews.objects.insert(slot);
             }
+        }
+    }
+
+    /// Reviews the silent objects of a kind although the first list of a watch has failed, or the watch has ended: they
+    /// do not wait for it any longer.
+    pub(crate) fn stop_waiting(&mut self, watch: u16) {
+        let number = self.watches[watch as usize].kind;
+        let decided = self.kinds.get(number as usize).is_none_or(|kind| kind.voices.listed.is_some());
+        if !decided && self.watches.iter().any(|watch| watch.kind == number && watch.active && watch.synced) {
+            self.review_silence(watch);
         }
     }
 }

@@ -146,7 +146,7 @@ impl Model {
         watch.failing = failing;
         watch.failed_before |= failing;
         if failing {
-            self.review_silence(number); // nobody waits for its list any longer
+            self.stop_waiting(number);
         }
         self.update_sight(number);
     }

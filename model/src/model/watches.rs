@@ -56,7 +56,7 @@ impl Model {
         let source = SourceId::Watch(id);
         self.clear_blind(&source);
         self.watches[number as usize].failing = false;
-        self.review_silence(number);
+        self.stop_waiting(number);
         self.sources.deactivate(self.now, &source, &mut self.timers, &mut self.open_findings);
         self.forget_permissions(number);
     }
