@@ -13,6 +13,19 @@ use serde_json::Value;
 /// Number of distinct paths to test. Lists of labels make new paths, and each test costs several parses of a line.
 const MAX_PATHS: usize = 10_000;
 
+/// Bytes to parse for all tests. An ordinary recording needs a few MB; a line with thousands of unknown fields would need
+/// hours.
+const MAX_PARSED: usize = 64 << 20;
+
+/// Values of all types, for tests.
+const ANYTHING: [fn() -> Value; 5] = [
+    || Value::Bool(true),
+    || Value::from(-1.5),
+    || "?".into(),
+    || serde_json::json!([[]]),
+    || serde_json::json!({"?": []}),
+];
+
 /// Number of unknown fields to keep by name. Further ones share [`OTHERS`].
 const MAX_NAMES: usize = 100;
 
@@ -24,6 +37,10 @@ const OTHERS: &str = "(others)";
 pub(super) struct UnknownFields {
     /// Whether the field at a path, given by its hash, is unknown.
     tested: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
+    /// Whether the object at a path, given by its hash, is a map. Any key of it is known.
+    maps: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
+    /// The bytes that tests have parsed so far.
+    parsed: usize,
     /// Occurrences by path: `saw.applied.object.colour`.
     counts: BTreeMap<String, u64>,
 }
@@ -45,6 +62,9 @@ struct Level<'a> {
 /// Uses hashes as they are.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
+
+/// A key that no struct has.
+const NO_FIELD: &str = "? no field";
 
 /// The hash of the empty path.
 const START: u64 = 0xcbf2_9ce4_8422_2325;
@@ -114,11 +134,12 @@ impl UnknownFields {
     /// Whether the field at the current position is unknown. Counts it if so.
     fn is_unknown<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
         let path = levels.last().map_or(START, |level| level.here);
-        let unknown = match self.tested.get(&path) {
-            Some(unknown) => *unknown,
-            None if self.tested.len() >= MAX_PATHS => false,
+        let unknown = match self.tested.get(&path).copied() {
+            Some(unknown) => unknown,
+            None if self.tested.len() >= MAX_PATHS || self.is_in_map::<T>(line, levels) => false,
+            None if !self.may_parse(line) => false,
             None => {
-                let unknown = accepts_anything::<T>(line, levels);
+                let unknown = accepts_anything::<T>(line, levels, &key_of(levels));
                 self.tested.insert(path, unknown);
                 unknown
             }
@@ -130,24 +151,50 @@ impl UnknownFields {
         }
         unknown
     }
+
+    /// Whether the current object is a map: the reader checks the type of a value under a key that no struct has. One
+    /// test then answers for all keys, of which there may be thousands.
+    fn is_in_map<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
+        let path = levels.last().map_or(START, |level| level.path);
+        if let Some(is_map) = self.maps.get(&path) {
+            return *is_map;
+        }
+        let is_map = self.may_parse(line) && !accepts_anything::<T>(line, levels, NO_FIELD);
+        self.maps.insert(path, is_map);
+        is_map
+    }
+
+    /// Whether a test of this line is within the limit.
+    fn may_parse(&mut self, line: &[u8]) -> bool {
+        let parsed = self.parsed.saturating_add(line.len().saturating_mul(ANYTHING.len()));
+        let may = parsed <= MAX_PARSED;
+        if may {
+            self.parsed = parsed;
+        }
+        may
+    }
 }
 
-/// Whether the reader accepts a value of any type at the current position.
-fn accepts_anything<T: DeserializeOwned>(line: &[u8], levels: &[Level<'_>]) -> bool {
+/// Whether the reader accepts a value of any type under this key of the current object.
+fn accepts_anything<T: DeserializeOwned>(line: &[u8], levels: &[Level<'_>], key: &str) -> bool {
     let Ok(whole) = serde_json::from_slice::<Value>(line) else { return false };
-    let values =
-        [Value::Bool(true), Value::from(-1.5), "?".into(), serde_json::json!([[]]), serde_json::json!({"?": []})];
-    values.into_iter().all(|value| {
+    let Some((_, around)) = levels.split_last() else { return false };
+    ANYTHING.iter().all(|value| {
         let mut changed = whole.clone();
-        let place = levels.iter().try_fold(&mut changed, |place, level| match place {
+        let object = around.iter().try_fold(&mut changed, |place, level| match place {
             Value::Object(fields) => fields.get_mut(key_text(level.key).as_str()),
             Value::Array(items) => items.get_mut(level.index),
             _ => None,
         });
-        let Some(place) = place else { return false };
-        *place = value;
+        let Some(Value::Object(fields)) = object else { return false };
+        fields.insert(key.to_owned(), value());
         serde_json::from_value::<T>(changed).is_ok()
     })
+}
+
+/// The current key.
+fn key_of(levels: &[Level<'_>]) -> String {
+    levels.last().map_or_else(String::new, |level| key_text(level.key))
 }
 
 /// The path of the current position, without positions in lists: `saw.applied.object.owners.colour`.
@@ -251,5 +298,19 @@ mod tests {
         let counted = unknown(&[&line]);
         assert_eq!(counted.len(), MAX_NAMES + 1);
         assert_eq!(counted.iter().map(|(_, count)| count).sum::<u64>(), 2 * MAX_NAMES as u64);
+    }
+
+    /// A checkpoint has one key for each open finding, and `run` reads it before it serves anything.
+    #[test]
+    fn a_map_with_many_keys_is_read_quickly() {
+        let findings: Vec<String> = (0..2_000).map(|id| format!(r#""{id:016x}":"2026-01-01T00:00:00Z""#)).collect();
+        let line = format!(
+            r#"{{"at":"2026-01-01T00:00:00Z","saw":{{"restored":{{"findings":{{{}}},"mood":1}}}}}}"#,
+            findings.join(",")
+        );
+        let (mut fields, began) = (UnknownFields::default(), std::time::Instant::now());
+        fields.count::<RecordedObservation>(line.as_bytes());
+        assert_eq!(fields.counts().keys().collect::<Vec<_>>(), ["saw.restored.mood"]);
+        assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
     }
 }
