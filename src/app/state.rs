@@ -1,5 +1,6 @@
 //! The checkpoint in the state directory, which survives restarts: a recording with one observation.
 
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,9 +81,15 @@ fn report(dir: &Path, error: &std::io::Error) {
     warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
 }
 
-/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact. Another process that
+/// writes at the same moment, such as the Pod that an update replaces, would rename an incomplete file.
 fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
+    let folder = std::fs::File::open(dir)?;
+    // Some file systems have no locks.
+    if let Err(TryLockError::WouldBlock) = folder.try_lock() {
+        return Err(std::io::Error::new(std::io::ErrorKind::ResourceBusy, "another process is writing it"));
+    }
     let new: PathBuf = dir.join(format!("{FILE}.new"));
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -152,6 +159,33 @@ mod tests {
         write(directory.path(), &Settings::default(), Checkpoint::default())?;
         assert_eq!(std::fs::read_to_string(&other)?, "untouched");
         assert!(std::fs::symlink_metadata(directory.path().join(FILE))?.is_file());
+        Ok(())
+    }
+
+    /// As during a rolling update, if both Pods mount the same volume.
+    #[test]
+    fn two_writers_leave_a_complete_checkpoint() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let learned = (0..500).map(|kind| (format!("example.io/Kind{kind}"), vec![1; 20])).collect();
+        let checkpoint = Checkpoint { learned, ..Checkpoint::default() };
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let (dir, checkpoint) = (directory.path().to_owned(), checkpoint.clone());
+                std::thread::spawn(move || {
+                    (0..20).map(|_| write(&dir, &Settings::default(), checkpoint.clone())).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for _ in 0..50 {
+            let (mut model, exists) = (Model::new(Settings::default()), directory.path().join(FILE).exists());
+            restore(directory.path(), &mut model);
+            let restored = model.checkpoint();
+            assert!(!exists || restored == checkpoint, "{} kinds", restored.learned.len());
+        }
+        for written in writers.into_iter().flat_map(|writer| writer.join().expect("no panic")) {
+            let kind = written.err().map(|error| error.kind());
+            assert!(kind.is_none_or(|kind| kind == std::io::ErrorKind::ResourceBusy), "{kind:?}");
+        }
         Ok(())
     }
 }
