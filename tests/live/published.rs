@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::bed::{bed, test};
 use crate::case::SLACK;
 use crate::compare::{compare, expect_audited};
+use crate::recorder::Recorder;
 use loopwatch_testbed::cert_manager::{self, API, CertManager, KINDS, NAMESPACE};
 use loopwatch_testbed::kube::Kube;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
@@ -26,7 +27,10 @@ const TEAMS: [&str; 3] = ["certificates-a", "certificates-b", "certificates-c"];
 const HOSTS: [&str; 2] = ["cert-manager-1", "cert-manager-2"];
 
 /// The deadline of all objects. cert-manager retries after 5 s at the earliest, and a new leader starts its caches anew.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The deadline of objects that will miss it.
+const SHORT: Duration = Duration::from_secs(8);
 
 /// Thresholds long enough for a busy machine. Windows for counts keep their defaults.
 fn thresholds() -> Value {
@@ -51,6 +55,7 @@ fn published() {
     let replicas = HOSTS[..count].iter().map(|host| CertManager::start(plane, host)).collect();
     let kubeconfig = plane.kubeconfig_of("published.kubeconfig", &plane.url, NAMESPACE, NAMESPACE);
     let sidecar = Sidecar::start(plane, "published", &kubeconfig, &thresholds(), &[]);
+    let recorder = Recorder::for_wide_scenario("published", "published", &kubeconfig);
     let mut site = Site { kube: plane.kube.clone(), sidecar, replicas };
 
     site.expect_discovered();
@@ -60,7 +65,8 @@ fn published() {
     let lag = expect_audited(&site.sidecar);
     site.expect_no_finding(&lag.to_string());
 
-    let expected = [site.stop(), site.lack_issuer(), site.keep_key()].concat();
+    let expected = [site.stop(), site.lack_issuer(), site.lack_secret(), site.keep_key()].concat();
+    drop(recorder);
     let is_expected = |(code, on): &(String, String)| {
         expected.iter().any(|(expected, subject)| code == expected && on.starts_with(subject))
     };
@@ -97,19 +103,17 @@ impl Site {
     /// Creates a chain of issuers, and certificates in every namespace, some of them before their issuers. An issuer
     /// comes after its Secret: cert-manager would try again after 5, 10, 20 and 40 s.
     fn issue(&self) {
-        let root = json!({"isCA": true, "commonName": "root", "issuerRef": cluster_issuer("by-itself")});
-        self.certificate(NAMESPACE, "root", root);
-        self.create("ClusterIssuer", "", "by-itself", json!({"selfSigned": {}}));
+        self.certificate(NAMESPACE, "root", authority(by("by-itself")));
+        self.cluster_issuer("by-itself", json!({"selfSigned": {}}));
         self.expect_converged("the first certificate");
         for team in TEAMS {
-            self.certificate(team, "web", json!({"issuerRef": cluster_issuer("by-root")}));
-            let team_ca = json!({"isCA": true, "commonName": team, "issuerRef": cluster_issuer("by-root")});
-            self.certificate(team, "team", team_ca);
+            self.certificate(team, "web", by("by-root"));
+            self.certificate(team, "team", authority(by("by-root")));
         }
-        self.create("ClusterIssuer", "", "by-root", json!({"ca": {"secretName": "root"}}));
+        self.cluster_issuer("by-root", json!({"ca": {"secretName": "root"}}));
         self.expect_converged("certificates that were created before their issuer");
         for team in TEAMS {
-            self.create("Issuer", team, "by-team", json!({"ca": {"secretName": "team"}}));
+            self.issuer(team, "by-team", json!({"ca": {"secretName": "team"}}));
             self.certificate(team, "database", json!({}));
             // cert-manager renews it every 15 s.
             self.certificate(team, "brief", json!({"duration": "1h", "renewBefore": "59m45s"}));
@@ -144,7 +148,7 @@ impl Site {
 
     /// Creates many certificates while the replicas are rolled one after the other, and deletes some of them.
     fn scale_and_roll(&mut self) {
-        let (many, began, mut leaders) = (12, Instant::now(), vec![self.expect_leader(&|_| true)]);
+        let (many, began, mut leaders) = (10, Instant::now(), vec![self.expect_leader(&|_| true)]);
         for round in 0..self.replicas.len() {
             for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
                 self.certificate(team, &format!("many-{round}-{number}"), json!({}));
@@ -198,19 +202,20 @@ impl Site {
     fn stop(&mut self) -> Expected {
         self.replicas.iter_mut().for_each(CertManager::stop);
         let team = TEAMS[0];
+        self.shorten(team, "database");
         self.respecify(team, "database", json!({"dnsNames": ["stopped.example.com"]}));
-        let (finding, took) =
-            self.sidecar.expect_finding(DEADLINE + SLACK, "Unacknowledged", "Certificate", "database");
+        let (finding, took) = self.sidecar.expect_finding(SHORT + SLACK, "Unacknowledged", "Certificate", "database");
         assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
         let writer = finding.evidence("last_status_writer").as_str().unwrap_or_default();
         assert!(writer.starts_with("cert-manager-certificates-"), "{finding}");
         let mut rest = self.sidecar.findings().unwrap_or_default();
         rest.retain(|other| !other.is("Unacknowledged", "Certificate", "database"));
         assert!(rest.is_empty(), "{rest:?}");
+        let began = Instant::now();
         self.replicas.iter_mut().for_each(CertManager::start_again);
-        let cleared = self.sidecar.expect_cleared(DEADLINE + SLACK, "Unacknowledged", "Certificate", "database");
+        self.sidecar.expect_cleared(SHORT + SLACK, "Unacknowledged", "Certificate", "database");
         self.expect_converged("the change of an operator that was stopped");
-        eprintln!("published: stopped: found after {took:.1?}, cleared {cleared:.1?} after the start");
+        eprintln!("published: stopped: found after {took:.1?}, cleared {:.1?} after the start", began.elapsed());
         // The deadline has passed when the operator acknowledges the change, and issuing takes a moment.
         let subject = format!("Certificate {team}/database");
         vec![("Unacknowledged", subject.clone()), ("Overdue", subject)]
@@ -219,26 +224,44 @@ impl Site {
     /// Creates a certificate whose issuer does not exist.
     fn lack_issuer(&self) -> Expected {
         let team = TEAMS[1];
-        self.certificate(team, "orphan", json!({"issuerRef": {"name": "missing"}}));
-        let (certificate, took) = self.sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Certificate", "orphan");
-        let states = self.states(team, "orphan");
-        assert!(states.len() == 2 && states.iter().all(|state| state == "overdue"), "{states:?}");
+        // cert-manager copies the annotation to the CertificateRequest.
+        self.annotated_certificate(team, "orphan", short(), json!({"issuerRef": {"name": "missing"}}));
+        let (certificate, took) = self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "orphan");
+        self.sidecar.expect(SLACK, "its request is overdue, too", || {
+            let states = self.states(team, "orphan");
+            if states == ["overdue", "overdue"] { Ok(()) } else { Err(format!("{states:?}")) }
+        });
         eprintln!("published: issuer missing: found after {took:.1?}: {certificate}");
-        self.create("Issuer", team, "missing", json!({"selfSigned": {}}));
-        self.sidecar.expect_cleared(DEADLINE + SLACK, "Overdue", "Certificate", "orphan");
+        self.issuer(team, "missing", json!({"selfSigned": {}}));
+        self.sidecar.expect_cleared(SHORT + SLACK, "Overdue", "Certificate", "orphan");
         self.expect_converged("the issuer that was missing");
         ["Certificate", "CertificateRequest"].map(|kind| ("Overdue", format!("{kind} {team}/orphan"))).to_vec()
+    }
+
+    /// Creates an issuer whose Secret does not exist. It fails, but its user has to act, so there is no finding.
+    fn lack_secret(&self) -> Expected {
+        let team = TEAMS[1];
+        self.issuer(team, "incomplete", json!({"ca": {"secretName": "missing"}}));
+        let rejected = || self.total("loopwatch_obligations_total{", "outcome=\"rejected\"");
+        self.sidecar.expect(SLACK, "the issuer is rejected", || {
+            let object = self.sidecar.object("Issuer", team, "incomplete")?;
+            let known = object["state"] == "failed" && object["reason"] == "ReadyFalse" && rejected() == 1.0;
+            if known { Ok(()) } else { Err(object.to_string()) }
+        });
+        self.kube.delete(API, "Issuer", team, "incomplete");
+        Vec::new()
     }
 
     /// Changes the size of a key that may not be rotated: `Ready` stays true, and cert-manager tries forever.
     fn keep_key(&self) -> Expected {
         let team = TEAMS[2];
         let key = json!({"algorithm": "ECDSA", "size": 521, "rotationPolicy": "Never"});
+        self.shorten(team, "web");
         self.respecify(team, "web", json!({"privateKey": key}));
-        let (finding, took) = self.sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Certificate", "web");
+        let (finding, took) = self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "web");
         eprintln!("published: key may not be rotated: found after {took:.1?}: {finding}");
         self.respecify(team, "web", json!({"privateKey": {"rotationPolicy": "Always"}}));
-        self.sidecar.expect_cleared(DEADLINE + SLACK, "Overdue", "Certificate", "web");
+        self.sidecar.expect_cleared(SHORT + SLACK, "Overdue", "Certificate", "web");
         self.expect_converged("the key that may be rotated");
         vec![("Overdue", format!("Certificate {team}/web"))]
     }
@@ -277,20 +300,32 @@ impl Site {
 
     /// Creates a certificate with a small key and a Secret of its name, by default from the issuer of the namespace.
     fn certificate(&self, namespace: &str, name: &str, more: Value) {
+        self.annotated_certificate(namespace, name, json!({}), more);
+    }
+
+    fn annotated_certificate(&self, namespace: &str, name: &str, annotations: Value, more: Value) {
         let mut spec = json!({"secretName": name, "dnsNames": [format!("{name}.example.com")],
             "privateKey": {"algorithm": "ECDSA", "size": 256}, "issuerRef": {"name": "by-team"}});
         for (key, value) in more.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
-        self.create("Certificate", namespace, name, spec);
+        let metadata = json!({"name": name, "namespace": namespace, "annotations": annotations});
+        self.kube.apply(&json!({"apiVersion": API, "kind": "Certificate", "metadata": metadata, "spec": spec}));
     }
 
-    fn create(&self, kind: &str, namespace: &str, name: &str, spec: Value) {
-        let mut object = json!({"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec});
-        if !namespace.is_empty() {
-            object["metadata"]["namespace"] = json!(namespace);
-        }
-        self.kube.apply(&object);
+    fn issuer(&self, namespace: &str, name: &str, spec: Value) {
+        let metadata = json!({"name": name, "namespace": namespace});
+        self.kube.apply(&json!({"apiVersion": API, "kind": "Issuer", "metadata": metadata, "spec": spec}));
+    }
+
+    fn cluster_issuer(&self, name: &str, spec: Value) {
+        let metadata = json!({"name": name});
+        self.kube.apply(&json!({"apiVersion": API, "kind": "ClusterIssuer", "metadata": metadata, "spec": spec}));
+    }
+
+    /// Gives a certificate a short deadline.
+    fn shorten(&self, namespace: &str, name: &str) {
+        self.kube.patch(API, "Certificate", namespace, name, &json!({"metadata": {"annotations": short()}}));
     }
 
     fn respecify(&self, namespace: &str, name: &str, spec: Value) {
@@ -298,6 +333,19 @@ impl Site {
     }
 }
 
-fn cluster_issuer(name: &str) -> Value {
-    json!({"name": name, "kind": "ClusterIssuer"})
+/// A reference to a cluster issuer.
+fn by(cluster_issuer: &str) -> Value {
+    json!({"issuerRef": {"name": cluster_issuer, "kind": "ClusterIssuer"}})
+}
+
+/// The spec of a certificate of an authority.
+fn authority(mut spec: Value) -> Value {
+    spec["isCA"] = json!(true);
+    spec["commonName"] = json!("authority");
+    spec
+}
+
+/// The annotation that sets a short deadline.
+fn short() -> Value {
+    json!({"loopwatch.dev/deadline": format!("{}s", SHORT.as_secs())})
 }

@@ -19,7 +19,8 @@ pub(crate) struct Recorder {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Records a namespace with the account and thresholds of a running loopwatch, whose name is `sidecar`.
+    /// Records a namespace, or all if `namespace` is empty, with the account and thresholds of a running loopwatch, whose
+    /// name is `sidecar`.
     pub(crate) fn start(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path) -> Self {
         Self::start_with(sidecar, namespace, kubeconfig, file, &[])
     }
@@ -28,12 +29,13 @@ impl Recorder {
     pub(crate) fn start_with(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path, flags: &[&str]) -> Self {
         let plane = bed();
         let config = plane.directory().join(format!("{sidecar}.config.yaml"));
+        let scope = (!namespace.is_empty()).then(|| format!("--namespace={namespace}"));
         let mut process = program(&format!("{sidecar}.recorder"), plane)
             .arg("record")
             .arg(format!("--output={}", file.display()))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--config={}", config.display()))
-            .arg(format!("--namespace={namespace}"))
+            .args(scope)
             .args(flags)
             .start();
         eventually(Duration::from_secs(20), "the recording begins", || {
@@ -44,10 +46,19 @@ impl Recorder {
         Self { process }
     }
 
-    /// Records a scenario into `tests/scenarios` if `SCENARIOS` is set.
+    /// Records a namespace as a scenario of its name into `tests/scenarios` if `SCENARIOS` is set.
     pub(crate) fn for_scenario(sidecar: &str, namespace: &str, kubeconfig: &Path) -> Option<Self> {
+        Self::scenario(namespace, sidecar, namespace, kubeconfig)
+    }
+
+    /// Records all namespaces as the scenario `name` if `SCENARIOS` is set.
+    pub(crate) fn for_wide_scenario(name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
+        Self::scenario(name, sidecar, "", kubeconfig)
+    }
+
+    fn scenario(name: &str, sidecar: &str, namespace: &str, kubeconfig: &Path) -> Option<Self> {
         std::env::var_os("SCENARIOS")?;
-        let file: PathBuf = repository(format!("tests/scenarios/{namespace}.jsonl.gz"));
+        let file: PathBuf = repository(format!("tests/scenarios/{name}.jsonl.gz"));
         let _ = std::fs::remove_file(&file); // it may not exist
         Some(Self::start(sidecar, namespace, kubeconfig, &file))
     }

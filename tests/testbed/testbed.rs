@@ -3,7 +3,7 @@
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
 //!                      ▲                       ▲
-//!                  wire, gate                operator (of the zoo; faults are switched over HTTP)
+//!                  wire, gate                operator (of the zoo; faults are switched over HTTP), cert_manager
 //!                      ▲
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
