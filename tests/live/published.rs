@@ -149,12 +149,11 @@ impl Site {
     /// Creates many certificates while the replicas are rolled one after the other, and deletes some of them.
     fn scale_and_roll(&mut self) {
         let (many, began, mut leaders) = (10, Instant::now(), vec![self.expect_leader(&|_| true)]);
-        for round in 0..self.replicas.len() {
+        for (round, stopped) in HOSTS.into_iter().enumerate().take(self.replicas.len()) {
             for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
                 self.certificate(team, &format!("many-{round}-{number}"), json!({}));
             }
             self.replicas[round].stop();
-            let stopped = HOSTS[round];
             if self.replicas.len() > 1 {
                 leaders.push(self.expect_leader(&|leader| leader != stopped));
             }
