@@ -201,7 +201,7 @@ mod tests {
             Input { recording: None, dump }.blind_spots().into_iter().map(|spot| spot.what).collect::<Vec<_>>()
         };
         assert_eq!(of(3, 0), Vec::<String>::new());
-        assert_eq!(of(3, 3), ["The age of specs"]);
+        assert_eq!(of(3, 3), ["The age of the specs of 3 of 3 objects"]);
         assert_eq!(of(3, 1), ["The age of the specs of 1 of 3 objects"]);
     }
 }
