@@ -5,7 +5,7 @@ mod lab;
 use lab::steps::{spec_writer, unlearned};
 use lab::{Lab, Widget};
 use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
-use loopwatch_model::observation::{Manager, Owned};
+use loopwatch_model::observation::{Cause, Manager, Observation, Owned, SourceId};
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
@@ -222,4 +222,26 @@ fn phases_that_only_repeat_do_not_hide_a_stuck_finalizer() {
         lab.advance(Span::mins(5));
     }
     assert!(lab.has("FinalizerStuck"), "four hours");
+}
+
+#[test]
+fn an_object_that_a_list_had_to_skip_keeps_its_findings() {
+    let mut lab = Lab::with(unlearned());
+    let mut large = lab.converged("large");
+    let (small, gone) = (lab.converged("small"), lab.converged("gone"));
+    lab.apply(large.waiting());
+    lab.advance(Span::mins(20));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/large"]);
+    lab.begin_list(&lab::watch());
+    let view = lab.view(&small);
+    lab.listed(&lab::watch(), view);
+    let view = lab.view(&gone);
+    lab.listed(&lab::watch(), view);
+    lab.observe(Observation::Skipped { source: SourceId::Watch(lab::watch()), cause: Cause::TooLarge });
+    lab.end_list(&lab::watch());
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/large", "LimitReached limit object_bytes"]);
+    lab.list(&[small]);
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), ["LimitReached limit object_bytes"], "the complete list shows that it was removed");
 }

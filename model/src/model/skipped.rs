@@ -25,6 +25,12 @@ impl Model {
 // === impl Watch ===
 
 impl Watch {
+    /// Returns whether objects were removed, because the list that has just ended did not show them. A skipped object
+    /// has no name, so as many objects as were skipped may still exist, and the model keeps them as they were.
+    pub(crate) fn has_removed_objects(&self) -> bool {
+        self.totals.objects.saturating_sub(self.current) > u64::from(self.skipped)
+    }
+
     /// Returns the part of a difference between the object counts of the model and the API server that skipped objects
     /// do not explain.
     pub(crate) fn unexplained(&self, difference: i64) -> i64 {

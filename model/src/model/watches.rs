@@ -213,7 +213,7 @@ impl Model {
         watch.newest = store::version_number(version);
         watch.newest_object = watch.newest_object.min(watch.newest);
         watch.excluded.retain(|_, seen| *seen == current);
-        if watch.current < watch.totals.objects {
+        if watch.has_removed_objects() {
             for slot in self.slots_of(number, |seen| seen != current) {
                 self.remove_object(slot, Outcome::Deleted);
             }
