@@ -105,3 +105,26 @@ fn late_initialization_within_the_second_of_the_creation_supersedes_nothing() {
     lab.advance(Span::mins(1));
     assert_eq!((lab.outcomes(Outcome::Converged), lab.outcomes(Outcome::Superseded)), (1, 0));
 }
+
+#[test]
+fn work_that_began_before_blindness_and_ended_in_it_is_neither_measured_nor_learned() {
+    let mut lab = Lab::with(Settings::default());
+    let mut widgets: Vec<Widget> = (0..30).map(|number| lab.converged(&format!("w{number}"))).collect();
+    let measured = lab.kind().totals.convergence.sum();
+    for widget in &mut widgets {
+        lab.apply(widget.spec(2, lab.now));
+        lab.apply(widget.waiting());
+    }
+    lab.advance(Span::secs(1));
+    lab.fail();
+    lab.advance(Span::mins(9));
+    for widget in &mut widgets {
+        widget.ready();
+    }
+    lab.list(&widgets);
+    lab.recover();
+    lab.advance(Span::mins(2));
+    let kind = lab.kind();
+    assert_eq!(kind.deadline_source, DeadlineSource::Default, "learned {}", kind.deadline);
+    assert!(kind.totals.convergence.sum() - measured < 60.0, "{}", kind.totals.convergence.sum());
+}
