@@ -7,6 +7,7 @@
 
 mod file;
 mod findings;
+mod spelling;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

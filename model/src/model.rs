@@ -39,6 +39,7 @@ mod watches;
 mod sources;
 mod skipped; // objects that a source could not read
 mod clock; // steps of the clock
+pub mod annotated; // annotations that silence findings and set deadlines
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
@@ -108,7 +109,7 @@ pub struct Model {
     /// The definitions without a status subresource, by name; at most [`MAX_DEFINITIONS`].
     definitions: BTreeMap<String, DefinitionView>,
     /// The annotations of namespaces, by the name of the namespace; only of those that have any.
-    namespaces: BTreeMap<String, Box<tuning::Annotated>>,
+    namespaces: BTreeMap<String, Box<annotated::Annotated>>,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
 

@@ -11,6 +11,7 @@ use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
 
 use super::findings::{self, FINDINGS_KEY};
+use super::spelling::unknown;
 use super::{Flags, keys};
 use crate::sources::failure::first_line;
 
@@ -23,9 +24,6 @@ const MAX_NODES: usize = 64 * 1024;
 
 /// Problems that loopwatch reports; the rest only counts.
 const MAX_PROBLEMS: usize = 20;
-
-/// Lowest Jaro-Winkler similarity at which loopwatch suggests a known name for an unknown one.
-const SIMILAR: f64 = 0.8;
 
 /// The key of the thresholds. It is not a flag.
 const SETTINGS: &str = "settings";
@@ -227,17 +225,6 @@ fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, pro
             Ok(_) => *settings = changed,
             Err(error) => problems.push(format!("{place}.{name}: {}", first_line(&error))),
         }
-    }
-}
-
-/// The problem of a key that is not among the known ones.
-pub(super) fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
-    let known: Vec<String> = known.collect();
-    let similarity = |candidate: &String| strsim::jaro_winkler(name, candidate);
-    let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    match nearest.filter(|nearest| similarity(nearest) >= SIMILAR) {
-        Some(nearest) => format!("unknown key {name:?}; did you mean {nearest:?}?"),
-        None => format!("unknown key {name:?}; valid keys are {}", known.join(", ")),
     }
 }
 

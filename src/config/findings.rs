@@ -16,7 +16,7 @@ use loopwatch_model::finding::{FINDINGS, Severity};
 use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector};
 use serde_json::{Map, Value};
 
-use super::file::unknown;
+use super::spelling::unknown;
 use crate::sources::options::KindSelector;
 
 /// The key of the rules. It is not a flag.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use loopwatch_model::observation::WatchId;
+use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
-use super::summary::{BlindSpot, Number};
+use super::summary::{self, BlindSpot, Number};
 use crate::recording::Unread;
 
 /// The input of a report. Both fields are absent for a cluster.
@@ -61,6 +62,12 @@ impl Input {
     pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
         let recording = self.recording.iter().flat_map(RecordingInput::blind_spots);
         recording.chain(self.dump.iter().filter_map(DumpInput::blind_spot)).collect()
+    }
+
+    /// Everything that loopwatch cannot use of the input, or cannot see in the cluster.
+    #[must_use]
+    pub(crate) fn all_blind_spots(&self, snapshot: &Snapshot) -> Vec<BlindSpot> {
+        self.blind_spots().into_iter().chain(summary::blind_spots(snapshot)).collect()
     }
 }
 

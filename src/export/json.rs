@@ -292,7 +292,7 @@ impl<'a> StatusView<'a> {
             namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
             sources: snapshot.sources.iter().map(SourceView::of).collect(),
-            not_visible: summary::blind_spots(snapshot, input),
+            not_visible: input.all_blind_spots(snapshot),
             recording: input.recording.as_ref(),
             dump: input.dump.as_ref(),
         }

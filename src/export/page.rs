@@ -35,7 +35,7 @@ pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
     headline(&mut main, snapshot, health);
-    let blind_spots = summary::blind_spots(snapshot, input);
+    let blind_spots = input.all_blind_spots(snapshot);
     findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);

@@ -60,7 +60,7 @@ pub(crate) fn style(format: OutputFormat) -> Style {
 /// The report as text. `rows` holds all objects if the user gave `--all`.
 #[must_use]
 pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, input: &Input, style: Style) -> String {
-    let blind_spots = summary::blind_spots(snapshot, input);
+    let blind_spots = input.all_blind_spots(snapshot);
     let write = if style.markdown { markdown::write } else { terminal::write };
     write(snapshot, rows, &blind_spots, style)
 }

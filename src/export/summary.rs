@@ -10,8 +10,6 @@ use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, Sour
 use loopwatch_model::time::Span;
 use serde::Serialize;
 
-use super::input::Input;
-
 /// A part of the cluster that loopwatch cannot see. The absence of findings about it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BlindSpot {
@@ -225,10 +223,10 @@ pub(crate) fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
     None
 }
 
-/// Everything that loopwatch cannot see in the cluster, or cannot use of its input.
+/// Everything that loopwatch cannot see in the cluster.
 #[must_use]
-pub(crate) fn blind_spots(snapshot: &Snapshot, input: &Input) -> Vec<BlindSpot> {
-    let mut spots = input.blind_spots();
+pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
+    let mut spots = Vec::new();
     for source in snapshot.sources.iter().filter(|source| !source.up) {
         spots.push(BlindSpot { what: source_subject(snapshot, source), why: failure(snapshot, source) });
     }
@@ -315,10 +313,8 @@ mod tests {
 
     #[test]
     fn each_blind_spot_is_named_once_with_its_reason() {
-        let said: Vec<_> = blind_spots(&sample().snapshot, &Input::default())
-            .into_iter()
-            .map(|spot| format!("{} – {}", spot.what, spot.why))
-            .collect();
+        let said: Vec<_> =
+            blind_spots(&sample().snapshot).into_iter().map(|spot| format!("{} – {}", spot.what, spot.why)).collect();
         assert_eq!(said.len(), 4, "{said:#?}");
         assert!(said[0].starts_with("Backup in namespace team-b – forbidden for 2h: backups.db"), "{}", said[0]);
         assert_eq!(

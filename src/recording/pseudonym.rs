@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 use loopwatch_model::finding::{Finding, FindingId, Subject};
-use loopwatch_model::model::tuning::Annotated;
+use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
     Answer, Condition, DefinitionView, Fact, FactValue, LeaseView, NamespaceView, ObjectKey, ObjectView, Observation,
     OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, WatchId, WatchedKind,

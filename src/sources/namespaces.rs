@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwatch_model::model::tuning::{DEADLINE, IGNORE};
+use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
 use loopwatch_model::observation::{NamespaceView, Observation, SourceId};
 use serde::Deserialize;
 use tokio::sync::Notify;

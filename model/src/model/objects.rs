@@ -5,6 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use super::Model;
+use super::annotated::Annotated;
 use super::conditions;
 use super::context::{ObjectContext, Restored, Update};
 use super::detection::Detection;
@@ -14,7 +15,6 @@ use super::reading::{self, Acknowledged, Reading, Verdict};
 use super::sight::Sight;
 use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
 use super::timers::Timer;
-use super::tuning::Annotated;
 use super::voices::{Silence, Voice};
 use super::writers;
 use crate::finding::{FindingCode, Subject};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::annotated::Annotated;
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
-use super::tuning::Annotated;
 use super::voices::Silence;
 use crate::finding::FindingCode;
 use crate::snapshot::{DeadlineSource, ObjectState, Outcome};

@@ -1,43 +1,16 @@
 //! Tuning: which findings may open about a subject, and with which severity, according to the settings and to the
 //! annotations of objects and namespaces.
-//!
-//! An annotation can only silence findings and set a deadline. The administrator of loopwatch decides about severities,
-//! so only the settings change them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Model;
+use super::annotated::{self, Annotated};
 use super::detection::Detection;
 use super::store::Slot;
-use crate::finding::{Evidence, FINDINGS, FindingCode, Severity, Subject};
+use crate::finding::{Evidence, FindingCode, Severity, Subject};
 use crate::observation::{NamespaceView, SourceId};
 use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
 use crate::time::Span;
-
-/// The annotation of an object or a namespace that names the findings to ignore: `all`, or a list with commas.
-pub const IGNORE: &str = "loopwatch.dev/ignore";
-
-/// The annotation of an object or a namespace that sets the deadline of the object, or of all objects in the namespace.
-pub const DEADLINE: &str = "loopwatch.dev/deadline";
-
-/// The maximum length of a value that a problem quotes, in bytes.
-const MAX_QUOTED: usize = 64;
-
-/// The annotations of one object or namespace, read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Annotated {
-    ignored: Ignored,
-    deadline: Option<Span>,
-    /// The invalid annotations, each as a sentence for people.
-    pub problems: Vec<String>,
-}
-
-/// The findings to ignore.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Ignored {
-    All,
-    Some(BTreeSet<FindingCode>),
-}
 
 /// The properties of a subject that rules select by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,12 +56,6 @@ pub fn tuned<'a>(
     tuned
 }
 
-/// Returns the deadline that annotations set. The annotation of the object overrides that of its namespace.
-#[must_use]
-pub fn deadline(object: Option<&Annotated>, namespace: Option<&Annotated>) -> Option<Span> {
-    [object, namespace].into_iter().flatten().find_map(|annotated| annotated.deadline)
-}
-
 /// Returns whether `text` matches `pattern`, in which `*` stands for any text. Case does not matter.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
@@ -116,65 +83,6 @@ pub fn matches(pattern: &str, text: &str) -> bool {
         }
     }
     pattern[p..].iter().all(|rest| *rest == b'*')
-}
-
-// === impl Annotated ===
-
-impl Annotated {
-    /// Reads the annotations that tune findings; returns `None` if there are none.
-    #[must_use]
-    pub fn read(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let (ignore, deadline) = (annotations.get(IGNORE), annotations.get(DEADLINE));
-        if ignore.is_none() && deadline.is_none() {
-            return None;
-        }
-        let mut read = Self::default();
-        for name in ignore.into_iter().flat_map(|names| names.split(',')).map(str::trim).filter(|name| !name.is_empty())
-        {
-            read.ignore(name);
-        }
-        if let Some(text) = deadline {
-            match Span::parse(text) {
-                Ok(span) if span > Span::ZERO => read.deadline = Some(span),
-                Ok(_) => read.problems.push(format!("{DEADLINE}: a deadline must be longer than zero")),
-                Err(_) => read.problems.push(format!("{DEADLINE}: {:?} is not a duration such as 30m", quoted(text))),
-            }
-        }
-        Some(Box::new(read))
-    }
-
-    fn ignore(&mut self, name: &str) {
-        if name.eq_ignore_ascii_case(ALL_FINDINGS) {
-            self.ignored = Ignored::All;
-            return;
-        }
-        match (FINDINGS.iter().find(|info| info.name.eq_ignore_ascii_case(name)), &mut self.ignored) {
-            (Some(info), Ignored::Some(codes)) => _ = codes.insert(info.code),
-            (Some(_), Ignored::All) => {}
-            (None, _) => self.problems.push(format!("{IGNORE}: there is no finding {:?}", quoted(name))),
-        }
-    }
-
-    /// Returns whether findings of this code are ignored.
-    #[must_use]
-    pub fn ignores(&self, code: FindingCode) -> bool {
-        match &self.ignored {
-            Ignored::All => true,
-            Ignored::Some(codes) => codes.contains(&code),
-        }
-    }
-}
-
-fn quoted(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_QUOTED)]
-}
-
-// === impl Ignored ===
-
-impl Default for Ignored {
-    fn default() -> Self {
-        Self::Some(BTreeSet::new())
-    }
 }
 
 // === impl FindingRule ===
@@ -244,7 +152,7 @@ impl Model {
 
     /// Returns the deadline that the annotations of an object or of its namespace set.
     pub(crate) fn annotated_deadline(&self, object: Option<&Annotated>, namespace: &str) -> Option<Span> {
-        deadline(object, self.namespaces.get(namespace).map(|annotated| &**annotated))
+        annotated::deadline(object, self.namespaces.get(namespace).map(|annotated| &**annotated))
     }
 
     /// Replaces the settings.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct NamespaceView {
     /// The namespace's name.
     pub name: String,
-    /// The annotations that loopwatch reads, [`IGNORE`](crate::model::tuning::IGNORE) and
-    /// [`DEADLINE`](crate::model::tuning::DEADLINE).
+    /// The annotations that loopwatch reads, [`IGNORE`](crate::model::annotated::IGNORE) and
+    /// [`DEADLINE`](crate::model::annotated::DEADLINE).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

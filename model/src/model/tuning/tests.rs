@@ -1,6 +1,8 @@
 //! Tests of rules and annotations.
 
 use super::*;
+use crate::finding::FINDINGS;
+use crate::model::annotated::{DEADLINE, IGNORE};
 use FindingCode::{Overdue, PhaseStuck, SourceFailing, StatusSubresourceMissing};
 
 fn rule(kinds: &[&str], namespaces: &[&str], enabled: Option<bool>, severity: Option<Severity>) -> FindingRule {
@@ -27,7 +29,8 @@ fn decide(settings: &Settings, code: FindingCode, subject: &Subject) -> (bool, S
 }
 
 fn annotated(name: &str, value: &str) -> Annotated {
-    *Annotated::read(&BTreeMap::from([(name.to_owned(), value.to_owned())])).expect("an annotation of loopwatch")
+    *Annotated::read(&std::collections::BTreeMap::from([(name.to_owned(), value.to_owned())]))
+        .expect("an annotation of loopwatch")
 }
 
 #[test]
@@ -112,31 +115,6 @@ fn annotations_silence_all_or_some_findings() {
     assert!(!enabled(Overdue, &[&some]) && !enabled(PhaseStuck, &[&some]) && enabled(FindingCode::Regressed, &[&some]));
     assert!(!enabled(Overdue, &[&annotated(DEADLINE, "5m"), &some]), "the object's or the namespace's");
     assert!(some.problems.is_empty() && all.problems.is_empty());
-    assert_eq!(Annotated::read(&BTreeMap::from([("example.io/paused".to_owned(), "true".to_owned())])), None);
-}
-
-#[test]
-fn the_deadline_of_an_object_overrides_that_of_its_namespace() {
-    let (object, namespace) = (annotated(DEADLINE, "1h30m"), annotated(DEADLINE, "5m"));
-    assert_eq!(deadline(Some(&object), Some(&namespace)), Some(Span::mins(90)));
-    assert_eq!(deadline(None, Some(&namespace)), Some(Span::mins(5)));
-    assert_eq!(deadline(Some(&annotated(IGNORE, "all")), None), None);
-}
-
-#[test]
-fn invalid_annotations_are_problems_and_change_nothing() {
-    for (name, value, problem) in [
-        (IGNORE, "Overdeu", "there is no finding \"Overdeu\""),
-        (DEADLINE, "soon", "\"soon\" is not a duration"),
-        (DEADLINE, "-5m", "is not a duration"),
-        (DEADLINE, "0s", "longer than zero"),
-    ] {
-        let read = annotated(name, value);
-        assert!(read.problems.len() == 1 && read.problems[0].contains(problem), "{value}: {:?}", read.problems);
-        assert!(!read.ignores(Overdue) && read.deadline.is_none(), "{value}");
-    }
-    let long = annotated(DEADLINE, &"ä".repeat(10_000));
-    assert!(long.problems[0].len() < 200, "{}", long.problems[0].len());
 }
 
 #[test]
