@@ -1,28 +1,30 @@
 //! Reads a watch stream.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kube::client::Body;
 use loopwatch_model::observation::Cause;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::frames::LineSplitter;
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
-use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
+use crate::sources::cluster::{Chunk, Cluster, GatherTime, JSON, METADATA, chunk, encode};
 use crate::sources::failure::Failure;
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
+    /// The gather time of the connection. Set only when it changes, because others may use the connection by the end.
+    gather: Duration,
+    gather_time: GatherTime,
     lines: LineSplitter,
     opened: Instant,
     /// Time of the last line.
     last_line_at: Instant,
-    /// Time of the last chunk.
-    last_chunk_at: Instant,
+    /// Fires when the stream may have been silent for too long.
+    silence: Pin<Box<Sleep>>,
     /// Requested duration.
     lasts: Duration,
 }
@@ -36,9 +38,6 @@ pub(crate) enum StreamItem {
     /// The API server ended the stream.
     End,
 }
-
-/// Number of polls for data that the connection has already read, before sleeping.
-const POLLS_BEFORE_SLEEP: usize = 2;
 
 /// Longest line, in bytes. By default etcd refuses requests over 1.5 MiB; no known API server allows more than 8 MiB.
 const LARGEST_LINE: usize = 8 << 20;
@@ -61,21 +60,27 @@ impl WatchStream {
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         let request = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}");
-        let body = cluster.open(&request, if *metadata_only { METADATA } else { JSON }).await?;
+        let (body, gather_time) = cluster.open_stream(&request, if *metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
         Ok(Self {
             body,
+            gather: Duration::ZERO,
+            gather_time,
             lines: LineSplitter::new(LARGEST_LINE),
             opened,
             last_line_at: opened,
-            last_chunk_at: opened,
+            silence: Box::pin(tokio::time::sleep_until(opened + lasts)),
             lasts,
         })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several
-    /// lines at once: waking up costs several times as much as reading a line.
+    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather` before it reads, to
+    /// read several lines at once: waking up costs several times as much as reading a line.
     pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
+        if self.gather != gather {
+            self.gather = gather;
+            self.gather_time.set(gather);
+        }
         loop {
             match self.lines.next() {
                 Ok(Some(line)) => {
@@ -85,32 +90,35 @@ impl WatchStream {
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
             }
-            match self.chunk(silent_at, gather).await {
-                Ok(Some(chunk)) => self.lines.push(&chunk),
-                Ok(None) if self.lines.is_mid_line() => {
+            match self.chunk_before(silent_at).await {
+                Some(Ok(Some(chunk))) => self.lines.push(&chunk),
+                Some(Ok(None)) if self.lines.is_mid_line() => {
                     return Err(Failure::new(Cause::Connection, "the stream ended in the middle of a line"));
                 }
-                Ok(None) => return Ok(StreamItem::End),
-                Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
-                    return Ok(StreamItem::Silence);
-                }
-                Err(failure) => return Err(failure),
+                Some(Ok(None)) => return Ok(StreamItem::End),
+                Some(Err(failure)) => return Err(failure),
+                None => return Ok(StreamItem::Silence),
             }
         }
     }
 
-    async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
-        for _ in 0..POLLS_BEFORE_SLEEP {
-            if let Some(chunk) = chunk_at_hand(&mut self.body) {
-                return chunk;
-            }
-            yield_to_other_tasks().await;
+    /// The next chunk; `None` if there is none before `silent_at`.
+    async fn chunk_before(&mut self, silent_at: Instant) -> Option<Chunk> {
+        if self.silence.deadline() > silent_at {
+            self.silence.as_mut().reset(silent_at);
         }
-        tokio::time::sleep_until((self.last_chunk_at + gather).min(silent_at)).await;
-        let within = silent_at.saturating_duration_since(Instant::now());
-        let chunk = next_chunk(&mut self.body, within).await;
-        self.last_chunk_at = Instant::now();
-        chunk
+        loop {
+            tokio::select! {
+                biased;
+                chunk = chunk(&mut self.body) => return Some(chunk),
+                () = &mut self.silence => {}
+            }
+            if self.silence.deadline() >= silent_at {
+                return None;
+            }
+            // The timer was set for an earlier line. Moving it with each line would cost more.
+            self.silence.as_mut().reset(silent_at);
+        }
     }
 
     /// The time at which a silent stream counts as dead: the API server should have ended it by then or, if it sends
@@ -124,18 +132,4 @@ impl WatchStream {
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
     }
-}
-
-/// Lets every other task run once. Unlike Tokio's own `yield_now`, does not poll the kernel, which costs more.
-async fn yield_to_other_tasks() {
-    let mut waited = false;
-    poll_fn(|context| {
-        if waited {
-            return Poll::Ready(());
-        }
-        waited = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
