@@ -19,7 +19,7 @@ use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
-use crate::sources::{Cluster, ConnectError, Feed, Observations};
+use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -38,12 +38,14 @@ const CHANNEL: usize = 1024;
 /// Observations that the pump applies under one lock, which takes well below a millisecond.
 const BATCH: usize = 128;
 
-/// Longest time between two ticks of the model, in milliseconds, so that ages at a scrape are accurate to a second.
-const MAX_TICK_INTERVAL: u64 = 1000;
+/// Longest time between two ticks of the model, in milliseconds. With the wait for the next common wake-up, ages at a
+/// scrape are accurate to a second.
+const MAX_TICK_INTERVAL: u64 = 1000 - 64;
 
 /// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up for each of them costs
-/// more than firing it. No client needs more than ten updates a second.
-const MIN_TICK_INTERVAL: u64 = 100;
+/// more than firing it. No client needs more than five updates a second. Longer than a watch gathers changes, because
+/// the changes themselves fire timers, too.
+const MIN_TICK_INTERVAL: u64 = 128;
 
 /// Time for open requests to finish after a stop signal: enough for a scrape in progress.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -60,6 +62,7 @@ pub(crate) type SharedModel = Arc<Mutex<Model>>;
 /// # Errors
 /// If the system refuses to create threads.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    wakeups::start();
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
@@ -125,7 +128,7 @@ pub(crate) async fn pump(
         let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
             u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
         });
-        let timer = tokio::time::sleep(Duration::from_millis(wait));
+        let timer = tokio::time::sleep_until(wakeups::after(Duration::from_millis(wait)));
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {

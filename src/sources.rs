@@ -20,6 +20,7 @@ pub(crate) mod options;
 pub(crate) mod dump;
 pub(crate) mod supervisor;
 pub(crate) mod sync;
+pub(crate) mod wakeups;
 
 mod address;
 mod audit;

@@ -11,14 +11,17 @@ use loopwatch_model::observation::Cause;
 use super::clock::ServerClock;
 use super::failure::{Failure, first_line};
 
+mod client;
 mod files;
+mod gathering;
 mod proxy;
 mod requests;
 mod workload;
 
 use self::workload::{PodTemplate, Workload};
 
-pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk_at_hand, encode, next_chunk};
+pub(crate) use self::gathering::GatherTime;
+pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
 
 /// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,7 +167,7 @@ impl Cluster {
         // thread, because every thread costs memory. The task contains the panic of kube for a token that is not a
         // valid header.
         let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
-        let connect = || Client::try_from(config);
+        let connect = || client::build(config);
         let connecting = if plugin { tokio::task::spawn_blocking(connect) } else { tokio::spawn(async { connect() }) };
         let client = match connecting.await {
             Ok(client) => client.map_err(|error| Failure::client(&error).detail),

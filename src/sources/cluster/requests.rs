@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
 use http::header::InvalidHeaderValue;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::BodyExt as _;
@@ -13,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::{Cluster, ServiceAccount};
+use super::{Cluster, GatherTime, ServiceAccount};
 use crate::sources::failure::Failure;
 
 /// Whole objects.
@@ -36,6 +35,13 @@ impl Cluster {
     /// Sends a GET and returns when a successful response begins.
     pub(crate) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, Failure> {
         self.send(Method::GET, path, accept, Body::empty(), None).await.map(Response::into_body)
+    }
+
+    /// Sends a GET for a stream. Returns its body, and the handle on its connection.
+    pub(crate) async fn open_stream(&self, path: &str, accept: &'static str) -> Result<(Body, GatherTime), Failure> {
+        let mut answer = self.send(Method::GET, path, accept, Body::empty(), None).await?;
+        let gather_time = answer.extensions_mut().remove().unwrap_or_default();
+        Ok((answer.into_body(), gather_time))
     }
 
     /// Reads one document.
@@ -136,17 +142,16 @@ fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), 
     Ok(())
 }
 
-/// The next chunk of a body; `None` at its end.
-pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Result<Option<Bytes>, Failure> {
+/// A chunk of a body; `None` at its end.
+pub(crate) type Chunk = Result<Option<Bytes>, Failure>;
+
+/// The next chunk of a body, within a time.
+pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Chunk {
     timeout(within, chunk(body)).await.unwrap_or_else(|_| Err(Failure::timeout("reading the response", within)))
 }
 
-/// The next chunk of a body if it is available without waiting.
-pub(crate) fn chunk_at_hand(body: &mut Body) -> Option<Result<Option<Bytes>, Failure>> {
-    chunk(body).now_or_never()
-}
-
-async fn chunk(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+/// The next chunk of a body.
+pub(crate) async fn chunk(body: &mut Body) -> Chunk {
     while let Some(frame) = body.frame().await {
         // Skips trailers.
         if let Ok(data) = frame.map_err(|error| Failure::client(&error))?.into_data() {

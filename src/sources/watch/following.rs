@@ -13,8 +13,9 @@ use crate::sources::feed::Closed;
 
 /// Silence after which a new stream counts as working: the API server sends refusals immediately, even in a stream.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// Time during which a stream gathers changes: a fifth of the half second within which they must reach the model.
-const GATHER: Duration = Duration::from_millis(100);
+/// Time during which a stream gathers changes: with the wait for the next common wake-up, up to 128 ms, a quarter of the
+/// half second within which they must reach the model.
+const GATHER: Duration = Duration::from_millis(64);
 /// Age at which a stream counts as good, so that its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// Rejections of a version after which the watch lists again. Behind a load balancer, an API server may lag behind the

@@ -1,31 +1,30 @@
 //! Reads a watch stream.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kube::client::Body;
 use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
-use crate::sources::cluster::{Cluster, JSON, METADATA, chunk_at_hand, encode, next_chunk};
+use crate::sources::cluster::{Chunk, Cluster, GatherTime, JSON, METADATA, chunk, encode};
 use crate::sources::failure::Failure;
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
+    /// The gather time of the connection. Set only when it changes, because others may use the connection by the end.
+    gather: Duration,
+    gather_time: GatherTime,
     lines: LineSplitter,
     opened: Instant,
     /// Time of the last line.
     last_line_at: Instant,
-    /// Time of the last chunk that the stream waited for.
-    last_chunk_at: Instant,
-    /// The bytes that arrived since the beginning of the last wait, and its time.
-    bytes: usize,
-    waited_at: Instant,
+    /// Fires when the stream may have been silent for too long.
+    silence: Pin<Box<Sleep>>,
     /// Requested duration.
     lasts: Duration,
 }
@@ -41,13 +40,6 @@ pub(crate) enum StreamItem {
     /// The API server ended the stream.
     End,
 }
-
-/// Number of polls for data that the connection has already read, before sleeping.
-const POLLS_BEFORE_SLEEP: usize = 2;
-
-/// Bytes that may arrive while the stream gathers them: the connection buffers about as much. If it is full, the API
-/// server must wait, and it closes the streams of slow clients.
-const GATHERED_BYTES: usize = 128 << 10;
 
 // === impl WatchStream ===
 
@@ -66,23 +58,28 @@ impl WatchStream {
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
         let request = target.request(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"));
-        let body = cluster.open(&request, if target.metadata_only { METADATA } else { JSON }).await?;
+        let (body, gather_time) =
+            cluster.open_stream(&request, if target.metadata_only { METADATA } else { JSON }).await?;
         let opened = Instant::now();
         Ok(Self {
             body,
+            gather: Duration::ZERO,
+            gather_time,
             lines: LineSplitter::new(MAX_OBJECT_BYTES),
             opened,
             last_line_at: opened,
-            last_chunk_at: opened,
-            bytes: 0,
-            waited_at: opened,
+            silence: Box::pin(tokio::time::sleep_until(opened + lasts)),
             lasts,
         })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. Waits up to `gather` after each chunk, to read several
-    /// lines at once: waking up costs several times as much as reading a line.
+    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather` before it reads, to
+    /// read several lines at once: waking up costs several times as much as reading a line.
     pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
+        if self.gather != gather {
+            self.gather = gather;
+            self.gather_time.set(gather);
+        }
         loop {
             if let Some(frame) = self.lines.next() {
                 self.last_line_at = Instant::now();
@@ -91,39 +88,35 @@ impl WatchStream {
                     Frame::Oversized => StreamItem::Oversized,
                 });
             }
-            match self.chunk(silent_at, gather).await {
-                Ok(Some(chunk)) => self.lines.push(&chunk),
-                Ok(None) if self.lines.is_mid_line() => {
+            match self.chunk_before(silent_at).await {
+                Some(Ok(Some(chunk))) => self.lines.push(&chunk),
+                Some(Ok(None)) if self.lines.is_mid_line() => {
                     return Err(Failure::new(Cause::Connection, "the stream ended in the middle of a line"));
                 }
-                Ok(None) => return Ok(StreamItem::End),
-                Err(failure) if failure.cause == Cause::Timeout && failure.status.is_none() => {
-                    return Ok(StreamItem::Silence);
-                }
-                Err(failure) => return Err(failure),
+                Some(Ok(None)) => return Ok(StreamItem::End),
+                Some(Err(failure)) => return Err(failure),
+                None => return Ok(StreamItem::Silence),
             }
         }
     }
 
-    async fn chunk(&mut self, silent_at: Instant, gather: Duration) -> Result<Option<Bytes>, Failure> {
-        for _ in 0..POLLS_BEFORE_SLEEP {
-            if let Some(chunk) = chunk_at_hand(&mut self.body) {
-                return self.counted(chunk);
-            }
-            yield_to_other_tasks().await;
+    /// The next chunk; `None` if there is none before `silent_at`.
+    async fn chunk_before(&mut self, silent_at: Instant) -> Option<Chunk> {
+        if self.silence.deadline() > silent_at {
+            self.silence.as_mut().reset(silent_at);
         }
-        let gather = gathers_for(gather, self.bytes, self.waited_at.elapsed());
-        (self.waited_at, self.bytes) = (Instant::now(), 0);
-        tokio::time::sleep_until((self.last_chunk_at + gather).min(silent_at)).await;
-        let within = silent_at.saturating_duration_since(Instant::now());
-        let chunk = next_chunk(&mut self.body, within).await;
-        self.last_chunk_at = Instant::now();
-        self.counted(chunk)
-    }
-
-    fn counted(&mut self, chunk: Result<Option<Bytes>, Failure>) -> Result<Option<Bytes>, Failure> {
-        self.bytes += chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, Bytes::len);
-        chunk
+        loop {
+            tokio::select! {
+                biased;
+                chunk = chunk(&mut self.body) => return Some(chunk),
+                () = &mut self.silence => {}
+            }
+            if self.silence.deadline() >= silent_at {
+                return None;
+            }
+            // The timer was set for an earlier line. Moving it with each line would cost more.
+            self.silence.as_mut().reset(silent_at);
+        }
     }
 
     /// The time of the last line, or at which the stream was opened.
@@ -141,41 +134,5 @@ impl WatchStream {
     /// Time since the stream was opened.
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
-    }
-}
-
-/// The time to gather changes, given the bytes that arrived within the time before. A fast stream gathers for a
-/// shorter time.
-fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
-    let within = within.max(Duration::from_millis(1));
-    gather.min(within.mul_f64(GATHERED_BYTES as f64 / bytes.max(1) as f64))
-}
-
-/// Lets every other task run once. Unlike Tokio's own `yield_now`, does not poll the kernel, which costs more.
-async fn yield_to_other_tasks() {
-    let mut waited = false;
-    poll_fn(|context| {
-        if waited {
-            return Poll::Ready(());
-        }
-        waited = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fast_stream_gathers_for_a_shorter_time() {
-        let (gather, second) = (Duration::from_millis(100), Duration::from_secs(1));
-        assert_eq!(gathers_for(gather, 0, second), gather);
-        assert_eq!(gathers_for(gather, 430_000, second), gather, "100 changes of 4.3 KB per second");
-        let fast = gathers_for(gather, 60_000_000, second);
-        assert!(fast > Duration::from_millis(1) && fast < Duration::from_millis(4), "60 MB per second: {fast:?}");
-        assert!(gathers_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
     }
 }
