@@ -266,13 +266,10 @@ impl Model {
             }
             Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
-            Observation::DefinitionGone(name) => {
-                self.definitions.remove(&name);
-                self.open_findings.clear(
-                    self.now,
-                    FindingCode::StatusSubresourceMissing,
-                    &Subject::Definition { name },
-                );
+            Observation::DefinitionGone(name) => self.definition_gone(name),
+            Observation::DefinitionsListed(names) => {
+                let gone: Vec<String> = self.definitions.keys().filter(|name| !names.contains(name)).cloned().collect();
+                gone.into_iter().for_each(|name| self.definition_gone(name));
             }
             Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
             Observation::NamespaceSeen(namespace) => self.namespace_seen(namespace),
@@ -322,6 +319,12 @@ impl Model {
             self.definitions.insert(definition.name.clone(), definition.clone());
         }
         self.review_definition(definition);
+    }
+
+    fn definition_gone(&mut self, name: String) {
+        self.definitions.remove(&name);
+        let subject = Subject::Definition { name };
+        self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
     }
 
     /// Opens or closes the finding about a definition.
@@ -398,7 +401,9 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::KindsDiscovered(_) | Observation::PermissionsReviewed(_) => "discovery",
         Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
         Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
-        Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) => "definitions",
+        Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) | Observation::DefinitionsListed(_) => {
+            "definitions"
+        }
         Observation::LeaseSeen(_) | Observation::LeaseGone { .. } | Observation::LeasesListed { .. } => "lease",
         Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
             "namespaces"

@@ -95,6 +95,8 @@ pub enum Observation {
     DefinitionSeen(DefinitionView),
     /// A custom resource definition was deleted, by its name.
     DefinitionGone(String),
+    /// All custom resource definitions have been listed; these are their names. Others no longer exist.
+    DefinitionsListed(Vec<String>),
     /// All namespaces with annotations for loopwatch. Replaces the earlier list.
     NamespacesListed(Vec<NamespaceView>),
     /// A namespace whose annotations for loopwatch changed, as it is now.

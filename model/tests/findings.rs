@@ -347,6 +347,10 @@ fn a_status_without_a_status_subresource_opens_a_finding_about_the_definition() 
     let created = Some(Timestamp(lab.now.0 - Span::hours(5).0));
     lab.observe(Observation::DefinitionSeen(DefinitionView { created, ..definition(StatusSchema::InBody) }));
     assert_eq!(Some(lab.snapshot().findings[0].since), created);
+    lab.observe(Observation::DefinitionsListed(vec!["widgets.example.io".into()]));
+    assert_eq!(lab.findings().len(), 1, "it exists");
+    lab.observe(Observation::DefinitionsListed(Vec::new()));
+    lab.assert_no_findings(); // the deletion itself was not seen
 }
 
 #[test]

@@ -90,6 +90,10 @@ impl Held {
                 self.latest.insert(Topic::Definition(definition.name.clone()), observation.clone());
             }
             Observation::DefinitionGone(name) => _ = self.latest.remove(&Topic::Definition(name.clone())),
+            Observation::DefinitionsListed(names) => self.latest.retain(|topic, _| match topic {
+                Topic::Definition(name) => names.contains(name),
+                _ => true,
+            }),
             Observation::PermissionsReviewed(view) => {
                 self.latest.insert(Topic::Permissions(view.namespace.clone()), observation.clone());
             }

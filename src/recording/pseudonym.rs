@@ -102,7 +102,10 @@ impl Pseudonyms {
                 checkpoint.findings.clear();
                 Observation::Restored(checkpoint)
             }
-            Observation::DefinitionGone(_) | Observation::ClockStepped { .. } | Observation::Tick => observation,
+            Observation::DefinitionGone(_)
+            | Observation::DefinitionsListed(_)
+            | Observation::ClockStepped { .. }
+            | Observation::Tick => observation,
         }
     }
 

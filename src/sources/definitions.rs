@@ -95,12 +95,6 @@ impl DefinitionSink {
         }
         out.push(Observation::DefinitionSeen(view));
     }
-
-    fn gone(&self, name: String, out: &mut Vec<Observation>) {
-        self.definitions.change(|table| table.by_name.remove(&name));
-        self.definitions.changed.notify_one();
-        out.push(Observation::DefinitionGone(name));
-    }
 }
 
 impl Sink for DefinitionSink {
@@ -121,12 +115,12 @@ impl Sink for DefinitionSink {
 
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let listed = std::mem::take(&mut self.listed);
-        let vanished = self.definitions.change(|table| {
+        self.definitions.change(|table| {
             table.known = true;
-            table.by_name.keys().filter(|name| !listed.contains(*name)).cloned().collect::<Vec<_>>()
+            table.by_name.retain(|name, _| listed.contains(name));
         });
-        vanished.into_iter().for_each(|name| self.gone(name, out));
         self.definitions.changed.notify_one();
+        out.push(Observation::DefinitionsListed(listed.into_iter().collect()));
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
@@ -138,7 +132,9 @@ impl Sink for DefinitionSink {
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
         let (view, version) = decode(object)?;
         self.listed.remove(&view.name);
-        self.gone(view.name, out);
+        self.definitions.change(|table| table.by_name.remove(&view.name));
+        self.definitions.changed.notify_one();
+        out.push(Observation::DefinitionGone(view.name));
         Ok(version)
     }
 
@@ -292,6 +288,21 @@ mod tests {
         let (view, version) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!((view.created, view.deleted), (Timestamp::parse("2026-01-01T00:00:00Z"), None));
         assert_eq!((view.status, version.as_str()), (StatusSchema::InBody, "7"));
+    }
+
+    #[test]
+    fn a_list_names_all_definitions_so_that_others_are_gone_also_after_a_restart_of_the_sources() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut out = Vec::new();
+        sink.began(1, &mut out);
+        sink.listed(br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#, &mut out).expect("a definition");
+        sink.ended(1, "7", &mut out);
+        assert_eq!(out.pop(), Some(Observation::DefinitionsListed(vec!["ws.a.io".to_owned()])));
+        assert!(sink.definitions.get("a.io", "ws").is_some());
+        sink.began(2, &mut out);
+        sink.ended(2, "8", &mut out);
+        assert_eq!(out.pop(), Some(Observation::DefinitionsListed(Vec::new())));
+        assert!(sink.definitions.get("a.io", "ws").is_none());
     }
 
     #[test]

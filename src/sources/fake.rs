@@ -211,6 +211,7 @@ pub(crate) fn say(observation: &Observation) -> String {
         Observation::Skipped { cause, .. } => format!("skipped: {cause}"),
         Observation::DefinitionSeen(view) => format!("definition {} {:?}", view.name, view.status),
         Observation::DefinitionGone(name) => format!("no definition {name}"),
+        Observation::DefinitionsListed(names) => format!("definitions {}", names.join(", ")),
         other => format!("{other:?}"),
     }
 }

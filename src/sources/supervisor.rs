@@ -380,6 +380,7 @@ impl Running {
         if !may && self.tasks.has(&Job::Definitions) {
             self.tasks.stop(&Job::Definitions).await;
             self.definitions.forget();
+            self.stopped.push(Observation::DefinitionsListed(Vec::new()));
             self.stopped.push(off(&Job::Definitions, "custom resource definitions"));
         } else if may && !self.tasks.has(&Job::Definitions) {
             self.start(&Job::Definitions);
