@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::permissions::Rules;
-use super::reviews::{Question, Reviews, rules_in};
+use super::reviews::{AT_ONCE, Question, Reviews, rules_in};
 use crate::sources::cluster::{Cluster, LIST_METADATA, encode};
 use crate::sources::failure::Failure;
 use crate::sources::metadata::{ListMetadata, ObjectMetadata, or_default};
@@ -88,10 +88,13 @@ impl Elsewhere {
         due.extend(self.reviewed.iter().filter(|(_, rules)| rules.is_some()).map(|(name, _)| name.clone()));
         due.extend(self.repeats());
         let mut changed = self.waiting > 0;
-        for (namespace, rules) in rules_in(cluster, &due).await? {
-            let own = Some(rules).filter(|rules| rules.exceed(&reviews.everywhere));
-            changed |= self.reviewed.get(&namespace).unwrap_or(&None) != &own;
-            self.reviewed.insert(namespace, own);
+        // A failure loses only the reviews of its batch.
+        for batch in due.chunks(AT_ONCE) {
+            for (namespace, rules) in rules_in(cluster, batch).await? {
+                let own = Some(rules).filter(|rules| rules.exceed(&reviews.everywhere));
+                changed |= self.reviewed.get(&namespace).unwrap_or(&None) != &own;
+                self.reviewed.insert(namespace, own);
+            }
         }
         let (first, longest) = ROUND_EVERY;
         self.wait = if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };

@@ -32,7 +32,7 @@ pub(super) struct Question {
 }
 
 /// Limit on concurrent requests of discovery.
-const AT_ONCE: usize = 8;
+pub(super) const AT_ONCE: usize = 8;
 /// Limit on access reviews in one poll. Beyond it, the listed rules count.
 const MOST_REVIEWS: usize = 1_000;
 /// Number of questions for which a wider question is worth a review of its own.
