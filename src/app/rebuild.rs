@@ -101,6 +101,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     loop {
         let lasting = attempts.lasts_at();
         let (part, reason) = tokio::select! {
+            biased; // `stop` also ends the sources, which is not a failure of theirs
             () = stop.cancelled() => break,
             ended = &mut build.pump => (Part::Model, reason(ended.map(|()| "it ended".to_owned()))),
             ended = &mut build.sources => (Part::Sources, reason(ended)),

@@ -174,6 +174,21 @@ async fn everything_stops_while_a_rebuild_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sources_that_end_at_once_when_loopwatch_stops_are_not_rebuilt() {
+    for _ in 0..20 {
+        let run = Run::start().await;
+        run.connections.forget_permits(100);
+        PANICS.set(1);
+        sleep(Duration::from_secs(2)).await;
+        // The sources wait for a connection, which they give up together with the task that supervises them.
+        let metrics = run.exporter.clone();
+        run.end().await;
+        let rebuilds = metrics.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part: "sources" }).get();
+        assert_eq!(rebuilds, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_rebuild() {
     let run = Run::start().await;
     let changed = Settings { learn_after: 77, ..Settings::default() };
