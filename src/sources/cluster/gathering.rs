@@ -63,9 +63,10 @@ struct Gathering {
 /// Longest time between two reads after which a connection begins to gather.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Bytes that may arrive while a connection gathers: the socket buffers about as much. If it is full, the API server must
-/// wait, and it closes the streams of slow clients.
-const GATHERED_BYTES: usize = 128 << 10;
+/// Bytes that may arrive while a connection gathers: a quarter of the receive buffer with which Linux opens a connection.
+/// A full buffer makes the API server wait, so that the stream no longer shows how fast it could be, and the API server
+/// closes the streams of slow clients.
+const GATHERED_BYTES: usize = 32 << 10;
 
 /// The connector of a cluster.
 pub(super) fn connector() -> GatheringConnector {

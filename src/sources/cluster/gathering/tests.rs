@@ -218,11 +218,13 @@ async fn the_reader_of_a_response_controls_its_connection_until_the_next_request
 
 #[test]
 fn a_fast_stream_gathers_for_a_shorter_time() {
-    let (gather, second) = (Duration::from_millis(100), Duration::from_secs(1));
+    let (gather, second) = (Duration::from_millis(64), Duration::from_secs(1));
     assert_eq!(gathers_for(gather, 0, second), gather);
     assert_eq!(gathers_for(gather, 430_000, second), gather, "100 changes of 4.3 KB per second");
     let fast = gathers_for(gather, 60_000_000, second);
-    assert!(fast > Duration::from_millis(1) && fast < Duration::from_millis(4), "60 MB per second: {fast:?}");
+    assert!(fast < Duration::from_millis(1), "60 MB per second: {fast:?}");
     assert!(gathers_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
+    // A stream that fills half of a receive buffer in each wait may be faster than that.
+    assert!(gathers_for(gather, 64 << 10, Duration::from_millis(5)) < Duration::from_millis(3));
     assert_eq!(gathers_for(gather, 1, Duration::MAX), gather);
 }
