@@ -11,6 +11,7 @@ use loopwatch_testbed::kube::{Kube, ZOO, ZOO_KINDS, path};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{Sidecar, quick, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::webhook::Webhook;
 use loopwatch_testbed::wire::Wire;
 
 /// The tests of this file.
@@ -23,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("discovery::status_without_subresource", status_without_subresource),
         test("discovery::account_with_all_permissions", account_with_all_permissions),
         test("discovery::permissions_elsewhere", permissions_elsewhere),
+        test("discovery::permissions_of_a_webhook", permissions_of_a_webhook),
         test("discovery::token_rotated", token_rotated),
     ]
 }
@@ -310,6 +312,39 @@ fn permissions_elsewhere() {
     let mut namespaces: Vec<&str> = seen.iter().filter_map(|object| object["namespace"].as_str()).collect();
     namespaces.sort_unstable();
     assert_eq!(namespaces, [other, home]);
+}
+
+/// The permissions of an account come from a webhook authorizer, which cannot list them: the review of rules is
+/// incomplete, as on managed clusters.
+fn permissions_of_a_webhook() {
+    let plane = bed();
+    let namespace = "webhook";
+    plane.kube.namespace(namespace);
+    service_account(&plane.kube, namespace);
+    plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
+    let authorizer = Webhook::answering(|review| {
+        let (asked, user) = (&review["spec"]["resourceAttributes"], format!("system:serviceaccount:webhook:{ACCOUNT}"));
+        let verbs: &[&str] = match (asked["resource"].as_str(), asked["subresource"].as_str()) {
+            (Some("widgets"), None) => &["get", "list", "watch"],
+            (Some("widgets"), Some("status")) => &["update", "patch"],
+            _ => &[],
+        };
+        let allowed = review["spec"]["user"] == user
+            && asked["group"] == "zoo.loopwatch.dev"
+            && verbs.iter().any(|verb| asked["verb"] == *verb);
+        Some(json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "status": {"allowed": allowed}}))
+    });
+    let (_apiserver, url) = plane.apiserver_with_authorizer(authorizer.port);
+    let kubeconfig = plane.kubeconfig_of("webhook.kubeconfig", &url, namespace, ACCOUNT);
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &["--namespace=webhook"]);
+    sidecar.wait_synced(1);
+    sidecar.object("Widget", namespace, "one").unwrap_or_else(|error| panic!("{error}"));
+    let status = sidecar.status().unwrap_or_default();
+    let kinds: Vec<&Value> = status["kinds"].as_array().into_iter().flatten().map(|kind| &kind["kind"]).collect();
+    assert_eq!(kinds, ["Widget"], "{status}");
+    let others: Vec<_> =
+        sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
+    assert!(others.is_empty(), "{others:?}");
 }
 
 /// A new token replaces the old one in its file, as if by the kubelet, and the API server refuses the old one.

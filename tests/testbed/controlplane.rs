@@ -60,7 +60,7 @@ impl ControlPlane {
             write_kubeconfig(path.join(format!("{user}.kubeconfig")), &url, &authority, token, "default");
         }
         let etcd = etcd(&binaries.etcd, &path, etcd_port, peer).start();
-        let mut apiserver = apiserver(&binaries.apiserver, &path, etcd_port, port).start();
+        let mut apiserver = apiserver(&binaries, &path, etcd_port, port).arg("--authorization-mode=RBAC").start();
         eventually(Duration::from_secs(60), "the API server writes its certificate", || {
             apiserver.assert_running();
             authority.exists().then_some(()).ok_or_else(|| "it is not there".to_owned())
@@ -123,6 +123,26 @@ impl ControlPlane {
             *apiserver = again;
         }
         self.wait_ready(Duration::from_secs(60));
+    }
+
+    /// Starts another API server of this cluster, which also asks a webhook for authorization, like those of managed
+    /// clusters. Returns it with its address.
+    pub fn apiserver_with_authorizer(&self, webhook: u16) -> (Process, String) {
+        let config = self.path.join("authorizer.json");
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "webhook",
+            "clusters": [{"name": "webhook", "cluster": {"server": format!("http://127.0.0.1:{webhook}/authorize")}}],
+            "users": [{"name": "apiserver", "user": {}}],
+            "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "apiserver"}}],
+        });
+        std::fs::write(&config, text.to_string()).expect("our own folder");
+        let port = ports::free();
+        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port)
+            .arg("--authorization-mode=RBAC,Webhook")
+            .arg(format!("--authorization-webhook-config-file={}", config.display()))
+            .arg("--authorization-webhook-version=v1")
+            .start();
+        (process, format!("https://127.0.0.1:{port}"))
     }
 
     /// Compacts all history in etcd, so that a watch from an older version fails with 410.
@@ -190,9 +210,10 @@ fn etcd(binary: &Path, directory: &Path, port: u16, peer: u16) -> Program {
         .arg(format!("--initial-cluster=default={peer}"))
 }
 
-fn apiserver(binary: &Path, directory: &Path, etcd: u16, port: u16) -> Program {
+/// An API server, apart from its authorization. All API servers have the same certificate.
+fn apiserver(binaries: &Binaries, directory: &Path, etcd: u16, port: u16) -> Program {
     let at = |file: &str| directory.join(file).display().to_string();
-    Program::new("kube-apiserver", binary, directory)
+    Program::new("kube-apiserver", &binaries.apiserver, directory)
         .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
         .arg(format!("--secure-port={port}"))
         .arg("--bind-address=127.0.0.1")
@@ -201,7 +222,6 @@ fn apiserver(binary: &Path, directory: &Path, etcd: u16, port: u16) -> Program {
         .arg(format!("--service-account-key-file={}", at("sa.pub")))
         .arg(format!("--service-account-signing-key-file={}", at("sa.key")))
         .arg(format!("--token-auth-file={}", at("tokens.csv")))
-        .arg("--authorization-mode=RBAC")
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--disable-admission-plugins=ServiceAccount")
 }

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback, which stores all requests.
+//! A receiver of webhooks on loopback, which stores all requests, and answers them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,15 +17,20 @@ pub struct Webhook {
 // === impl Webhook ===
 
 impl Webhook {
-    /// Starts a receiver.
+    /// Starts a receiver that answers with an empty body.
     pub fn listen() -> Self {
+        Self::answering(|_| None)
+    }
+
+    /// Starts a receiver that answers each request with what `answer` returns.
+    pub fn answering(answer: impl Fn(&Value) -> Option<Value> + Send + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let received = Arc::new(Mutex::new(Vec::new()));
         let kept = received.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Some(body) = receive(stream) {
+                if let Some(body) = receive(stream, &answer) {
                     kept.lock().unwrap_or_else(PoisonError::into_inner).push(body);
                 }
             }
@@ -40,7 +45,7 @@ impl Webhook {
 }
 
 /// Reads a request with a JSON body and answers with 200.
-fn receive(stream: TcpStream) -> Option<Value> {
+fn receive(stream: TcpStream, answer: &impl Fn(&Value) -> Option<Value>) -> Option<Value> {
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream);
     let mut length = 0;
@@ -58,7 +63,9 @@ fn receive(stream: TcpStream) -> Option<Value> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    reader.into_inner().write_all(answer).ok()?;
-    serde_json::from_slice(&body).ok()
+    let body = serde_json::from_slice(&body).ok()?;
+    let answer = answer(&body).map_or(String::new(), |answer| answer.to_string());
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
+    reader.into_inner().write_all(format!("{head}{answer}").as_bytes()).ok()?;
+    Some(body)
 }
