@@ -63,10 +63,10 @@ struct Gathering {
 /// Longest time between two reads after which a connection begins to gather.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Bytes that may arrive while a connection gathers: a quarter of the receive buffer with which Linux opens a connection.
-/// A full buffer makes the API server wait, so that the stream no longer shows how fast it could be, and the API server
+/// Bytes that may arrive while a connection gathers: three quarters of the window with which Linux opens a connection. A
+/// full window makes the API server wait, so that the stream no longer shows how fast it could be, and the API server
 /// closes the streams of slow clients.
-const GATHERED_BYTES: usize = 32 << 10;
+const GATHERED_BYTES: usize = 48 << 10;
 
 /// The connector of a cluster.
 pub(super) fn connector() -> GatheringConnector {
