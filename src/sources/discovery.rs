@@ -25,7 +25,7 @@ use self::child_kinds::ChildKinds;
 use self::elsewhere::Elsewhere;
 use self::permissions::Rules;
 use self::reviews::{Question, Reviews};
-use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds, with_status};
+use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
 use super::cluster::Cluster;
 use super::definitions::Definitions;
@@ -134,8 +134,8 @@ impl Discovery {
         self.look_elsewhere().await?;
         let mut rules = self.reviews.rules();
         let mut selected = self.select(&rules, false);
-        if selected.is_open(&rules) {
-            rules.push(self.confirm_ownership(&rules).await?);
+        if rules.iter().any(|rules| rules.incomplete) {
+            rules.push(self.confirm_ownership(&rules, &selected).await?);
             // Kinds that rules have shown before remain, even if incomplete rules no longer mention them.
             let is_owned = |kind: &WatchedKind| matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission);
             selected = self.select(&rules, !self.last.iter().any(is_owned));
@@ -230,20 +230,24 @@ impl Discovery {
         Ok(())
     }
 
-    /// Asks for the permissions that make a kind a primary one, where the rules list none: an authorizer that lists no
-    /// rules, such as the webhook of a managed cluster, may grant them.
-    async fn confirm_ownership(&mut self, rules: &[Rules]) -> Result<Rules, Failure> {
-        let update = |kind: &ApiKind| Permission {
+    /// Asks for the permissions that make a kind a primary one, where incomplete rules may not list them: an authorizer
+    /// that lists no rules, such as the webhook of a managed cluster, may grant them.
+    async fn confirm_ownership(&mut self, rules: &[Rules], selected: &SelectedKinds) -> Result<Rules, Failure> {
+        let update = |group: &str, resource: &str| Permission {
             verb: "update".to_owned(),
-            group: kind.group.clone(),
-            resource: format!("{}/status", kind.resource),
+            group: group.to_owned(),
+            resource: format!("{resource}/status"),
         };
-        let permissions: Vec<Permission> = with_status(&self.input(rules, false)).map(update).collect();
-        // A permission for all kinds shows no ownership.
-        let all = Permission { verb: "update".to_owned(), group: "*".to_owned(), resource: "*/status".to_owned() };
-        self.reviews.ask(&self.cluster, &[Question::new(&all, "")]).await?;
-        if self.reviews.allow(&all, "") {
-            return Ok(Rules::granting([&all]));
+        let input = self.input(rules, false);
+        let permissions: Vec<Permission> =
+            selected.unlisted(&input).iter().map(|kind| update(&kind.group, &kind.resource)).collect();
+        if !selected.has_primary() {
+            // A permission for all kinds shows no ownership.
+            let all = update("*", "*");
+            self.reviews.ask(&self.cluster, &[Question::new(&all, "")]).await?;
+            if self.reviews.allow(&all, "") {
+                return Ok(Rules::granting([&all]));
+            }
         }
         let questions: Vec<Question> = permissions.iter().map(|permission| Question::new(permission, "")).collect();
         self.reviews.ask(&self.cluster, &questions).await?;

@@ -314,37 +314,44 @@ fn permissions_elsewhere() {
     assert_eq!(namespaces, [other, home]);
 }
 
-/// The permissions of an account come from a webhook authorizer, which cannot list them: the review of rules is
-/// incomplete, as on managed clusters.
+/// A webhook authorizer grants permissions to an account, and cannot list them: the review of rules is incomplete, as on
+/// managed clusters. loopwatch asks for them, also if other permissions are listed.
 fn permissions_of_a_webhook() {
     let plane = bed();
-    let namespace = "webhook";
-    plane.kube.namespace(namespace);
-    service_account(&plane.kube, namespace);
-    plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
-    let authorizer = Webhook::answering(|review| {
-        let (asked, user) = (&review["spec"]["resourceAttributes"], format!("system:serviceaccount:webhook:{ACCOUNT}"));
+    let namespaces = ["webhook", "webhook-and-role"];
+    for namespace in namespaces {
+        plane.kube.namespace(namespace);
+        plane.kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
+    }
+    service_account(&plane.kube, namespaces[0]);
+    own_account(&plane.kube, namespaces[1], "zoo.loopwatch.dev", &["phaseonlies", "phaseonlies/status"]);
+    let users = namespaces.map(|namespace| format!("system:serviceaccount:{namespace}:{ACCOUNT}"));
+    let authorizer = Webhook::answering(move |review| {
+        let asked = &review["spec"]["resourceAttributes"];
         let verbs: &[&str] = match (asked["resource"].as_str(), asked["subresource"].as_str()) {
             (Some("widgets"), None) => &["get", "list", "watch"],
             (Some("widgets"), Some("status")) => &["update", "patch"],
             _ => &[],
         };
-        let allowed = review["spec"]["user"] == user
+        let allowed = users.iter().any(|user| review["spec"]["user"] == **user)
             && asked["group"] == "zoo.loopwatch.dev"
             && verbs.iter().any(|verb| asked["verb"] == *verb);
         Some(json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "status": {"allowed": allowed}}))
     });
     let (_apiserver, url) = plane.apiserver_with_authorizer(authorizer.port);
-    let kubeconfig = plane.kubeconfig_of("webhook.kubeconfig", &url, namespace, ACCOUNT);
-    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &["--namespace=webhook"]);
-    sidecar.wait_synced(1);
-    sidecar.object("Widget", namespace, "one").unwrap_or_else(|error| panic!("{error}"));
-    let status = sidecar.status().unwrap_or_default();
-    let kinds: Vec<&Value> = status["kinds"].as_array().into_iter().flatten().map(|kind| &kind["kind"]).collect();
-    assert_eq!(kinds, ["Widget"], "{status}");
-    let others: Vec<_> =
-        sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
-    assert!(others.is_empty(), "{others:?}");
+    for (namespace, expected) in namespaces.into_iter().zip([vec!["Widget"], vec!["PhaseOnly", "Widget"]]) {
+        let kubeconfig = plane.kubeconfig_of(&format!("{namespace}.kubeconfig"), &url, namespace, ACCOUNT);
+        let scope = format!("--namespace={namespace}");
+        let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[&scope]);
+        sidecar.wait_synced(expected.len());
+        sidecar.object("Widget", namespace, "one").unwrap_or_else(|error| panic!("{error}"));
+        let status = sidecar.status().unwrap_or_default();
+        let kinds: Vec<&Value> = status["kinds"].as_array().into_iter().flatten().map(|kind| &kind["kind"]).collect();
+        assert_eq!(kinds, expected, "{status}");
+        let others: Vec<_> =
+            sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
 }
 
 /// A new token replaces the old one in its file, as if by the kubelet, and the API server refuses the old one.

@@ -51,10 +51,20 @@ const NEVER_CHILDREN: &[(&str, &str)] =
 // === impl SelectedKinds ===
 
 impl SelectedKinds {
-    /// Whether access reviews may show primary kinds that the rules do not list.
-    pub(crate) fn is_open(&self, rules: &[Rules]) -> bool {
-        let has_primary = self.kinds.iter().any(|candidate| candidate.role == Role::Primary);
-        !has_primary && rules.iter().any(|rules| rules.incomplete)
+    /// Whether there are primary kinds.
+    pub(crate) fn has_primary(&self) -> bool {
+        self.kinds.iter().any(|candidate| candidate.role == Role::Primary)
+    }
+
+    /// Custom resources that may also be primary kinds if the rules are incomplete: those of the operator's groups, or all
+    /// of them if the rules show no primary kind.
+    pub(crate) fn unlisted<'a>(&self, input: &'a SelectionInput<'_>) -> Vec<&'a ApiKind> {
+        let is_owned = |c: &&Candidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
+        let owned: Vec<&ApiKind> = self.kinds.iter().filter(is_owned).map(|candidate| &candidate.kind).collect();
+        let is_open = |kind: &&ApiKind| {
+            !self.has_primary() || (owned.iter().any(|other| other.group == kind.group) && !owned.contains(kind))
+        };
+        with_status(input).filter(is_open).collect()
     }
 }
 
@@ -177,7 +187,7 @@ fn is_child(input: &SelectionInput<'_>, kind: &ApiKind) -> bool {
 }
 
 /// The custom resources with a status.
-pub(crate) fn with_status<'a>(input: &'a SelectionInput<'_>) -> impl Iterator<Item = &'a ApiKind> {
+fn with_status<'a>(input: &'a SelectionInput<'_>) -> impl Iterator<Item = &'a ApiKind> {
     input.api_resources.kinds().filter(|kind| reports_status(input, kind))
 }
 
