@@ -22,7 +22,7 @@ pub struct Settings {
     /// How long an object must stay converged before its obligation ends as converged, and how long a kind must be
     /// failing before the finding `Failing` opens. States that last for less are often transient.
     pub settle: Span,
-    /// How long a failed status must stand without further changes before its obligation ends as rejected.
+    /// How long the status must say failed before the obligation ends as rejected.
     pub reject_after: Span,
     /// How long loopwatch waits after a spec change for a write of a status that says converged but has no
     /// `observedGeneration`. Without a write, the status may still describe the old spec, so the obligation then ends

@@ -27,9 +27,12 @@ impl Model {
         }
         self.review_everything(); // a problem that was measured by the old setting may be none by the new one
         for slot in 0..self.store.end() {
-            if let Some(record) = self.store.get_mut(slot) {
-                record.rebase(by_ms);
-            }
+            let Some(record) = self.store.get_mut(slot) else { continue };
+            record.rebase(by_ms);
+            let kind = &mut self.kinds[self.watches[usize::from(record.watch)].kind as usize];
+            kind.unconverged.extend(record.unconverged().map(|unconverged| (unconverged.since, slot)));
+            let failing = record.hot.as_ref().and_then(|hot| hot.failing_since);
+            kind.failing.extend(failing.map(|since| (since, slot)));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
 use super::sight::Sight;
-use super::store::{Record, Slot};
+use super::store::{Flag, Record, Slot};
 use crate::observation::ObjectView;
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -102,6 +102,8 @@ impl ObjectContext<'_> {
         *old = old.saturating_sub(1);
         self.namespace.totals.states[state as usize] += 1;
         self.record.state = state;
+        let dated = self.record.flags.has(Flag::SinceDated) && since == self.record.since;
+        self.record.flags.set(Flag::SinceDated, dated);
         self.record.since = since;
     }
 }

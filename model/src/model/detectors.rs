@@ -111,6 +111,9 @@ impl ObjectContext<'_> {
     /// Detects an object whose spec is back to one that converged before, and that does not recover.
     fn never_recovered(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
+        if unconverged.unacknowledged_since.is_some() && self.record.verdict != Verdict::Failed {
+            return None; // the status is about an earlier spec
+        }
         let obligation = unconverged
             .obligation
             .as_ref()

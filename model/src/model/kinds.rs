@@ -234,12 +234,10 @@ impl Kind {
     /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion timestamps, which the
     /// API server wrote.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
-        let move_keys = |set: &mut BTreeSet<(Timestamp, Slot)>| {
-            *set = std::mem::take(set).into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
-        };
-        move_keys(&mut self.unconverged);
-        move_keys(&mut self.failing);
-        self.failing_since = self.failing_since.map(|at| at.shifted(by_ms));
+        // The records say which of their instants have moved.
+        self.unconverged.clear();
+        self.failing.clear();
+        self.failing_since = None;
         self.due = self.due.map(|at| at.shifted(by_ms));
     }
 }

@@ -193,6 +193,8 @@ impl Model {
         let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, reading.acknowledged, context.now);
+            let dated = context.record.since < context.now;
+            context.record.flags.set(Flag::SinceDated, dated);
         }
         context.update_annotated(annotated);
         if deadline_changed {

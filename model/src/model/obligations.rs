@@ -275,9 +275,10 @@ impl ObjectContext<'_> {
     pub(crate) fn update_deadlines(&mut self) {
         let Some(creation) = self.record.obligation().map(|obligation| obligation.creation) else { return };
         let ((deadline, source), slo_deadline) = (self.deadline(creation), self.slo_deadline());
-        let hot = self.record.hot.as_mut();
-        if let Some(obligation) = hot.and_then(|hot| hot.unconverged.as_mut()).and_then(|u| u.obligation.as_mut()) {
-            obligation.deadline = obligation.opened.after(deadline);
+        let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
+        if let Some(obligation) = unconverged.obligation.as_mut() {
+            // After a rejection, the deadline counts from the retry.
+            obligation.deadline = obligation.opened.max(unconverged.working_since).after(deadline);
             obligation.deadline_source = source;
             obligation.slo_deadline = obligation.opened.after(slo_deadline);
         }
@@ -450,8 +451,7 @@ impl ObjectContext<'_> {
             unconverged.working_since = now;
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
-        let unchanged_since = obligation.failed_since.filter(|_| !update.status_changed);
-        obligation.failed_since = says_failed.then(|| unchanged_since.unwrap_or(now));
+        obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(now));
         if says_failed && obligation.own && unconverged.regressed_since.is_none() {
             unconverged.regressed_since = Some(now); // no person asked for the change with which it fails
         }

@@ -94,7 +94,8 @@ impl OpenFindings {
             if self.rebased.remove(&id) {
                 finding.since = report.since; // the detector knows which instants have moved with the clock
             }
-            let reassessed = (finding.confidence != report.confidence).then(|| (report.code, report.subject.clone()));
+            let changed = finding.confidence != report.confidence || finding.severity != report.severity;
+            let reassessed = changed.then(|| (report.code, report.subject.clone()));
             update(finding, report);
             let severity = finding.severity;
             if self.ranked.remove(&rank) {
@@ -167,8 +168,8 @@ impl OpenFindings {
         closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// Ends a step of the model: opens waiting findings if there is room or if they have become more severe, updates the explanations, and announces the
-    /// findings that opened or whose explanation changed.
+    /// Ends a step of the model: opens waiting findings if there is room or if they have become more severe, updates the
+    /// explanations, and announces the findings that opened or whose explanation changed.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize) {
         while self.ranked.len() < limit {
             let Some((_, id)) = self.queue.pop_first() else { break };
@@ -234,6 +235,10 @@ impl OpenFindings {
             let old = std::mem::replace(&mut finding.severity, severity);
             if self.ranked.remove(&(old, id)) {
                 self.ranked.insert((severity, id));
+            }
+            if old != severity {
+                self.unexplained.insert(id);
+                self.touch_explained(code, subject);
             }
         } else if let Some(finding) = self.waiting.get_mut(&id) {
             let old = std::mem::replace(&mut finding.severity, severity);
@@ -364,15 +369,15 @@ impl OpenFindings {
         }
     }
 
-    /// Returns the first open finding that explains `finding`, in the order of `explained_by`. A suspected finding does
-    /// not explain a confirmed one, because it would silence its alert and raise none.
+    /// Returns the first open finding that explains `finding`, in the order of `explained_by`. A suspected or less severe
+    /// finding explains no other one, because it would silence the alert of that one and raise none, or a lesser one.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
         finding.info().explained_by.iter().find_map(|explainer| {
             let id = match explainer {
                 Explainer::Subject(code) => FindingId::of(*code, &finding.subject),
                 Explainer::Kind(code) => FindingId::of(*code, &finding.subject.whole_kind()?),
             };
-            self.open.get(&id).filter(|deeper| deeper.confidence >= finding.confidence).map(|deeper| deeper.id)
+            self.open.get(&id).filter(|deeper| deeper.speaks_for(finding)).map(|deeper| deeper.id)
         })
     }
 
@@ -383,6 +388,15 @@ impl OpenFindings {
         }
         finding.evidence = finding.evidence.at(at);
         self.events.push_back(FindingEvent { at, change, finding });
+    }
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// Returns whether the alert for this finding makes one for `other` unnecessary. The most severe is the least.
+    fn speaks_for(&self, other: &Self) -> bool {
+        self.confidence >= other.confidence && self.severity <= other.severity
     }
 }
 

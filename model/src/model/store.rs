@@ -92,6 +92,8 @@ pub(crate) enum Flag {
     Undated,
     /// The status never said anything but converged since the last spec change, so the rollout may begin yet.
     ConvergedUnseen,
+    /// The object entered its state at an instant that the API server wrote.
+    SinceDated,
 }
 
 /// The kind and name of an owner.
@@ -180,7 +182,7 @@ pub(crate) struct Obligation {
     pub(crate) acknowledged: Option<Timestamp>,
     /// When the status began to say converged.
     pub(crate) converged_since: Option<Timestamp>,
-    /// When the status last changed while it said failed.
+    /// When the status began to say failed.
     pub(crate) failed_since: Option<Timestamp>,
     /// The status says converged but may describe the old spec: it has no `observedGeneration`, and no write of it has
     /// been seen since the spec change.
@@ -342,10 +344,15 @@ impl Record {
     /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of the API server.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        shift(&mut self.since);
+        if !self.flags.has(Flag::SinceDated) {
+            shift(&mut self.since);
+        }
         self.set_spec_change(self.spec_change().map(|at| at.shifted(by_ms)));
         let Some(hot) = self.hot.as_mut() else { return };
-        [&mut hot.due, &mut hot.failing_since, &mut hot.phase_since].into_iter().flatten().for_each(shift);
+        [&mut hot.due, &mut hot.phase_since].into_iter().flatten().for_each(shift);
+        if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
+            hot.failing_since.iter_mut().for_each(shift);
+        }
         hot.deletion.iter_mut().filter_map(|deletion| deletion.last_progress.as_mut()).for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));

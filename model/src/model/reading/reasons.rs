@@ -85,15 +85,15 @@ pub(super) fn waits_for_approval(condition: &Condition) -> bool {
     waiting && (approval(&condition.reason) || approval(&condition.message))
 }
 
-/// Words beside `Paused` or `Suspended` that do not name another thing.
+/// Words for those who pause objects. They are off themselves in `UserDisabled` and `OperatorStopped`.
+const AGENTS: &[&str] = &["admin", "administrator", "controller", "operator", "user"];
+
+/// Other words beside `Paused` or `Suspended` that do not name another thing.
 const PAUSE_WORDS: &[&str] = &[
-    "admin",
-    "administrator",
     "at",
     "autoscaling",
     "been",
     "by",
-    "controller",
     "currently",
     "demand",
     "for",
@@ -106,7 +106,6 @@ const PAUSE_WORDS: &[&str] = &[
     "object",
     "on",
     "operation",
-    "operator",
     "parent",
     "purpose",
     "queue",
@@ -125,7 +124,6 @@ const PAUSE_WORDS: &[&str] = &[
     "synchronization",
     "temporarily",
     "to",
-    "user",
     "was",
     "workload",
     "zero",
@@ -137,8 +135,13 @@ pub(super) fn is_about_object(pause: &Words, condition: &Condition, kind: &str) 
     let (r#type, kind) = (Words::of(&condition.r#type), Words::of(kind));
     // In a reason, the words of the type: `MonitoringReady=False (MonitoringDisabled)`.
     let of_type = |word: &str| condition.status == ConditionStatus::False && r#type.has(word);
+    let has_agent = ["by", "pause", "paused", "request", "requested"].iter().any(|word| pause.has(word));
     pause.iter().all(|word| {
-        senses::of(word) == Some(Sense::Paused) || PAUSE_WORDS.contains(&word) || of_type(word) || kind.has(word)
+        senses::of(word) == Some(Sense::Paused)
+            || PAUSE_WORDS.contains(&word)
+            || (has_agent && AGENTS.contains(&word))
+            || of_type(word)
+            || kind.has(word)
     })
 }
 
