@@ -45,7 +45,7 @@ struct NamespaceDocument {
     metadata: ObjectMetadata,
 }
 
-/// Limit on namespaces to know. Operators with role bindings in more of them need `--namespace`.
+/// Limit on namespaces to know. In larger clusters, operators with role bindings in others need `--namespace`.
 const MOST_NAMESPACES: usize = 5_000;
 /// Limit on new namespaces to review in one round.
 const REVIEWS_PER_ROUND: usize = 200;
@@ -141,8 +141,8 @@ impl Elsewhere {
             left_out.push(LeftOut {
                 what: format!("{} namespaces", self.beyond),
                 why: format!(
-                    "loopwatch reviews the account's permissions in {MOST_NAMESPACES} namespaces at most; name others \
-                     with --namespace"
+                    "loopwatch reviews the account's permissions in {MOST_NAMESPACES} namespaces at most; name all \
+                     namespaces of the operator with --namespace"
                 ),
             });
         }
