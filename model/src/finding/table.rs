@@ -229,7 +229,7 @@ findings! {
         near_miss: "A difference that the next watch event resolves: loopwatch reports only differences that two consecutive audits find.",
         evidence: ["here", "server", "version"],
         explained_by: [],
-        advice: "loopwatch lists the kind again by itself. The cause is a bug in loopwatch or in a proxy between loopwatch and the API server: please report it with a recording.",
+        advice: "Restart the Pod, so that loopwatch lists the kind again. The cause is a bug in loopwatch or in a proxy between loopwatch and the API server: please report it with a recording.",
         command: "loopwatch record --help",
     }
     LimitReached "self" Warning Ticket {
