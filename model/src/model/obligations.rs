@@ -42,11 +42,12 @@ impl ObjectContext<'_> {
             return self.clear_unconverged();
         }
         if update.verdict == Verdict::Suspended {
-            self.close_obligation(Outcome::Suspended);
-            return self.clear_unconverged();
+            return self.pause(update);
         }
+        let was_paused = !update.new && update.old_verdict == Verdict::Suspended;
+        let had_converged = self.record.flags.has(Flag::SpecConverged) && !update.spec_changed;
         // In a list, a spec change may be older than the resumption.
-        let resumed = !update.new && update.old_verdict == Verdict::Suspended && !(update.live && update.spec_changed);
+        let resumed = was_paused && !(update.live && update.spec_changed);
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
         if resumed && (!done || update.spec_changed || !self.record.flags.has(Flag::SpecConverged)) {
             // Nothing was expected while the object was paused, so the time begins now.
@@ -66,7 +67,35 @@ impl ObjectContext<'_> {
         if !update.live && (update.new || update.spec_changed) {
             self.note_spec_change(update);
         }
+        if was_paused {
+            self.expect_recovery(had_converged);
+        }
         self.update_progress(update);
+    }
+
+    /// Ends what was expected of an object that is paused.
+    fn pause(&mut self, update: &Update<'_>) {
+        if update.old_verdict == Verdict::Finished {
+            self.record.flags.set(Flag::SpecConverged, false); // a failure of the next run is no regression
+        }
+        if self.record.unconverged().is_some_and(|unconverged| unconverged.regressed_since.is_some()) {
+            self.record.flags.set(Flag::RegressedBeforePause, true);
+        }
+        self.close_obligation(Outcome::Suspended);
+        self.clear_unconverged();
+    }
+
+    /// Makes a failure of a resumed object a regression, rather than an answer to its spec: it has converged with that
+    /// spec, or had regressed before somebody paused it. The operator may mend it until the deadline.
+    fn expect_recovery(&mut self, had_converged: bool) {
+        let had_regressed = self.record.flags.has(Flag::RegressedBeforePause);
+        self.record.flags.set(Flag::RegressedBeforePause, false);
+        let unconverged = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut());
+        let Some(unconverged) = unconverged.filter(|_| had_converged || had_regressed) else { return };
+        if let Some(obligation) = unconverged.obligation.as_mut() {
+            obligation.unasked = true;
+            unconverged.rollout_until = Some(obligation.deadline);
+        }
     }
 
     /// Remembers when a spec changed that loopwatch has only now seen: its rollout may still be under way.
@@ -299,7 +328,7 @@ impl ObjectContext<'_> {
             backfilled,
             creation,
             uncounted: matches!(opening, Opening::Own | Opening::Again),
-            own: opening == Opening::Own,
+            unasked: opening == Opening::Own,
             unmeasured: false,
             stale: false,
             acknowledged: None,
@@ -452,8 +481,8 @@ impl ObjectContext<'_> {
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
         obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(now));
-        if says_failed && obligation.own && unconverged.regressed_since.is_none() {
-            unconverged.regressed_since = Some(now); // no person asked for the change with which it fails
+        if says_failed && obligation.unasked && unconverged.regressed_since.is_none() {
+            unconverged.regressed_since = Some(now);
         }
     }
 

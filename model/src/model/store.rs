@@ -94,6 +94,8 @@ pub(crate) enum Flag {
     ConvergedUnseen,
     /// The object entered its state at an instant that the API server wrote.
     SinceDated,
+    /// The object had regressed when somebody paused it.
+    RegressedBeforePause,
 }
 
 /// The kind and name of an owner.
@@ -138,7 +140,7 @@ pub(crate) struct Unconverged {
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
     /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
-    /// may have begun late.
+    /// may have begun late. For an object that was resumed, the end of its deadline.
     pub(crate) rollout_until: Option<Timestamp>,
     /// The end of the deadline of the first spec change after the regression, which may repair the object.
     pub(crate) mended_by: Option<Timestamp>,
@@ -173,8 +175,9 @@ pub(crate) struct Obligation {
     /// No person asked for this: the operator changed the spec itself, or the object was resumed or runs again. The
     /// obligation has deadlines, but it counts towards no total.
     pub(crate) uncounted: bool,
-    /// The operator changed the spec itself.
-    pub(crate) own: bool,
+    /// A failure is a regression and no answer to the spec, because no person asked for anything new: the operator changed
+    /// the spec itself, or somebody resumed an object that had converged or regressed.
+    pub(crate) unasked: bool,
     /// A part of it happened while the watch was blind, so its times are neither measured nor learned.
     pub(crate) unmeasured: bool,
     /// The status said converged all along, so it may be about the earlier spec.
