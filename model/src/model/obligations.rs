@@ -49,6 +49,11 @@ impl ObjectContext<'_> {
         // In a list, a spec change may be older than the resumption.
         let resumed = was_paused && !(update.live && update.spec_changed);
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
+        if resumed {
+            // The rollout of what changed in the pause begins now.
+            self.record.set_spec_change(Some(self.now));
+            self.record.flags.set(Flag::ConvergedUnseen, false);
+        }
         if resumed && (!done || update.spec_changed || !self.record.flags.has(Flag::SpecConverged)) {
             // Nothing was expected while the object was paused, so the time begins now.
             self.open_obligation(update, self.now, Opening::Again);
@@ -77,6 +82,9 @@ impl ObjectContext<'_> {
     fn pause(&mut self, update: &Update<'_>) {
         if update.old_verdict == Verdict::Finished {
             self.record.flags.set(Flag::SpecConverged, false); // a failure of the next run is no regression
+        }
+        if update.spec_changed && !update.spec_written_by_operator {
+            self.record.flags.set(Flag::SpecConverged, false); // the operator begins with it after the pause
         }
         if self.record.unconverged().is_some_and(|unconverged| unconverged.regressed_since.is_some()) {
             self.record.flags.set(Flag::RegressedBeforePause, true);
@@ -246,7 +254,7 @@ impl ObjectContext<'_> {
         }
         let creation = update.new && update.view.generation <= 1;
         let mut obligation = self.new_obligation(creation, opened, opening, update.new);
-        obligation.stale = !update.new && update.old_verdict == Verdict::Converged;
+        obligation.stale = !update.new && matches!(update.old_verdict, Verdict::Converged | Verdict::Suspended);
         let dated = opening == Opening::Backfilled && opened < self.now;
         let (status_written, status_writer) = status_write(update, opened);
         let mut unconverged = Unconverged {
