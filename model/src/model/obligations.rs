@@ -19,6 +19,9 @@ use crate::time::{Span, Timestamp};
 /// meanwhile. Operators validate a spec within seconds, or at their next poll.
 const LATE_REJECTION: Span = Span::mins(2);
 
+/// The seconds for which a new object must stay converged before its first rollout is over, however fast it was.
+const FIRST_STAND_SECS: i64 = 45;
+
 /// Why an obligation opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
@@ -108,7 +111,8 @@ impl ObjectContext<'_> {
 
     /// Remembers when a spec changed that loopwatch has only now seen: its rollout may still be under way.
     fn note_spec_change(&mut self, update: &Update<'_>) {
-        let by_person = update.view.generation > 1 && !update.spec_written_by_operator;
+        let first = update.view.generation == 1; // as old as the object, whoever wrote to it last
+        let by_person = first || (update.view.generation > 1 && !update.spec_written_by_operator);
         let written = spec_written(update.view).filter(|_| by_person);
         self.record.set_spec_change(written.map(|at| at.min(self.now)).max(self.record.spec_change()));
     }
@@ -252,7 +256,8 @@ impl ObjectContext<'_> {
         if let Some(earlier) = &earlier {
             self.kind.unconverged.remove(&(earlier.since, self.slot));
         }
-        let creation = update.new && update.view.generation <= 1;
+        let again = self.record.created().is_some_and(|created| opened <= created);
+        let creation = (update.new || again) && update.view.generation <= 1;
         let mut obligation = self.new_obligation(creation, opened, opening, update.new);
         obligation.stale = !update.new && matches!(update.old_verdict, Verdict::Converged | Verdict::Suspended);
         let dated = opening == Opening::Backfilled && opened < self.now;
@@ -274,9 +279,10 @@ impl ObjectContext<'_> {
             }
         }
         unconverged.obligation = Some(obligation);
-        if !creation && opening != Opening::Again && (opening != Opening::Own || self.rollout_until() < Some(self.now))
-        {
-            self.record.set_spec_change(Some(opened));
+        let rolls_out = !self.is_first_spec() && self.rollout_until() >= Some(self.now);
+        if opening != Opening::Again && !(opening == Opening::Own && rolls_out) {
+            let created = self.record.created().filter(|_| creation);
+            self.record.set_spec_change(created.or(Some(opened)));
         }
         self.record.flags.set(Flag::SpecConverged, false);
         let unseen = opening == Opening::Backfilled && !update.new;
@@ -382,13 +388,13 @@ impl ObjectContext<'_> {
 
     /// Opens or closes a regression of an object without an obligation.
     fn update_regression(&mut self, update: &Update<'_>) {
-        let rolls_out =
-            self.record.flags.has(Flag::ConvergedUnseen) && self.rollout_until().is_some_and(|until| until > self.now);
+        let may_begin = self.record.flags.has(Flag::ConvergedUnseen) || self.is_first_spec();
+        let rolls_out = may_begin && self.rollout_until().is_some_and(|until| until > self.now);
         match update.verdict {
             Verdict::Progressing if update.old_verdict == Verdict::Finished => {
                 self.open_obligation(update, self.now, Opening::Again); // it runs again
             }
-            // The status was about the earlier spec; only now comes the answer to the change.
+            // The status was about the earlier spec, or about the first part of a new object; only now comes the answer.
             verdict if self.record.unconverged().is_none() && rolls_out && self.answers_late(verdict) => {
                 self.open_obligation(update, self.record.spec_change().unwrap_or(self.now), Opening::Again);
                 if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) {
@@ -433,10 +439,23 @@ impl ObjectContext<'_> {
         });
     }
 
-    /// Returns the end of the deadline of the last spec change that loopwatch saw. Until then, the object may still roll
-    /// out, even if its status has said converged meanwhile.
+    /// Returns the end of the deadline of the creation or, if it was later, of the last spec change that loopwatch saw.
+    /// Until then, the object may still roll out, even if its status has said converged meanwhile. The rollout of a
+    /// creation is over earlier if the object stays converged: its parts may join one by one, each as slowly as the first.
     pub(crate) fn rollout_until(&self) -> Option<Timestamp> {
-        Some(self.record.spec_change()?.after(self.deadline(false).0))
+        let changed = self.record.spec_change()?;
+        if !self.is_first_spec() {
+            return Some(changed.after(self.deadline(false).0));
+        }
+        let took = i64::from(self.record.last_convergence_secs);
+        let stands = Span::secs(took.saturating_add(took.saturating_mul(2).max(FIRST_STAND_SECS)));
+        let open = self.record.obligation().is_some() || self.record.flags.has(Flag::ConvergedUnseen);
+        (open || self.now < changed.after(stands)).then(|| changed.after(self.deadline(true).0))
+    }
+
+    /// Returns whether nothing has changed the spec since the creation, as far as loopwatch knows.
+    fn is_first_spec(&self) -> bool {
+        self.record.spec_change().is_some_and(|changed| self.record.created().is_some_and(|created| changed <= created))
     }
 
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.

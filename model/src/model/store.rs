@@ -41,8 +41,8 @@ pub(crate) struct Record {
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
-    /// When a person last changed the spec or resumed the object, in seconds since the Unix epoch; 0 if unknown. See
-    /// [`Record::spec_change`].
+    /// When a person created the object, or last changed its spec or resumed it, in seconds since the Unix epoch; 0 if
+    /// unknown. See [`Record::spec_change`].
     pub(crate) spec_changed: u32,
     /// The duration of the last convergence.
     pub(crate) last_convergence_secs: u32,
@@ -336,7 +336,8 @@ impl Record {
         }
     }
 
-    /// Returns when a person last changed the spec or resumed the object, in whole seconds, if loopwatch knows it.
+    /// Returns when a person created the object, or last changed its spec or resumed it, in whole seconds, if loopwatch
+    /// knows it.
     pub(crate) fn spec_change(&self) -> Option<Timestamp> {
         (self.spec_changed > 0).then(|| Timestamp(i64::from(self.spec_changed) * 1000))
     }
