@@ -18,7 +18,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) sight: Sight,
     /// When the sight of the object's watch returned last.
     pub(crate) regained: Timestamp,
-    /// When the blindness before that began.
+    /// When the last blindness began, which may not be over.
     pub(crate) lost: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
@@ -58,6 +58,11 @@ pub(crate) struct Update<'a> {
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
+    /// When the first of the conditions turned that show that the object is not converged, if all of them have times and
+    /// one of them decided the verdict.
+    pub(crate) all_lost_at: Option<Timestamp>,
+    /// What a status that is about an earlier spec says about that one.
+    pub(crate) about_earlier: Option<Verdict>,
     /// What an earlier process had found about the object.
     pub(crate) restored: Restored,
 }

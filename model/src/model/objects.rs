@@ -176,9 +176,9 @@ impl Model {
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
         context.count_voice(view, &reading, new, live);
-        let finished = acknowledged_late(&reading)
-            && reading::read(&group, &name, &without_generation(view)).verdict == Verdict::Finished;
-        let mut update = context.compare(view, &reading, new, live, finished);
+        let about_earlier =
+            acknowledged_late(&reading).then(|| reading::read(&group, &name, &without_generation(view)).verdict);
+        let mut update = context.compare(view, &reading, new, live, about_earlier);
         update.spec_changed &= !reread;
         update.restored = restored;
         context.update_record(&update, version, &reading, finalizer_set);
@@ -350,7 +350,7 @@ impl Model {
             settings: &self.settings,
             sight: watch.sight(self.now),
             regained: watch.regained,
-            lost: watch.lost,
+            lost: watch.lost_since.unwrap_or(watch.lost),
             blind: watch.blind.is_some(),
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,
@@ -412,7 +412,7 @@ impl ObjectContext<'_> {
         reading: &Reading,
         new: bool,
         live: bool,
-        finished: bool,
+        about_earlier: Option<Verdict>,
     ) -> Update<'v> {
         let record = &*self.record;
         let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
@@ -420,7 +420,7 @@ impl ObjectContext<'_> {
         let status_changed = !new && view.hashes.settled != record.stable_status_hash;
         let old_verdict = record.verdict;
         let mut verdict = self.verdict_on(reading, live);
-        if finished && (new || old_verdict == Verdict::Finished) {
+        if about_earlier == Some(Verdict::Finished) && (new || old_verdict == Verdict::Finished) {
             verdict = Verdict::Finished; // a run that is over does not answer a later spec change
         }
         // A version that a list shows may be several changes later, of which the last ones undid the first ones. The
@@ -441,6 +441,8 @@ impl ObjectContext<'_> {
             spec_written_by_operator: writers::spec_written_by_operator(view, self.known_spec_write()),
             old_spec_hash: record.spec_hash,
             lost_at: lost_at(view, verdict, reading),
+            all_lost_at: all_lost_at(view, verdict, reading),
+            about_earlier,
             restored: Restored::default(),
         }
     }
@@ -543,6 +545,17 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
     let decided = top_level().find(|c| c.r#type == named).and_then(|c| c.changed);
     let lost = top_level().filter(|c| c.status == ConditionStatus::False && reading::describes_health(&c.r#type));
     decided.or_else(|| lost.filter_map(|c| c.changed).max())
+}
+
+/// Returns when the first of all conditions turned that show that an object is not converged. Before that, it was
+/// converged as far as conditions show. Returns `None` if a time is missing, or if the verdict rests on anything else.
+fn all_lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
+    lost_at(view, verdict, reading)?;
+    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
+    let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
+    let decided = top_level().find(|c| c.r#type == named)?;
+    let mut bad = top_level().filter(|c| reading::is_bad(c)).chain([decided]);
+    bad.try_fold(Timestamp(i64::MAX), |first, condition| Some(first.min(condition.changed?)))
 }
 
 /// Returns when an object that is new from a list entered its state: at the newest transition of its conditions or,

@@ -12,6 +12,7 @@ use super::reading::{Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
 use super::writers::{last_spec_write, spec_written, status_write, status_writer};
+use crate::finding::FindingCode;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
@@ -46,6 +47,9 @@ impl ObjectContext<'_> {
         }
         if update.verdict == Verdict::Suspended {
             return self.pause(update);
+        }
+        if matches!(update.about_earlier, Some(Verdict::Converged | Verdict::Finished)) {
+            self.end_regression(update);
         }
         let was_paused = !update.new && update.old_verdict == Verdict::Suspended;
         let had_converged = self.record.flags.has(Flag::SpecConverged) && !update.spec_changed;
@@ -94,6 +98,19 @@ impl ObjectContext<'_> {
         }
         self.close_obligation(Outcome::Suspended);
         self.clear_unconverged();
+    }
+
+    /// Ends a regression although the status is about an earlier spec: it says that the object had recovered before the
+    /// spec changed.
+    fn end_regression(&mut self, update: &Update<'_>) {
+        let unconverged = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut());
+        match unconverged {
+            Some(unconverged) if unconverged.obligation.is_some() => {
+                (unconverged.regressed_since, unconverged.mended_by) = (None, None);
+            }
+            Some(_) if update.spec_changed => self.clear_unconverged(),
+            _ => {}
+        }
     }
 
     /// Makes a failure of a resumed object a regression, rather than an answer to its spec: it has converged with that
@@ -383,7 +400,10 @@ impl ObjectContext<'_> {
     fn regressed_before(&self, update: &Update<'_>, written: Option<Timestamp>) -> Option<Timestamp> {
         let in_time = written?.after(self.deadline(false).0);
         let lost = update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());
-        lost.or(update.restored.regressed)
+        // If all its conditions turned after a later spec change, it had recovered, and is rolling out.
+        let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
+        let is_over = |since: &Timestamp| rolls_out && written > Some(*since);
+        lost.or(update.restored.regressed.filter(|since| !is_over(since)))
     }
 
     /// Opens or closes a regression of an object without an obligation.
@@ -404,11 +424,33 @@ impl ObjectContext<'_> {
             Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
                 // In a list and after blindness, the conditions say when it happened.
                 let lost = update.lost_at.filter(|lost| !update.live || self.is_before_sight(*lost));
-                let lost = lost.filter(|lost| *lost > self.record.since);
+                // What happened in an outage arrives right after it, all at once.
+                let replayed =
+                    update.live && matches!(self.sight, Sight::Grace(_)) && self.record.since >= self.regained;
+                let known = if replayed { self.lost } else { self.record.since };
+                let lost = lost.filter(|lost| *lost > known);
                 self.open_regression(update, lost.unwrap_or(self.now).min(self.now));
             }
+            Verdict::Progressing | Verdict::Failed => self.continue_regression(update),
             Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
             _ => {}
+        }
+    }
+
+    /// Handles a further version of an object that had regressed. If a list shows that all its conditions turned while the
+    /// watch was blind, it had recovered meanwhile, unless they turn without a recovery, as with each retry. A finding that
+    /// is open keeps its start: closing and opening it again would help nobody.
+    fn continue_regression(&mut self, update: &Update<'_>) {
+        let is_open = self.has_finding(FindingCode::Regressed);
+        let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
+        let Some(since) = unconverged.regressed_since else { return };
+        let turned = update.all_lost_at.filter(|turned| *turned > since.after(Span::secs(1))); // times are whole seconds
+        match turned {
+            Some(lost) if !update.live && lost > self.lost && !unconverged.restless && !is_open => {
+                self.clear_unconverged();
+                self.open_regression(update, lost.min(self.now));
+            }
+            _ => unconverged.restless |= turned.is_some(),
         }
     }
 

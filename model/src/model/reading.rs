@@ -20,7 +20,7 @@ mod facts; // phases, flags, error texts
 mod counts;
 mod parts; // verdicts in lists
 
-use crate::observation::{ObjectView, StatusShape};
+use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 
 pub(crate) use self::remarks::observed_generation;
 use self::signals::{Signal, worst};
@@ -168,6 +168,16 @@ reasons! {
 pub(crate) fn describes_health(condition_type: &str) -> bool {
     use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
     matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
+}
+
+/// Returns whether a condition says that the object, or a part of it, is not healthy.
+pub(crate) fn is_bad(condition: &Condition) -> bool {
+    use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
+    match polarity::Polarity::of(&condition.r#type) {
+        Summary(_) | Part => condition.status != ConditionStatus::True,
+        Fault | Terminal | Lacking => condition.status == ConditionStatus::True,
+        _ => false,
+    }
 }
 
 /// Returns the phase of an object; empty if it has none.

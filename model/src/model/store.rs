@@ -140,6 +140,8 @@ pub(crate) struct Unconverged {
     pub(crate) unacknowledged_since: Option<Timestamp>,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
+    /// The conditions have turned since the regression began, although the object has not recovered.
+    pub(crate) restless: bool,
     /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
     /// may have begun late. For an object that was resumed, the end of its deadline.
     pub(crate) rollout_until: Option<Timestamp>,
