@@ -8,7 +8,7 @@
 //! changed the spec itself, or the object was resumed or runs again.
 
 use super::context::{ObjectContext, Update};
-use super::reading::{Acknowledged, Verdict};
+use super::reading::{self, Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
 use super::writers::{last_spec_write, spec_written, status_write, status_writer};
@@ -396,10 +396,14 @@ impl ObjectContext<'_> {
     }
 
     /// Returns when a new unconverged object regressed, if it did: an object that stopped being converged after its
-    /// deadline had converged before.
+    /// deadline had converged before. A run takes as long as it takes, and its failure is its only result.
     fn regressed_before(&self, update: &Update<'_>, written: Option<Timestamp>) -> Option<Timestamp> {
         let in_time = written?.after(self.deadline(false).0);
         let lost = update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());
+        if lost.is_some_and(|lost| reading::ended_with(update.view, lost)) {
+            return None;
+        }
+        let lost = lost.filter(|_| !reading::runs_to_completion(&self.kind.group, &self.kind.kind));
         // If all its conditions turned after a later spec change, it had recovered, and is rolling out.
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
         let is_over = |since: &Timestamp| rolls_out && written > Some(*since);

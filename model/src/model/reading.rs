@@ -21,9 +21,13 @@ mod counts;
 mod parts; // verdicts in lists
 
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
+use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
 use self::signals::{Signal, worst};
+
+/// The time within which an operator writes the conditions of a run that has ended.
+const WRITTEN_WITHIN: Span = Span::mins(1);
 
 /// The meaning of a status for the current generation, with the rule that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +193,16 @@ pub(crate) fn phase(object: &ObjectView) -> &str {
 pub(crate) fn is_resting_phase(phase: &str) -> bool {
     use senses::Sense::{Done, Good, Paused};
     matches!(words::Words::of(phase).sense(), Some(Good | Done | Paused))
+}
+
+/// Returns whether objects of the kind run to completion.
+pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
+    facts::is_run_kind(kind) || profiles::of(group, kind).runs_to_completion
+}
+
+/// Returns whether a failure at `failed` was the end of a run. What fails later than that has failed after the run.
+pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
+    facts::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
 }
 
 /// Reads the status of one object of the given kind.

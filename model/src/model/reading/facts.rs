@@ -6,6 +6,7 @@ use super::signals::{Signal, worst};
 use super::words::Words;
 use super::{Reason, Verdict};
 use crate::observation::{Fact, FactValue, ObjectView};
+use crate::time::Timestamp;
 
 /// A fact of the status, with its path split.
 pub(super) struct StatusFact<'a> {
@@ -259,19 +260,35 @@ fn has_started_run(object: &ObjectView) -> bool {
     ["status.succeeded", "status.failed"].iter().all(counts) || has_time_of(object, &["start", "started"])
 }
 
+/// Events that end a run.
+const RUN_ENDS: &[&str] = &["completion", "completed", "end", "ended", "finish", "finished"];
+
+/// Events that end a run, or stop a service.
+const STOPS: &[&str] = &["stop", "stopped", "termination"];
+
 /// Returns whether the status has an end time.
 pub(super) fn ended(object: &ObjectView) -> bool {
-    has_time_of(
-        object,
-        &["completion", "completed", "end", "ended", "finish", "finished", "stop", "stopped", "termination"],
-    )
+    has_time_of(object, RUN_ENDS) || has_time_of(object, STOPS)
+}
+
+/// Returns when the run of an object ended, if its status says so.
+pub(super) fn run_ended(object: &ObjectView) -> Option<Timestamp> {
+    times_of(object, RUN_ENDS).filter_map(Timestamp::parse).max()
 }
 
 /// Returns whether the status has a time whose key begins with one of `events`: `startTime`, `completedAt`.
 fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
-    status_facts(object).any(|fact| {
+    times_of(object, events).next().is_some()
+}
+
+/// Returns the times whose keys begin with one of `events`.
+fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item = &'o str> {
+    status_facts(object).filter_map(|fact| {
         let time = matches!(fact.key.last(), "time" | "timestamp" | "at") && events.contains(&fact.key.get(0));
-        fact.depth == 1 && time && matches!(fact.value, FactValue::Text(text) if !text.is_empty())
+        match fact.value {
+            FactValue::Text(text) if fact.depth == 1 && time && !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        }
     })
 }
 
