@@ -74,6 +74,10 @@ pub(crate) struct Restored {
     pub(crate) regressed: Option<Timestamp>,
     /// It was overdue.
     pub(crate) overdue: Option<Timestamp>,
+    /// Its operator had not acknowledged a spec change.
+    pub(crate) unacknowledged: Option<Timestamp>,
+    /// It had not recovered after its spec was set back.
+    pub(crate) not_recovered: Option<Timestamp>,
 }
 
 // === impl ObjectContext ===

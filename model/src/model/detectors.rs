@@ -114,21 +114,27 @@ impl ObjectContext<'_> {
         if unconverged.unacknowledged_since.is_some() && self.record.verdict != Verdict::Failed {
             return None; // the status is about an earlier spec
         }
-        let obligation = unconverged
-            .obligation
-            .as_ref()
-            .filter(|o| o.converged_since.is_none() && !o.backfilled && !o.unconfirmed)?;
-        let (_, took) = unconverged.last_converged.filter(|(spec, _)| *spec == self.record.spec_hash && *spec != 0)?;
+        let obligation = unconverged.obligation.as_ref().filter(|o| o.converged_since.is_none() && !o.unconfirmed)?;
+        let reverted = unconverged.last_converged.filter(|_| !obligation.backfilled);
+        let reverted = reverted.filter(|(spec, _)| *spec == self.record.spec_hash && *spec != 0);
+        let took = reverted.map(|(_, took)| took);
+        if took.is_none() && !unconverged.not_recovered {
+            return None;
+        }
         let factor = i64::from(self.settings.recover_factor);
-        let allowed = Span(took.0.saturating_mul(factor)).max(self.settings.recover_at_least);
+        let allowed = Span(took.unwrap_or_default().0.saturating_mul(factor)).max(self.settings.recover_at_least);
         let mut due = obligation.opened.after(allowed);
         if self.record.verdict != Verdict::Failed {
             due = due.max(self.deadline_passes(unconverged)); // the way back may be a rollout of its own
         }
         Some(self.detect(FindingCode::NeverRecovered, obligation.opened, due, || {
-            self.with_signal(Evidence::new())
-                .with("took_then", Value::Span(took))
-                .with("waiting_for", Value::Age(obligation.opened))
+            let evidence = self.with_signal(Evidence::new());
+            // After a restart, nothing shows how long it took.
+            let evidence = match took {
+                Some(took) => evidence.with("took_then", Value::Span(took)),
+                None => evidence,
+            };
+            evidence.with("waiting_for", Value::Age(obligation.opened))
         }))
     }
 

@@ -176,6 +176,7 @@ impl Model {
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
         context.count_voice(view, &reading, new, live);
+        context.expect_restored(&restored);
         let about_earlier =
             acknowledged_late(&reading).then(|| reading::read(&group, &name, &without_generation(view)).verdict);
         let mut update = context.compare(view, &reading, new, live, about_earlier);
@@ -224,10 +225,13 @@ impl Model {
         let subject = self.subject(slot);
         let kind = self.kind_subject(self.watches[record.watch as usize].kind);
         let start = |code, subject| self.open_findings.restored_start(code, subject);
+        let of_object = |code| start(code, &subject).filter(|at| Some(*at) >= record.created());
         let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
         Restored {
             regressed: start(FindingCode::Regressed, &subject).or(failing).filter(|at| Some(*at) >= record.created()),
             overdue: start(FindingCode::Overdue, &subject),
+            unacknowledged: of_object(FindingCode::Unacknowledged),
+            not_recovered: of_object(FindingCode::NeverRecovered),
         }
     }
 
@@ -430,7 +434,7 @@ impl ObjectContext<'_> {
             view,
             verdict,
             old_verdict,
-            acknowledged_more: reading::observed_generation(view).unwrap_or(0) > record.observed,
+            acknowledged_more: !new && reading::observed_generation(view).unwrap_or(0) > record.observed,
             acknowledged: reading.acknowledged,
             new,
             live,
@@ -526,7 +530,7 @@ fn acknowledged_late(reading: &Reading) -> bool {
 }
 
 /// Returns the view without anything that says which spec the status is about.
-fn without_generation(view: &ObjectView) -> ObjectView {
+pub(crate) fn without_generation(view: &ObjectView) -> ObjectView {
     let mut view = ObjectView { observed_generation: None, ..view.clone() };
     view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
     view

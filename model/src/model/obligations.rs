@@ -8,6 +8,7 @@
 //! changed the spec itself, or the object was resumed or runs again.
 
 use super::context::{ObjectContext, Update};
+use super::objects::without_generation;
 use super::reading::{self, Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
@@ -380,16 +381,20 @@ impl ObjectContext<'_> {
             }
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
-                match (self.regressed_before(update, written), written.or(update.lost_at)) {
-                    (Some(lost), _) => {
-                        self.record.flags.set(Flag::SpecConverged, true);
-                        self.open_regression(update, lost);
-                    }
-                    // If nothing shows when the spec was written, the object has been like this since its conditions
-                    // changed.
-                    (None, Some(began)) => self.open_obligation(update, began.min(self.now), Opening::Backfilled),
-                    (None, None) => self.open_obligation(update, self.now, Opening::Backfilled),
+                // An earlier process saw the change to the spec that does not recover, unless there is a newer change.
+                let not_recovered = update.restored.not_recovered.filter(|at| written.is_none_or(|w| w <= *at));
+                let no_task = update.acknowledged != Acknowledged::No && not_recovered.is_none();
+                let regressed = self.regressed_before(update, written);
+                if let Some(lost) = regressed.filter(|_| no_task) {
+                    self.record.flags.set(Flag::SpecConverged, true);
+                    return self.open_regression(update, lost);
                 }
+                // If nothing shows when the spec was written, the object has been like this since its conditions
+                // changed.
+                let began = not_recovered.or(written).or(update.lost_at).unwrap_or(self.now);
+                self.open_obligation(update, began.min(self.now), Opening::Backfilled);
+                let regressed = regressed.and(update.restored.regressed);
+                self.restore_unconverged(update, regressed, not_recovered.is_some());
             }
             Verdict::Suspended | Verdict::Unknown => {}
         }
@@ -408,6 +413,40 @@ impl ObjectContext<'_> {
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
         let is_over = |since: &Timestamp| rolls_out && written > Some(*since);
         lost.or(update.restored.regressed.filter(|since| !is_over(since)))
+    }
+
+    /// Gives the obligation of a listed object what an earlier process knew and its timestamps do not show.
+    fn restore_unconverged(&mut self, update: &Update<'_>, regressed: Option<Timestamp>, not_recovered: bool) {
+        let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
+        let since = unconverged.since;
+        unconverged.not_recovered = not_recovered;
+        // Managed fields show only the last one of the spec changes, and the last status write.
+        let unanswered = match update.acknowledged {
+            Acknowledged::Yes => false,
+            Acknowledged::No => true,
+            Acknowledged::Unreported => unconverged.status_written.is_none(),
+        };
+        let answered = status_writer(update.view).and_then(|m| m.time);
+        let unacknowledged = update.restored.unacknowledged.filter(|at| {
+            unanswered && !update.view.managers.is_empty() && answered.is_none_or(|answered| answered <= *at)
+        });
+        if let Some(first) = unacknowledged {
+            unconverged.since = since.min(first);
+            unconverged.working_since = unconverged.working_since.min(first);
+            unconverged.unacknowledged_since = unconverged.unacknowledged_since.map(|since| since.min(first));
+        }
+        // The status is about the earlier spec, which may have converged again before the change.
+        let still_lost = |_: &Timestamp| {
+            let earlier = reading::read(&self.kind.group, &self.kind.kind, &without_generation(update.view));
+            !matches!(earlier.verdict, Verdict::Converged | Verdict::Finished)
+        };
+        if let Some(lost) = regressed.filter(still_lost) {
+            unconverged.since = unconverged.since.min(lost);
+            unconverged.regressed_since = Some(lost);
+        }
+        let moved = (unconverged.since, self.slot);
+        self.kind.unconverged.remove(&(since, self.slot));
+        self.kind.unconverged.insert(moved);
     }
 
     /// Opens or closes a regression of an object without an obligation.

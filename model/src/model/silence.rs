@@ -5,7 +5,7 @@
 //! silence may be all that the operator ever says, so it opens no finding and is never late.
 
 use super::Model;
-use super::context::ObjectContext;
+use super::context::{ObjectContext, Restored};
 use super::kinds::{Kind, Watch};
 use super::reading::{Reading, Reason, Verdict};
 use super::store::{Flag, Slot};
@@ -40,6 +40,15 @@ impl ObjectContext<'_> {
         self.record.silence = Silence::new(voice, reading.fallback);
         if !live && voice.is_silent() {
             self.kind.listed_silent.insert(self.slot);
+        }
+    }
+
+    /// Expects more of a silent object whose silence was a finding of an earlier process. Meanwhile, there may be too many
+    /// silent objects to expect it of all of them.
+    pub(crate) fn expect_restored(&mut self, restored: &Restored) {
+        let expected = restored.unacknowledged.or(restored.overdue).is_some();
+        if expected && self.record.silence.voice().is_silent() {
+            self.record.flags.set(Flag::SilenceMatters, true);
         }
     }
 

@@ -156,6 +156,8 @@ pub(crate) struct Unconverged {
     pub(crate) dated: bool,
     /// The fingerprint of the last spec that converged, and how long that took.
     pub(crate) last_converged: Option<(u64, Span)>,
+    /// An earlier process found that the object does not recover with this spec, which had converged before.
+    pub(crate) not_recovered: bool,
     /// The last status write since the spec change.
     pub(crate) status_written: Option<Timestamp>,
     /// The field manager that wrote the status last, even if that was before the spec change.
