@@ -31,6 +31,8 @@ impl ObjectContext<'_> {
         self.uncount_phase(old);
         if !update.new {
             self.add_phase_change(update, old, phase);
+        } else if let Some(hot) = self.record.hot.as_mut() {
+            hot.phase_since = update.restored.phase_stuck;
         }
         let name = self.texts.get(phase);
         if name.is_empty() {

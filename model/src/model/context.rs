@@ -78,6 +78,8 @@ pub(crate) struct Restored {
     pub(crate) unacknowledged: Option<Timestamp>,
     /// It had not recovered after its spec was set back.
     pub(crate) not_recovered: Option<Timestamp>,
+    /// It was stuck in a phase.
+    pub(crate) phase_stuck: Option<Timestamp>,
 }
 
 // === impl ObjectContext ===

@@ -232,6 +232,7 @@ impl Model {
             overdue: start(FindingCode::Overdue, &subject),
             unacknowledged: of_object(FindingCode::Unacknowledged),
             not_recovered: of_object(FindingCode::NeverRecovered),
+            phase_stuck: of_object(FindingCode::PhaseStuck),
         }
     }
 

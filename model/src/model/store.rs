@@ -120,7 +120,7 @@ pub(crate) struct HotRecord {
     pub(crate) history: Option<Box<History>>,
     /// Since when the kind counts the object as failing.
     pub(crate) failing_since: Option<Timestamp>,
-    /// When the object entered its phase, if loopwatch saw that.
+    /// When the object entered its phase, if loopwatch, or an earlier process that found it stuck, saw that.
     pub(crate) phase_since: Option<Timestamp>,
     /// The annotations of the object that tune findings about it.
     pub(crate) annotated: Option<Box<Annotated>>,
