@@ -159,7 +159,8 @@ impl Model {
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
         self.update_owners(slot, &view.owners);
         let Some(record) = self.store.get(slot) else { return };
-        let reread = self.watches[record.watch as usize].reread && self.rereads_spec(slot);
+        let reread = self.watches[record.watch as usize].reread;
+        let rereads_spec = reread && self.rereads_spec(slot);
         let (kind, old) =
             (self.watches[record.watch as usize].kind, (record.phase, record.conditions, record.finalizers));
         let phase = self.acquire_text(reading::phase(view));
@@ -180,7 +181,8 @@ impl Model {
         let about_earlier =
             acknowledged_late(&reading).then(|| reading::read(&group, &name, &without_generation(view)).verdict);
         let mut update = context.compare(view, &reading, new, live, about_earlier);
-        update.spec_changed &= !reread;
+        update.spec_changed &= !rereads_spec;
+        update.status_changed &= !reread || context.is_status_written(view, version);
         update.restored = restored;
         context.update_record(&update, version, &reading, finalizer_set);
         if update.spec_changed {
@@ -450,6 +452,13 @@ impl ObjectContext<'_> {
             about_earlier,
             restored: Restored::default(),
         }
+    }
+
+    /// Returns whether the managed fields show that the status of an unconverged object has been written since the
+    /// previous version. If loopwatch reads the kind in another way, fingerprints of the status do not show it.
+    fn is_status_written(&self, view: &ObjectView, version: u64) -> bool {
+        let written = writers::status_writer(view).and_then(|m| m.time);
+        version != self.record.version && self.record.unconverged().is_some_and(|u| written > u.last_status_write)
     }
 
     /// Returns up to when the spec writes of persons are known.
