@@ -38,12 +38,12 @@ const MAX_SHOWN: usize = 32;
 
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its phase and
-    /// conditions; `removed` are the finalizers that the previous version had and this one lacks.
-    /// Returns `false` if the kind has too many distinct finalizers to count all of these.
+    /// conditions, unless they mean a failure; `removed` are the finalizers that the previous version had and this one
+    /// lacks. Returns `false` if the kind has too many distinct finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,
-        shown: u64,
+        shown: Option<u64>,
         removed: &[Arc<str>],
         finalizers: &[Arc<str>],
     ) -> bool {
@@ -58,11 +58,11 @@ impl ObjectContext<'_> {
             actors: Vec::new(),
         });
         let since = deletion.since; // a later request with a shorter grace period does not begin a new deletion
-        // A phase that the object has shown before in this deletion is no progress.
-        let moved = !deletion.shown.contains(&shown) && deletion.shown.len() < MAX_SHOWN;
-        if moved {
-            deletion.shown.push(shown);
-        }
+        // A phase that the object has shown before in this deletion is no progress, nor is one that means a failure: it may
+        // be an error message that differs with every attempt.
+        let new = shown.filter(|shown| !deletion.shown.contains(shown) && deletion.shown.len() < MAX_SHOWN);
+        deletion.shown.extend(new);
+        let moved = new.is_some();
         let believed = Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
         let status_moves = update.status_changed && !update.new && now < since.after(believed);
         if !removed.is_empty() || status_moves {

@@ -180,6 +180,8 @@ impl Model {
         context.expect_restored(&restored);
         let about_earlier =
             acknowledged_late(&reading).then(|| reading::read(&group, &name, &without_generation(view)).verdict);
+        // The status of whichever spec: the deletion of an object increments its generation, too.
+        let said = about_earlier.unwrap_or(reading.verdict);
         let mut update = context.compare(view, &reading, new, live, about_earlier);
         update.spec_changed &= !rereads_spec;
         update.status_changed &= !reread || context.is_status_written(view, version);
@@ -191,7 +193,7 @@ impl Model {
         let phase_fits = context.update_phase(&update, phase);
         let conditions_fit = context.update_conditions(&update, condition_set);
         context.update_obligation(&update);
-        let shown = context.shown();
+        let shown = (said != Verdict::Failed).then(|| context.shown());
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
         let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
         if new && !live {
