@@ -31,7 +31,7 @@ const BELIEVE_STATUS: i64 = 4;
 /// The multiple of `finalizer_stuck_after` for which changes of phases and conditions count as progress.
 const BELIEVE_PHASES: i64 = 24;
 
-/// The number of phases and conditions of one deletion that are remembered.
+/// The number of phases and conditions of one deletion that are remembered, of which the earliest make room.
 const MAX_SHOWN: usize = 32;
 
 // === impl ObjectContext ===
@@ -60,7 +60,10 @@ impl ObjectContext<'_> {
         let since = deletion.since; // a later request with a shorter grace period does not begin a new deletion
         // A phase that the object has shown before in this deletion is no progress, nor is one that means a failure: it may
         // be an error message that differs with every attempt.
-        let new = shown.filter(|shown| !deletion.shown.contains(shown) && deletion.shown.len() < MAX_SHOWN);
+        let new = shown.filter(|shown| !deletion.shown.contains(shown));
+        if new.is_some() && deletion.shown.len() >= MAX_SHOWN {
+            deletion.shown.remove(0);
+        }
         deletion.shown.extend(new);
         let moved = new.is_some();
         let believed = Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
