@@ -504,10 +504,10 @@ impl ObjectContext<'_> {
     }
 
     /// Keeps the annotations that tune findings, as long as anything about the object is undecided. What the silence of
-    /// an object from a list means is decided at the end of the list.
+    /// an object means is decided at the end of the list, or once other objects of the kind say more.
     fn update_annotated(&mut self, annotated: Option<Box<Annotated>>) {
         let invalid = annotated.as_ref().is_some_and(|annotated| !annotated.problems.is_empty());
-        let silent = annotated.is_some() && self.kind.listed_silent.contains(&self.slot);
+        let silent = annotated.is_some() && self.record.silence.voice().is_silent();
         if invalid || silent || self.record.hot.is_some() {
             self.record.hot_mut().annotated = annotated;
         }

@@ -106,7 +106,8 @@ pub(crate) struct OwnerName {
     pub(crate) name: Box<str>,
 }
 
-/// The hot part, kept while an object is unconverged, being deleted, or has a history or findings.
+/// The hot part, kept while an object is unconverged, being deleted, or has a history or findings, and while it is silent
+/// and has annotations.
 #[derive(Debug, Default)]
 pub(crate) struct HotRecord {
     /// When the object's timer is due.
@@ -329,7 +330,10 @@ impl Record {
     /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more.
     pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>) {
         let Some(hot) = self.hot.as_mut() else { return };
-        let is_idle = due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none();
+        // Something may be expected later of an object that is silent.
+        let tuned = hot.annotated.is_some() && self.silence.voice().is_silent();
+        let is_idle =
+            due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none() && !tuned;
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
