@@ -29,7 +29,9 @@ impl ObjectContext<'_> {
             return true;
         }
         self.uncount_phase(old);
-        if !update.new {
+        if self.rolls_out() && reading::is_resting_phase(self.texts.get(phase)) {
+            self.clear_phases(); // a replica is done, and the next one may go through all phases again
+        } else if !update.new {
             self.add_phase_change(update, old, phase);
         } else if let Some(hot) = self.record.hot.as_mut() {
             hot.phase_since = update.restored.phase_stuck;
@@ -93,6 +95,13 @@ impl ObjectContext<'_> {
     pub(crate) fn clear_history(&mut self) {
         if let Some(hot) = self.record.hot.as_mut() {
             hot.history = None;
+        }
+    }
+
+    /// Clears the phases in the history: the object has come to rest, so the way there was no cycle.
+    fn clear_phases(&mut self) {
+        if let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) {
+            history.phases.clear();
         }
     }
 
@@ -170,9 +179,8 @@ impl ObjectContext<'_> {
         let (old, phase) = (self.texts.get(old).clone(), self.texts.get(phase).clone());
         let changes = self.record.hot.as_ref().and_then(|hot| hot.history.as_ref()).map(|history| &history.phases);
         let alternates = changes.is_some_and(|changes| changes.iter().rev().take(2).any(|(_, shown)| *shown == phase));
-        // A rolling update may go from one phase to another and back once per replica.
-        let rolls = self.rollout_until().is_some_and(|until| until > now) && alternates;
-        if update.spec_changed || rolls {
+        // A rolling update may go from one phase to another and back once per replica, and name no phase at rest.
+        if update.spec_changed || (alternates && self.rolls_out()) {
             return;
         }
         let Some(history) = self.history() else { return };
@@ -181,6 +189,11 @@ impl ObjectContext<'_> {
         }
         push_bounded(&mut history.phases, (now, phase));
         self.record.hot_mut().phase_since = Some(now);
+    }
+
+    /// Returns whether the last spec change may still roll out.
+    fn rolls_out(&self) -> bool {
+        self.rollout_until().is_some_and(|until| until > self.now)
     }
 
     /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
@@ -201,7 +214,7 @@ impl ObjectContext<'_> {
             } else {
                 all_fit = false;
             }
-            if self.rollout_until().is_some_and(|until| until > self.now) {
+            if self.rolls_out() {
                 continue; // a rolling update may take the object out of service once per replica
             }
             let reason = update.view.conditions.iter().find(|c| *c.r#type == **condition).map(|c| c.reason.clone());
