@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::context::{ObjectContext, Update};
 use super::intern::{ConditionSet, Symbol};
-use super::reading;
+use super::reading::{self, Verdict};
 use super::store::{Flag, History, Transitions};
 use crate::finding::FindingCode;
 use crate::observation::Condition;
@@ -25,6 +25,9 @@ impl ObjectContext<'_> {
     /// Sets the object's phase. Returns `false` if the kind has too many distinct phases to count this one.
     pub(crate) fn update_phase(&mut self, update: &Update<'_>, phase: Symbol) -> bool {
         let old = std::mem::replace(&mut self.record.phase, phase);
+        if update.verdict == Verdict::Finished {
+            self.clear_phases(); // a run is complete, and the next one goes through all phases again
+        }
         if old == phase && !update.new {
             return true;
         }
