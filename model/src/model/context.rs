@@ -20,6 +20,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) regained: Timestamp,
     /// When the last blindness began, which may not be over.
     pub(crate) lost: Timestamp,
+    /// Since when what is seen now may have happened.
+    pub(crate) unseen_since: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
     /// The deadline that annotations set.

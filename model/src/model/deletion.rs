@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::context::{ObjectContext, Update};
 use super::kinds::FinalizerWaits;
+use super::sight::Sight;
 use super::store::Deletion;
 use super::writers::is_controller;
 use crate::observation::ObjectView;
@@ -73,7 +74,7 @@ impl ObjectContext<'_> {
         }
         deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(update.view, f))).collect();
         for finalizer in removed {
-            self.finalizer_removed(finalizer, since, now);
+            self.finalizer_removed(finalizer, since);
         }
         let mut all_fit = true;
         for finalizer in finalizers.iter().filter(|_| first) {
@@ -88,13 +89,13 @@ impl ObjectContext<'_> {
         all_fit
     }
 
-    /// Ends the deletion of an object. If it was gone at an instant, all of its finalizers count as removed then; otherwise
-    /// loopwatch only lost sight of it.
-    pub(crate) fn finish_deletion(&mut self, gone: Option<Timestamp>) {
+    /// Ends the deletion of an object. If it is gone, all of its finalizers count as removed; otherwise loopwatch only lost
+    /// sight of it.
+    pub(crate) fn finish_deletion(&mut self, gone: bool) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
-            if let Some(at) = gone {
-                self.finalizer_removed(finalizer, deletion.since, at);
+            if gone {
+                self.finalizer_removed(finalizer, deletion.since);
             } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
                 waits.waiting.remove(&(deletion.since, self.slot));
             }
@@ -109,7 +110,11 @@ impl ObjectContext<'_> {
         deletion.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(threshold.0 / 2))))
     }
 
-    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp, at: Timestamp) {
+    /// Counts the removal of a finalizer. If the watch was blind, it may have been gone since then, unless the deletion
+    /// began later.
+    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+        let watched = self.sight != Sight::Lost && since >= self.regained;
+        let at = if watched { self.now } else { self.unseen_since };
         let Some(FinalizerWaits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
         if !waiting.remove(&(since, self.slot)) {
             return;

@@ -314,14 +314,10 @@ impl Model {
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         let subject = self.subject(slot);
-        let watch = self.store.get(slot).map(|record| record.watch);
-        let lost_since = watch.and_then(|watch| self.watches[watch as usize].lost_since);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);
         context.clear_unconverged();
-        // If the watch was blind, the object may have been gone since then.
-        let gone = if context.sight == Sight::Lost { lost_since.unwrap_or(context.now) } else { context.now };
-        context.finish_deletion((outcome == Outcome::Deleted).then_some(gone));
+        context.finish_deletion(outcome == Outcome::Deleted);
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
@@ -360,6 +356,7 @@ impl Model {
             sight: watch.sight(self.now),
             regained: watch.regained,
             lost: watch.lost_since.unwrap_or(watch.lost),
+            unseen_since: watch.unseen_since(self.now),
             blind: watch.blind.is_some(),
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,

@@ -43,6 +43,16 @@ impl Watch {
         }
     }
 
+    /// Returns since when what the watch shows now may have happened: since the beginning of the blindness, also in the
+    /// grace after it, because a watch that continues from its version shows the events of the blindness only then.
+    pub(crate) fn unseen_since(&self, now: Timestamp) -> Timestamp {
+        match self.sight(now) {
+            Sight::Lost => self.lost_since.unwrap_or(now),
+            Sight::Grace(_) => self.lost,
+            Sight::Clear => now,
+        }
+    }
+
     fn is_up_to_date(&self) -> bool {
         self.synced && self.listing.is_none() && !self.failing
     }
