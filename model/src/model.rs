@@ -259,7 +259,7 @@ impl Model {
             }),
             Observation::Deleted { watch, key, version } => self.with_watch(&watch, |model, n| {
                 model.version_reached(n, &version, true);
-                model.object_deleted(n, &key);
+                model.object_deleted(n, &key, &version);
             }),
             Observation::Progressed { watch, version } => {
                 self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));

@@ -266,7 +266,7 @@ fn a_condition_flaps_after_three_round_trips_but_not_after_two() {
 fn malformed_conditions_open_one_finding_per_kind() {
     let mut lab = Lab::new();
     let widget = lab.converged("web");
-    let mut view = widget.view(5000);
+    let mut view = lab.view(&widget);
     view.lints = vec!["condition_status".into()];
     lab.observe(Observation::Applied { watch: lab::watch(), object: Box::new(view) });
     assert_eq!(lab.findings(), ["ConditionMalformed Widget (all)"]);

@@ -34,6 +34,11 @@ impl Model {
         let version = store::version_number(&view.version);
         let epoch = self.watches[watch as usize].epoch;
         let mut known = self.store.find(watch, &view.key.namespace, &view.key.name);
+        let record = known.and_then(|slot| self.store.get(slot)).filter(|_| live);
+        let is_later = |r: &Record| (view.created, view.generation) > (r.created(), r.generation);
+        if record.is_some_and(|record| record.is_newer_than(version) && !is_later(record)) {
+            return; // an earlier connection has delivered it late
+        }
         if let Some(slot) = known
             && self.store.get(slot).is_some_and(|record| record.uid != uid)
         {
@@ -65,10 +70,12 @@ impl Model {
         self.review_object(slot);
     }
 
-    /// Handles the deletion of an object.
-    pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey) {
+    /// Handles the deletion of an object, which a watch event of this version shows.
+    pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
         self.watches[watch as usize].include(key);
-        if let Some(slot) = self.store.find(watch, &key.namespace, &key.name) {
+        let known = self.store.find(watch, &key.namespace, &key.name);
+        let version = store::version_number(version);
+        if let Some(slot) = known.filter(|slot| !self.store.get(*slot).is_some_and(|r| r.is_newer_than(version))) {
             self.remove_object(slot, Outcome::Deleted);
         }
     }

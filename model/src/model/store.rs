@@ -344,6 +344,12 @@ impl Record {
         }
     }
 
+    /// Returns whether this version is newer than that of a watch event. Versions of lists do not compare with it: those of
+    /// a cluster that was restored from a backup are lower than before.
+    pub(crate) fn is_newer_than(&self, version: u64) -> bool {
+        version != 0 && version < self.version
+    }
+
     /// Returns when a person created the object, or last changed its spec or resumed it, in whole seconds, if loopwatch
     /// knows it.
     pub(crate) fn spec_change(&self) -> Option<Timestamp> {
