@@ -61,7 +61,8 @@ impl ObjectContext<'_> {
         if !self.has_finding(FindingCode::Overdue) {
             due = due.max(answered_at.unwrap_or(due));
         }
-        let Some(since) = unconverged.unacknowledged_since else {
+        let unacknowledged = unconverged.unacknowledged_since.filter(|since| due >= self.acknowledged_by(*since));
+        let Some(since) = unacknowledged else {
             // After a rejection, the time counts from the retry; if newer specs keep coming, from the first of them.
             let extended = due < obligation.deadline || unconverged.working_since > obligation.opened;
             let since = if extended { unconverged.working_since } else { obligation.opened };

@@ -48,17 +48,24 @@ impl ObjectContext<'_> {
 
     /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the spec, the deadline of
     /// the acknowledgement applies, from the first spec change that the operator has not acknowledged. After that, newer
-    /// specs extend the deadline, but not beyond [`MAX_EXTENSIONS`] times the deadline.
+    /// specs extend the deadline, but not beyond [`MAX_EXTENSIONS`] times the deadline, nor for an object that was not
+    /// ready with the earlier ones either.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
-        match (&unconverged.obligation, unconverged.unacknowledged_since) {
-            (_, Some(since)) => since.after(self.acknowledgement_deadline()),
-            (Some(obligation), None) => {
-                let span = self.deadline(obligation.creation).0;
-                let most = Span(span.0.saturating_mul(MAX_EXTENSIONS));
-                obligation.deadline.min(unconverged.working_since.after(most))
-            }
-            (None, None) => Timestamp(i64::MAX),
+        let Some(obligation) = &unconverged.obligation else {
+            return unconverged.unacknowledged_since.map_or(Timestamp(i64::MAX), |since| self.acknowledged_by(since));
+        };
+        let span = self.deadline(obligation.creation).0;
+        let most = unconverged.working_since.after(Span(span.0.saturating_mul(MAX_EXTENSIONS)));
+        match unconverged.unacknowledged_since.map(|since| self.acknowledged_by(since)) {
+            Some(deadline) if unconverged.unready => deadline.min(most),
+            Some(deadline) => deadline,
+            None => obligation.deadline.min(most),
         }
+    }
+
+    /// Returns when the deadline for the acknowledgement of a spec change at `since` passes.
+    pub(crate) fn acknowledged_by(&self, since: Timestamp) -> Timestamp {
+        since.after(self.acknowledgement_deadline())
     }
 
     /// Returns when a regression becomes a finding: after its threshold, but not while the rollout of the last spec

@@ -59,7 +59,7 @@ impl ObjectContext<'_> {
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
         if resumed {
             // The rollout of what changed in the pause begins now.
-            self.record.set_spec_change(Some(self.now));
+            self.record.set_spec_change(Some(self.now), false);
             self.record.flags.set(Flag::ConvergedUnseen, false);
         }
         if resumed && (!done || update.spec_changed || !self.record.flags.has(Flag::SpecConverged)) {
@@ -131,8 +131,10 @@ impl ObjectContext<'_> {
     fn note_spec_change(&mut self, update: &Update<'_>) {
         let first = update.view.generation == 1; // as old as the object, whoever wrote to it last
         let by_person = first || (update.view.generation > 1 && !update.spec_written_by_operator);
-        let written = spec_written(update.view).filter(|_| by_person);
-        self.record.set_spec_change(written.map(|at| at.min(self.now)).max(self.record.spec_change()));
+        let written = spec_written(update.view).filter(|_| by_person).map(|at| at.min(self.now));
+        if written > self.record.spec_change() {
+            self.record.set_spec_change(written, true);
+        }
     }
 
     /// Handles a spec change. If it happened while the watch was interrupted, the object's timestamps say when.
@@ -300,7 +302,7 @@ impl ObjectContext<'_> {
         let rolls_out = !self.is_first_spec() && self.rollout_until() >= Some(self.now);
         if opening != Opening::Again && !(opening == Opening::Own && rolls_out) {
             let created = self.record.created().filter(|_| creation);
-            self.record.set_spec_change(created.or(Some(opened)));
+            self.record.set_spec_change(created.or(Some(opened)), dated);
         }
         self.record.flags.set(Flag::SpecConverged, false);
         let unseen = opening == Opening::Backfilled && !update.new;
@@ -550,6 +552,7 @@ impl ObjectContext<'_> {
         let measured = (update.live || update.new) && self.sight == Sight::Clear;
         let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.as_mut()) else { return };
         unconverged.last_status_write = status_writer(update.view).and_then(|m| m.time);
+        unconverged.unready = matches!(update.about_earlier, Some(Verdict::Progressing | Verdict::Failed));
         if update.status_changed && !update.spec_changed && !update.new {
             unconverged.status_written = Some(now);
             unconverged.status_writer = status_writer(update.view).map_or_else(String::new, |m| m.name.clone());

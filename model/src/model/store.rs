@@ -95,6 +95,8 @@ pub(crate) enum Flag {
     ConvergedUnseen,
     /// The object entered its state at an instant that the API server wrote.
     SinceDated,
+    /// The API server wrote when the spec last changed.
+    SpecDated,
     /// The object had regressed when somebody paused it.
     RegressedBeforePause,
 }
@@ -139,6 +141,8 @@ pub(crate) struct Unconverged {
     /// The first spec change that the operator has not acknowledged. A newer spec does not reset this, so loopwatch
     /// finds a dead operator although something keeps changing the spec.
     pub(crate) unacknowledged_since: Option<Timestamp>,
+    /// The status says that the object is not ready, about whichever spec.
+    pub(crate) unready: bool,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
     /// The conditions have turned since the regression began, although the object has not recovered.
@@ -356,7 +360,9 @@ impl Record {
         (self.spec_changed > 0).then(|| Timestamp(i64::from(self.spec_changed) * 1000))
     }
 
-    pub(crate) fn set_spec_change(&mut self, at: Option<Timestamp>) {
+    /// Sets the time of the last spec change. `dated` tells whether the API server wrote it.
+    pub(crate) fn set_spec_change(&mut self, at: Option<Timestamp>, dated: bool) {
+        self.flags.set(Flag::SpecDated, dated);
         self.spec_changed = at.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
     }
 
@@ -366,7 +372,9 @@ impl Record {
         if !self.flags.has(Flag::SinceDated) {
             shift(&mut self.since);
         }
-        self.set_spec_change(self.spec_change().map(|at| at.shifted(by_ms)));
+        if !self.flags.has(Flag::SpecDated) {
+            self.set_spec_change(self.spec_change().map(|at| at.shifted(by_ms)), false);
+        }
         let Some(hot) = self.hot.as_mut() else { return };
         [&mut hot.due, &mut hot.phase_since].into_iter().flatten().for_each(shift);
         if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
