@@ -195,7 +195,13 @@ impl HeldWatch {
         self.listing = None;
         self.complete = Some(epoch);
         version.clone_into(&mut self.version);
-        self.objects.retain(|_, object| object.epoch.take() == Some(epoch));
+        let is_listed = |object: &HeldObject| object.epoch == Some(epoch);
+        let missing = self.objects.values().filter(|object| !is_listed(object)).count();
+        // As in the model: as many objects as were skipped may still exist.
+        if missing > self.skipped.len() {
+            self.objects.retain(|_, object| is_listed(object));
+        }
+        self.objects.values_mut().for_each(|object| object.epoch = None);
     }
 
     fn keep(&mut self, object: &ObjectView) -> io::Result<()> {

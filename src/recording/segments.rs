@@ -117,7 +117,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use loopwatch_model::finding::FindingCode;
-    use loopwatch_model::observation::{Cause, SourceId, WatchId, WatchedKind};
+    use loopwatch_model::observation::{Cause, ObjectKey, ObjectView, SourceId, WatchId, WatchedKind};
     use loopwatch_model::settings::Settings;
     use loopwatch_model::snapshot::Snapshot;
 
@@ -264,6 +264,50 @@ mod tests {
             Ok(())
         })?;
         assert_eq!(seen.last(), Some(&skipped), "{seen:#?}");
+        Ok(())
+    }
+
+    /// A skipped object has no name, so the model keeps as many objects as the list had to skip.
+    #[test]
+    fn objects_that_a_list_had_to_skip_are_in_the_next_file() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (mut model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
+        let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
+        let watch = WatchId("widgets.example.io".into());
+        let kind: WatchedKind = serde_json::from_value(serde_json::json!({
+            "watch": watch, "version": "v1", "kind": "Widget", "resource": "widgets", "scope": "cluster",
+            "role": "primary", "why": "configured",
+        }))?;
+        let listed = |name: &str| Observation::Listed {
+            watch: watch.clone(),
+            object: Box::new(ObjectView {
+                key: ObjectKey { namespace: String::new(), name: name.to_owned() },
+                version: "1".to_owned(),
+                ..ObjectView::default()
+            }),
+        };
+        let began = |epoch| Observation::ListBegan { watch: watch.clone(), epoch };
+        let ended = |epoch| Observation::ListEnded { watch: watch.clone(), epoch, version: "1".to_owned() };
+        let skipped = Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
+        let lists = [
+            (vec![began(1), listed("large"), listed("small"), ended(1)], 2),
+            (vec![began(2), listed("small"), skipped, ended(2)], 2),
+            (vec![began(3), listed("small"), ended(3)], 1),
+        ];
+        segments.write(Timestamp(0), &Observation::KindsDiscovered(vec![kind.clone()]))?;
+        model.apply(Timestamp(0), Observation::KindsDiscovered(vec![kind]));
+        for (list, expected) in lists {
+            for observation in list {
+                segments.write(Timestamp(0), &observation)?;
+                model.apply(Timestamp(0), observation);
+            }
+            let mut next = Model::new(Settings::default());
+            segments.held.replay(|observation| {
+                next.apply(Timestamp(0), observation.clone());
+                Ok(())
+            })?;
+            assert_eq!((model.objects(), next.objects()), (expected, expected));
+        }
         Ok(())
     }
 
