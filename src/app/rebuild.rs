@@ -113,6 +113,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
             Ok(()) = core.effective.changed() => {
                 info!("what to watch has changed; starting the sources again");
                 end_sources(build.sources, &build.stop).await;
+                core.blind_watches().await;
                 core.reconnect();
                 build = core.start(build.pump, &stop);
                 continue;
@@ -239,6 +240,25 @@ impl Core {
             warn!("cannot report that the sources have stopped");
         }
         pump
+    }
+
+    /// Reports the watches as failing until they have listed again: the API server may be out of reach, and no other
+    /// source shows that nobody follows their objects.
+    async fn blind_watches(&self) {
+        let detail = "loopwatch starts its sources again, because their configuration has changed";
+        let failure = Failure::new(Cause::Other, detail);
+        let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
+        let watches = snapshot.iter().flat_map(|snapshot| &snapshot.kinds).flat_map(|kind| &kind.watches);
+        let followed = watches.filter(|watch| watch.missing.is_empty());
+        let sources: Vec<SourceId> = followed.map(|watch| SourceId::Watch(watch.watch.clone())).collect();
+        let reporting = async {
+            for source in sources {
+                let _ = self.feed.failed(source, &failure).await;
+            }
+        };
+        if timeout(DRAIN, reporting).await.is_err() {
+            warn!("cannot report that the sources have stopped");
+        }
     }
 
     /// Reports the sources as failing until they report that they have recovered.

@@ -204,3 +204,13 @@ async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_reb
     run.assert_works();
     run.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_a_changed_configuration_ends_are_blind_until_they_list_again() {
+    let run = Run::start().await;
+    run.effective.send_modify(|effective| effective.cluster.kubeconfig = Some("/does/not/exist".into()));
+    sleep(Duration::from_secs(5)).await;
+    assert!(!run.source("discovery").up, "there is no connection");
+    assert!(!run.source("watch/widgets.example.io").up);
+    run.end().await;
+}
