@@ -1,6 +1,6 @@
 //! `loopwatch record`: records the observations of a cluster for `replay`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::SUCCESS;
 use crate::app::{self, Ended, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::recording::Segments;
+use crate::sources::clock::ServerClock;
 use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
 
 /// Flags of `record`.
@@ -69,6 +70,21 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     let segments = Segments::create(&output, max_bytes, key, &model, clock.now())
         .with_context(|| format!("cannot create {}", output.display()))?;
     let (recorded, ended) = observe(server, options, model, segments, &stop).await?;
+    complete(recorded, ended, &output, &clock, &stop)?;
+    Ok(SUCCESS)
+}
+
+/// Completes the recording.
+///
+/// # Errors
+/// If it cannot be written, or if the sources ended without a stop signal.
+fn complete(
+    recorded: Option<Segments>,
+    ended: Ended,
+    output: &Path,
+    clock: &ServerClock,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
     let shown = output.display();
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
@@ -77,7 +93,8 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
         let lines = segments.finish(clock.now()).with_context(|| format!("cannot write {shown}"))?;
         tracing::info!(file = %shown, observations = lines, "recorded");
     }
-    Ok(SUCCESS)
+    anyhow::ensure!(stop.is_cancelled(), "a bug in loopwatch stopped the sources, and {shown} ends at that moment");
+    Ok(())
 }
 
 /// Records until a stop signal arrives or the recording cannot be written.
@@ -109,4 +126,28 @@ async fn observe(
         None => pump.await, // the pump first writes the observations left in the channel
     };
     Ok(ended?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Recording;
+    use crate::sources::decode::HashKey;
+    use crate::sources::fake::world::{WIDGET, World};
+
+    #[tokio::test]
+    async fn a_recording_whose_sources_panic_is_complete_but_not_a_success() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join("a.jsonl");
+        let world = World::new(&[WIDGET]);
+        world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
+        let (server, stop) = (world.cluster(), CancellationToken::new());
+        let (model, clock) = (Model::new(Settings::default()), server.clock().clone());
+        let segments = Segments::create(&output, 1 << 20, None, &model, clock.now()).expect("created");
+        let options = SourceOptions::new(HashKey([0; 16]));
+        let (recorded, ended) = observe(server, options, model, segments, &stop).await.expect("observed");
+        let error = complete(recorded, ended, &output, &clock, &stop).expect_err("the sources panicked");
+        assert!(error.to_string().contains("a bug in loopwatch"), "{error}");
+        assert!(Recording::open(&output).expect("a recording").count() > 0);
+    }
 }
