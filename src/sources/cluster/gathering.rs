@@ -58,6 +58,8 @@ struct Gathering {
     timer: Pin<Box<Sleep>>,
     /// The task that waits for the timer.
     reader: Option<Waker>,
+    /// Whether the server has closed the connection, so that there is nothing to wait for.
+    is_closed: bool,
 }
 
 /// Longest time between two reads after which a connection begins to gather.
@@ -119,7 +121,8 @@ impl GatheringStream {
         let socket = self.registered.take().and_then(|socket| socket.into_std().ok());
         self.gathering = socket.map(|socket| {
             let timer = Box::pin(tokio::time::sleep_until(wakeups::after(wait)));
-            Gathering { socket, timer, reader: None }
+            let is_closed = is_closed(&socket);
+            Gathering { socket, timer, reader: None, is_closed }
         });
     }
 
@@ -149,6 +152,15 @@ impl Gathering {
     }
 }
 
+/// Whether the server has closed a connection, and everything before the end is read. If the end became known only after
+/// the wait, the next request would use the dead connection.
+fn is_closed(socket: &std::net::TcpStream) -> bool {
+    match socket.peek(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+    }
+}
+
 /// The time to gather, given the bytes that arrived within the time before. A fast stream gathers for a shorter time.
 fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
     let within = within.clamp(Duration::from_millis(1), Duration::from_secs(1));
@@ -162,8 +174,8 @@ impl AsyncRead for GatheringStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        while let Some(Gathering { socket, timer, reader }) = &mut this.gathering {
-            if timer.as_mut().poll(context).is_pending() {
+        while let Some(Gathering { socket, timer, reader, is_closed: closed }) = &mut this.gathering {
+            if !*closed && timer.as_mut().poll(context).is_pending() {
                 *reader = Some(context.waker().clone());
                 return Poll::Pending;
             }
@@ -171,6 +183,7 @@ impl AsyncRead for GatheringStream {
             match socket.read(space) {
                 Ok(read) => {
                     let emptied = 0 < read && read < space.len();
+                    *closed |= emptied && is_closed(socket);
                     buffer.advance(read);
                     this.bytes += read;
                     if emptied {

@@ -216,6 +216,39 @@ async fn the_reader_of_a_response_controls_its_connection_until_the_next_request
     serving.abort();
 }
 
+/// Answers one request on each connection with three chunks, and closes the connection.
+async fn serve_once(listener: TcpListener) {
+    loop {
+        let (mut connection, _) = listener.accept().await.expect("accepted");
+        let mut request = [0; 4096];
+        assert!(connection.read(&mut request).await.expect("a request") > 0);
+        connection.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.expect("written");
+        for chunk in ["3\r\n{}\n\r\n", "3\r\n{}\n\r\n", "3\r\n{}\n\r\n0\r\n\r\n"] {
+            sleep(Duration::from_millis(5)).await;
+            connection.write_all(chunk.as_bytes()).await.expect("written");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_after_the_server_has_closed_a_gathering_connection_uses_a_new_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let serving = tokio::spawn(serve_once(listener));
+    let client = crate::sources::cluster::client::build(Config::new(url.parse().expect("a URL"))).expect("a client");
+    let cluster = Cluster::from_client(client, url);
+    for gather in [Duration::ZERO, GATHER, GATHER] {
+        let (mut body, gather_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
+        gather_time.set(gather);
+        let mut text = Vec::new();
+        while let Some(chunk) = chunk(&mut body).await.expect("a chunk") {
+            text.extend_from_slice(&chunk);
+        }
+        assert_eq!(text, b"{}\n{}\n{}\n");
+    }
+    serving.abort();
+}
+
 #[test]
 fn a_fast_stream_gathers_for_a_shorter_time() {
     let (gather, second) = (Duration::from_millis(64), Duration::from_secs(1));
