@@ -24,6 +24,8 @@ pub(crate) const LIST_METADATA: &str = "application/json;as=PartialObjectMetadat
 
 /// Time to wait for the response to begin. The API server itself gives up after 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Time to wait for the end of a document: a proxy that sends a byte now and then must not hold up a source.
+const DOCUMENT_WITHIN: Duration = Duration::from_secs(120);
 /// Largest response, in bytes. Aggregated discovery of a cluster with thousands of kinds takes 5 MB.
 const LARGEST_DOCUMENT: usize = 32 << 20;
 /// Largest body of an error, in bytes.
@@ -162,6 +164,11 @@ pub(crate) async fn chunk(body: &mut Body) -> Chunk {
 }
 
 async fn collect(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
+    let late = |_| Err(Failure::timeout("reading the response", DOCUMENT_WITHIN));
+    timeout(DOCUMENT_WITHIN, collect_chunks(body, limit)).await.unwrap_or_else(late)
+}
+
+async fn collect_chunks(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
         if bytes.len() + chunk.len() > limit {
@@ -186,4 +193,22 @@ pub(crate) fn encode(text: &str) -> String {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::sources::fake::{Piece, Reply, Script};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_that_trickles_in_is_given_up() {
+        let trickle = (0..1_000).flat_map(|_| [Piece::Text(" ".to_owned()), Piece::Pause(ANSWER_WITHIN / 2)]);
+        let script = Script::new([Reply::Streamed(trickle.collect())]);
+        let began = Instant::now();
+        let read = script.cluster().get_json::<serde_json::Value>("/version", JSON).await;
+        assert_eq!(read.map_err(|failure| failure.cause), Err(Cause::Timeout));
+        assert!(began.elapsed() <= DOCUMENT_WITHIN, "{:?}", began.elapsed());
+    }
 }
