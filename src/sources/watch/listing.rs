@@ -152,34 +152,34 @@ impl<S: Sink> Watcher<S> {
             Ok(body) => body,
             Err(failure) => return self.page_failed(page, epoch, &failure).await,
         };
+        // Counted at the end of the page, because a page that fails is read again.
+        let mut skipped = Vec::new();
         loop {
             match body.next().await {
                 Ok(Some(Frame::Document(object))) => {
                     self.reporter.object();
                     if let Err(failure) = self.sink.listed(&object, &mut self.out) {
-                        self.skip(failure.cause);
+                        skipped.push(failure.cause);
                     }
                     self.flush().await?;
                 }
-                Ok(Some(Frame::Oversized)) => {
-                    self.skip(Cause::TooLarge);
-                    self.flush().await?;
-                }
+                Ok(Some(Frame::Oversized)) => skipped.push(Cause::TooLarge),
                 Ok(None) => break,
                 Err(failure) => return self.page_failed(page, epoch, &failure).await,
             }
         }
-        match body.end() {
-            Ok(end) if end.token.is_empty() => {
-                drop(permit);
-                self.end_list(epoch, end.resource_version, None).await
-            }
-            Ok(end) => {
-                self.attempts = 0;
-                Ok(WatchState::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
-            }
-            Err(failure) => self.page_failed(page, epoch, &failure).await,
+        let end = match body.end() {
+            Ok(end) => end,
+            Err(failure) => return self.page_failed(page, epoch, &failure).await,
+        };
+        skipped.into_iter().for_each(|cause| self.skip(cause));
+        self.flush().await?;
+        if end.token.is_empty() {
+            drop(permit);
+            return self.end_list(epoch, end.resource_version, None).await;
         }
+        self.attempts = 0;
+        Ok(WatchState::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
     }
 
     async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<WatchState, Closed> {

@@ -102,6 +102,16 @@ async fn a_truncated_page_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_counts_once_even_if_its_page_is_read_again() {
+    let start = format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{{"metadata":{{}}}},{}"#, widget("a", 5));
+    let cut = Reply::Streamed(vec![Piece::Text(start.clone()), Piece::Cut]);
+    let complete = Reply::Streamed(vec![Piece::Text(start + "]}")]);
+    let run = watch([refuse(422, "Invalid"), cut, complete]).await;
+    assert_eq!(run.said().iter().filter(|said| said.starts_with("skipped")).count(), 1, "{:?}", run.said());
+    assert_eq!(run.said()[1..3], ["listed a@5", "failed: connection"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_expired_token_restarts_the_list_and_a_second_one_requests_the_whole_list() {
     let run = watch([
         refuse(422, "Invalid"),
