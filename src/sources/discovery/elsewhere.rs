@@ -86,31 +86,37 @@ impl Elsewhere {
         self.waiting = due.len().saturating_sub(most);
         due.truncate(most);
         due.extend(self.reviewed.iter().filter(|(_, rules)| rules.is_some()).map(|(name, _)| name.clone()));
-        due.extend(self.repeats());
+        let (repeats, cursor) = self.repeats();
+        let first_repeat = due.len();
+        due.extend(repeats);
         let mut changed = self.waiting > 0;
-        // A failure loses only the reviews of its batch.
-        for batch in due.chunks(AT_ONCE) {
+        // A failure loses only the reviews of its batch: the next round continues after it.
+        for (number, batch) in due.chunks(AT_ONCE).enumerate() {
+            if number * AT_ONCE + batch.len() > first_repeat {
+                self.cursor = batch.last().cloned().unwrap_or_default();
+            }
             for (namespace, rules) in rules_in(cluster, batch).await? {
                 let own = Some(rules).filter(|rules| rules.exceed(&reviews.everywhere));
                 changed |= self.reviewed.get(&namespace).unwrap_or(&None) != &own;
                 self.reviewed.insert(namespace, own);
             }
         }
+        self.cursor = cursor;
         let (first, longest) = ROUND_EVERY;
         self.wait = if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };
         self.next = if self.waiting > 0 { None } else { Some(now + self.wait) };
         Ok(())
     }
 
-    /// Namespaces that granted nothing and whose turn it is to be reviewed again.
-    fn repeats(&mut self) -> Vec<String> {
+    /// Namespaces that granted nothing and whose turn it is to be reviewed again, and the cursor after them.
+    fn repeats(&self) -> (Vec<String>, String) {
         use std::ops::Bound::{Excluded, Unbounded};
         let without = |(name, rules): (&String, &Option<Rules>)| rules.is_none().then(|| name.clone());
         let after = self.reviewed.range::<String, _>((Excluded(&self.cursor), Unbounded));
         let repeats: Vec<String> = after.filter_map(without).take(REPEATS_PER_ROUND).collect();
         let is_last = repeats.len() < REPEATS_PER_ROUND;
-        self.cursor = repeats.last().filter(|_| !is_last).cloned().unwrap_or_default();
-        repeats
+        let cursor = repeats.last().filter(|_| !is_last).cloned().unwrap_or_default();
+        (repeats, cursor)
     }
 
     /// The namespaces that grant permissions of their own.
@@ -165,5 +171,32 @@ async fn namespaces(cluster: &Cluster) -> Result<(BTreeSet<String>, u64), Failur
             return Ok((names, beyond));
         }
         token = metadata.token;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::fake::world::{NAMESPACE, World};
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_failure_the_next_round_continues_after_the_batch_that_failed() {
+        let world = World::new(&[NAMESPACE]).allow("", &["list"], "", &["namespaces"]);
+        let names: Vec<&'static str> =
+            (0..120).map(|number| &*Box::leak(format!("ns-{number:03}").into_boxed_str())).collect();
+        world.change(|state| state.namespaces.clone_from(&names));
+        let (cluster, mut elsewhere) = (world.cluster(), Elsewhere::default());
+        let mut reviews = Reviews::request(&cluster, Vec::new()).await.expect("reviews");
+        elsewhere.update(&cluster, &mut reviews, &[], false).await.expect("the first round reviews all");
+        tokio::time::advance(ROUND_EVERY.0).await;
+        world.change(|state| state.unreviewable = vec![names[20]]);
+        elsewhere.update(&cluster, &mut reviews, &[], false).await.expect_err("a review fails");
+        world.change(|state| state.reviewed.clear());
+        elsewhere.update(&cluster, &mut reviews, &[], false).await.expect("others are reviewed");
+        let mut reviewed = world.change(|state| state.reviewed.clone());
+        reviewed.sort();
+        let expected: Vec<String> =
+            names[24..24 + REPEATS_PER_ROUND].iter().map(|name| format!("selfsubjectrulesreviews {name}")).collect();
+        assert_eq!(reviewed, expected);
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct WorldState {
     pub(crate) refused: Vec<String>,
     /// All reviews: the last part of the path, and the namespace.
     pub(crate) reviewed: Vec<String>,
+    /// Namespaces whose reviews fail.
+    pub(crate) unreviewable: Vec<&'static str>,
     /// Resources that another authorizer than that of the rules denies.
     pub(crate) denied: Vec<String>,
     /// The objects of a resource. A resource without an entry has 42 objects, of which only one can be read.
@@ -131,6 +133,10 @@ impl World {
         if path.ends_with("reviews") {
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+            if self.change(|state| state.unreviewable.contains(&namespace)) {
+                return Reply::Response(500, vec![], json!({ "kind": "Status", "code": 500 }).to_string());
+            }
             return respond(&self.change(|state| state.review(&path, &review["spec"])));
         }
         let discovered = self.change(|state| state.discover(&path));
