@@ -21,8 +21,9 @@ use crate::time::{Span, Timestamp};
 /// meanwhile. Operators validate a spec within seconds, or at their next poll.
 const LATE_REJECTION: Span = Span::mins(2);
 
-/// The seconds for which a new object must stay converged before its first rollout is over, however fast it was.
-const FIRST_STAND_SECS: i64 = 45;
+/// The part of its deadline for which a new object must stay converged before its first rollout is over, however fast it
+/// was.
+const FIRST_STAND: i64 = 12;
 
 /// Why an obligation opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -529,15 +530,20 @@ impl ObjectContext<'_> {
     /// Returns the end of the deadline of the creation or, if it was later, of the last spec change that loopwatch saw.
     /// Until then, the object may still roll out, even if its status has said converged meanwhile. The rollout of a
     /// creation is over earlier if the object stays converged: its parts may join one by one, each as slowly as the first.
+    /// Before it has converged at all, it has an ordinary obligation, and `None` is returned.
     pub(crate) fn rollout_until(&self) -> Option<Timestamp> {
         let changed = self.record.spec_change()?;
         if !self.is_first_spec() {
             return Some(changed.after(self.deadline(false).0));
         }
-        let took = i64::from(self.record.last_convergence_secs);
-        let stands = Span::secs(took.saturating_add(took.saturating_mul(2).max(FIRST_STAND_SECS)));
-        let open = self.record.obligation().is_some() || self.record.flags.has(Flag::ConvergedUnseen);
-        (open || self.now < changed.after(stands)).then(|| changed.after(self.deadline(true).0))
+        let deadline = self.deadline(true).0;
+        let took = i64::from(self.record.last_convergence_secs) * 1000;
+        let stands = Span(took + (2 * took).max(deadline.0 / FIRST_STAND));
+        let over = match self.record.obligation() {
+            Some(obligation) => !obligation.uncounted,
+            None => !self.record.flags.has(Flag::ConvergedUnseen) && self.now >= changed.after(stands),
+        };
+        (!over).then(|| changed.after(deadline))
     }
 
     /// Returns whether nothing has changed the spec since the creation, as far as loopwatch knows.
