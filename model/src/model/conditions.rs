@@ -227,8 +227,13 @@ impl ObjectContext<'_> {
     }
 
     fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
-        let now = self.now;
+        let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
         let Some(History { transitions, .. }) = self.history() else { return };
+        if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
+            // One that has not changed for so long does not flap, and makes room.
+            let recent = |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
+            transitions.retain(|t| t.condition == *condition || recent(t));
+        }
         let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
             (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
                 transitions.push(Transitions {
@@ -255,11 +260,11 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns the types and statuses of the top-level conditions, each type once, at most `limit`.
-pub(crate) fn condition_set(conditions: &[Condition], limit: usize) -> Vec<ConditionState> {
+/// Returns the types and statuses of the top-level conditions, each type once.
+pub(crate) fn condition_set(conditions: &[Condition]) -> Vec<ConditionState> {
     let mut set: Vec<ConditionState> = Vec::new();
     for condition in conditions.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty()) {
-        if set.len() < limit && !set.iter().any(|known| *known.r#type == *condition.r#type) {
+        if !set.iter().any(|known| *known.r#type == *condition.r#type) {
             set.push(ConditionState { r#type: condition.r#type.as_str().into(), status: condition.status.as_str() });
         }
     }

@@ -23,7 +23,7 @@ use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
 /// The maximum number of top-level conditions of one object that are kept.
-const MAX_CONDITIONS: usize = 16;
+pub(crate) const MAX_CONDITIONS: usize = 32;
 
 // === impl Model ===
 
@@ -171,7 +171,10 @@ impl Model {
         let (kind, old) =
             (self.watches[record.watch as usize].kind, (record.phase, record.conditions, record.finalizers));
         let phase = self.acquire_text(reading::phase(view));
-        let condition_set = self.acquire_conditions(&conditions::condition_set(&view.conditions, MAX_CONDITIONS));
+        let mut conditions = conditions::condition_set(&view.conditions);
+        let conditions_kept = conditions.len() <= MAX_CONDITIONS;
+        conditions.truncate(MAX_CONDITIONS);
+        let condition_set = self.acquire_conditions(&conditions);
         let finalizers: Vec<Arc<str>> = view.finalizers.iter().map(|f| f.as_str().into()).collect();
         let finalizer_set = self.acquire_finalizers(&finalizers);
         let (group, name) = (self.kinds[kind as usize].group.clone(), self.kinds[kind as usize].kind.clone());
@@ -219,6 +222,7 @@ impl Model {
         for (fits, limit) in [
             (phase_fits, "phases"),
             (conditions_fit, "condition_types"),
+            (conditions_kept, "conditions"),
             (finalizers_fit, "finalizers"),
             (history_fits, "histories"),
         ] {

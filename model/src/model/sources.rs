@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::detection::Detection;
 use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
+use super::objects::MAX_CONDITIONS;
 use super::open_findings::OpenFindings;
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
 use super::timers::{Timer, Timers};
@@ -308,6 +309,7 @@ impl Model {
             "watches" => settings.watches,
             "phases" => settings.phases,
             "condition_types" => settings.condition_types,
+            "conditions" => MAX_CONDITIONS,
             "finalizers" => settings.finalizers,
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
