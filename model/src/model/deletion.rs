@@ -110,10 +110,11 @@ impl ObjectContext<'_> {
         deletion.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(threshold.0 / 2))))
     }
 
-    /// Counts the removal of a finalizer. If the watch was blind, it may have been gone since then, unless the deletion
-    /// began later.
+    /// Counts the removal of a finalizer. It may have happened as early as the blindness of the watch began. In the grace
+    /// after that, this matters only if the removal would otherwise count as late.
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let watched = self.sight != Sight::Lost && since >= self.regained;
+        let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
+        let watched = self.sight != Sight::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
         let Some(FinalizerWaits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
         if !waiting.remove(&(since, self.slot)) {
