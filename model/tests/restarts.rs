@@ -222,3 +222,79 @@ fn a_forbidden_kind_does_not_keep_the_findings_of_others_from_a_restart() {
     again.list(&[widget]);
     assert_eq!(again.since("Unacknowledged"), since);
 }
+
+#[test]
+fn a_regression_that_was_mended_before_a_spec_change_meanwhile_is_over() {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.advance(Span::hours(1));
+    lab.apply(web.waiting());
+    lab.advance(Span::mins(20));
+    assert!(lab.has("Regressed"));
+    let mut again = lab.restart();
+    again.advance(Span::hours(5));
+    web.ready();
+    web.spec(2, again.ago(Span::mins(3)));
+    again.list(std::slice::from_ref(&web));
+    again.advance(Span::mins(2));
+    again.apply(web.ready());
+    again.advance(Span::hours(2));
+    assert!(again.changes().is_empty());
+}
+
+#[test]
+fn a_spec_change_after_one_that_was_answered_meanwhile_has_its_full_deadline() {
+    let (lab, mut web) = with_finding();
+    let mut again = lab.restart();
+    again.advance(Span::hours(1));
+    web.ready();
+    web.status_written = Some(again.ago(Span::mins(30)));
+    web.spec(3, again.ago(Span::mins(1)));
+    again.list(std::slice::from_ref(&web));
+    again.advance(Span::mins(2));
+    again.assert_no_findings();
+}
+
+#[test]
+fn an_object_that_was_created_anew_without_a_status_is_not_expected_to_get_one() {
+    let mut lab = Lab::new();
+    let mut widgets: Vec<Widget> = ["a", "b"].map(|name| lab.converged(name)).into();
+    lab.apply(&Widget::new("new-0", lab.now));
+    lab.advance(Span::mins(20));
+    assert!(lab.has("Unacknowledged"));
+    let mut again = lab.restart();
+    again.advance(Span::mins(5));
+    let created = again.now;
+    widgets.extend((0..5).map(|number| Widget::new(&format!("new-{number}"), created)));
+    widgets.iter_mut().skip(2).for_each(|widget| widget.uid += 1);
+    again.list(&widgets);
+    again.advance(Span::hours(2));
+    again.assert_no_findings();
+}
+
+#[test]
+fn an_object_that_does_not_recover_keeps_its_finding_over_restarts_until_its_spec_changes() {
+    let mut lab = Lab::new();
+    let mut pg = lab.converged("pg");
+    lab.advance(Span::hours(1));
+    lab.apply(pg.spec(2, lab.now));
+    lab.apply(pg.failed("InvalidParameter"));
+    lab.advance(Span::mins(1));
+    let back = lab.now;
+    lab.apply(pg.spec(1, back));
+    lab.apply(pg.failed("PrimaryNotStarting"));
+    lab.advance(Span::mins(20));
+    for _ in 0..2 {
+        lab = lab.restart();
+        lab.list(std::slice::from_ref(&pg));
+        lab.advance(Span::mins(1));
+        assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/pg"]);
+        assert_eq!(lab.since("NeverRecovered"), back);
+    }
+    let mut again = lab.restart();
+    again.advance(Span::hours(1));
+    pg.spec(3, again.ago(Span::mins(30)));
+    again.list(std::slice::from_ref(pg.failed("InvalidParameter")));
+    again.advance(Span::hours(1));
+    again.assert_no_findings();
+}

@@ -264,6 +264,43 @@ fn a_permission_that_comes_back_shows_what_happened_meanwhile() {
 }
 
 #[test]
+fn a_problem_that_was_mended_without_permission_begins_anew_when_it_comes_back() {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.advance(Span::hours(1));
+    lab.apply(web.waiting());
+    lab.advance(Span::mins(20));
+    assert!(lab.has("Regressed"));
+    lab.discover(&[forbidden(kind())]);
+    lab.advance(Span::mins(5));
+    lab.discover(&[kind()]);
+    lab.list(std::slice::from_ref(web.ready()));
+    lab.advance(Span::mins(30));
+    lab.assert_no_findings();
+    let lost = lab.now;
+    lab.apply(web.waiting());
+    lab.advance(Span::mins(10));
+    assert_eq!(lab.since("Regressed"), lost);
+}
+
+#[test]
+fn a_regression_has_the_same_start_although_the_scope_changes_before_it_is_a_finding() {
+    let narrow = namespaced("team-a");
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.advance(Span::hours(30));
+    let lost = lab.now;
+    lab.apply(web.failed("Crashed"));
+    lab.advance(Span::mins(1));
+    lab.discover(std::slice::from_ref(&narrow));
+    let view = lab.view(&web);
+    lab.list_in(&narrow.watch, vec![view]);
+    lab.advance(Span::mins(10));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/web"]);
+    assert_eq!(lab.since("Regressed"), lost);
+}
+
+#[test]
 fn a_finding_has_the_same_identity_and_start_after_a_change_of_scope() {
     let narrow = namespaced("team-a");
     let mut lab = Lab::new();

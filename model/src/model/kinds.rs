@@ -28,6 +28,8 @@ pub(crate) struct Kind {
     pub(crate) shows_status: bool,
     /// Silent objects of the list that is being read.
     pub(crate) listed_silent: BTreeSet<Slot>,
+    /// Objects of watches that have ended.
+    pub(crate) departed: Departed,
     pub(crate) learned: Learned,
     pub(crate) totals: KindTotals,
     /// Unconverged objects by the time at which they became so.
@@ -46,6 +48,24 @@ pub(crate) struct Kind {
     /// Totals of namespaces that no longer have a place in a watch, so that the counters never go back.
     pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
 }
+
+/// The objects that had converged when their watch ended or lost its permission, each by the fingerprint of its UID and
+/// its spec. The same watch or another one may see them again soon, and then knows that they had.
+#[derive(Debug, Default)]
+pub(crate) struct Departed {
+    /// When the last watch ended.
+    pub(crate) left: Timestamp,
+    /// At most [`MAX_DEPARTED`].
+    converged: BTreeSet<u64>,
+    /// Those that were no longer converged, and since when.
+    regressed: BTreeMap<u64, Timestamp>,
+}
+
+/// How long the model remembers objects of a watch that has ended, and findings about them.
+pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
+
+/// The maximum number of departed objects of a kind.
+const MAX_DEPARTED: usize = 100_000;
 
 /// Deletions of one kind that wait, or waited, for one finalizer.
 #[derive(Debug, Default)]
@@ -90,7 +110,7 @@ pub(crate) struct Watch {
     pub(crate) lost: Timestamp,
     /// Its objects have been up to date before.
     pub(crate) seen_before: bool,
-    /// Its source has failed since its objects were up to date.
+    /// Its source has failed, or its permission was gone, since its objects were up to date.
     pub(crate) failed_before: bool,
     /// Objects to review when sight returns.
     pub(crate) postponed: BTreeSet<Slot>,
@@ -239,6 +259,39 @@ impl Kind {
         self.failing.clear();
         self.failing_since = None;
         self.due = self.due.map(|at| at.shifted(by_ms));
+        self.departed.rebase(by_ms);
+    }
+}
+
+// === impl Departed ===
+
+impl Departed {
+    /// Prepares for the objects of a watch that ends now.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        if now >= self.left.after(REMEMBERED_FOR) {
+            *self = Self::default();
+        }
+        self.left = now;
+    }
+
+    /// Adds an object that had converged, and perhaps regressed since.
+    pub(crate) fn add(&mut self, spec: u64, regressed: Option<Timestamp>) {
+        if self.converged.len() >= MAX_DEPARTED {
+            *self = Self { left: self.left, ..Self::default() };
+        }
+        self.converged.insert(spec);
+        self.regressed.extend(regressed.map(|since| (spec, since)));
+    }
+
+    /// Removes an object that has returned. Returns `None` if it is not known that it had converged, and otherwise since
+    /// when it had regressed before it departed.
+    pub(crate) fn take(&mut self, spec: u64) -> Option<Option<Timestamp>> {
+        self.converged.remove(&spec).then(|| self.regressed.remove(&spec))
+    }
+
+    fn rebase(&mut self, by_ms: i64) {
+        self.left = self.left.shifted(by_ms);
+        self.regressed.values_mut().for_each(|since| *since = since.shifted(by_ms));
     }
 }
 

@@ -244,7 +244,7 @@ impl Model {
         let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
         Restored {
             regressed: start(FindingCode::Regressed, &subject).or(failing).filter(|at| Some(*at) >= record.created()),
-            overdue: start(FindingCode::Overdue, &subject),
+            overdue: of_object(FindingCode::Overdue),
             unacknowledged: of_object(FindingCode::Unacknowledged),
             not_recovered: of_object(FindingCode::NeverRecovered),
             phase_stuck: of_object(FindingCode::PhaseStuck),
@@ -267,6 +267,7 @@ impl Model {
             return self.postpone_review(slot);
         }
         let was_hot = context.record.hot.is_some();
+        let is_first = !context.record.flags.has(Flag::Judged) && context.record.verdict != Verdict::Unknown;
         let state = context.state();
         let since = context.state_since(state);
         context.enter_state(state, since);
@@ -288,7 +289,7 @@ impl Model {
         if !findings.is_empty() || !old.is_empty() {
             self.update_findings(slot, found, &old);
         }
-        if was_hot && self.open_findings.has_restored() {
+        if (was_hot || is_first) && self.open_findings.has_restored() {
             self.open_findings.keep_restored_of(&self.subject(slot), &expected);
         }
         let has_findings = !findings.is_empty();

@@ -55,6 +55,7 @@ impl ObjectContext<'_> {
         }
         let was_paused = !update.new && update.old_verdict == Verdict::Suspended;
         let had_converged = self.record.flags.has(Flag::SpecConverged) && !update.spec_changed;
+        let departed = if update.new { self.recall_departed(update) } else { None };
         // In a list, a spec change may be older than the resumption.
         let resumed = was_paused && !(update.live && update.spec_changed);
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
@@ -76,7 +77,7 @@ impl ObjectContext<'_> {
             // The object is new from a list, or its first status appeared after that.
             self.open_from_timestamps(update);
         } else if self.record.obligation().is_none() {
-            self.update_regression(update);
+            self.update_regression(update, departed);
         }
         if !update.live && (update.new || update.spec_changed) {
             self.note_spec_change(update);
@@ -126,6 +127,20 @@ impl ObjectContext<'_> {
             obligation.unasked = true;
             unconverged.rollout_until = Some(obligation.deadline);
         }
+    }
+
+    /// Recalls that an object had converged with this spec before its watch ended, and returns since when it had
+    /// regressed.
+    fn recall_departed(&mut self, update: &Update<'_>) -> Option<Timestamp> {
+        let spec = self.record.spec_identity(self.generation_is_unreliable())?;
+        let regressed = self.kind.departed.take(spec)?;
+        if update.verdict != Verdict::Unknown {
+            self.record.since = self.kind.departed.left;
+            self.record.flags.set(Flag::SpecConverged, true);
+            self.record.flags.set(Flag::ConvergedUnseen, regressed.is_none());
+            self.note_spec_change(update);
+        }
+        regressed
     }
 
     /// Remembers when a spec changed that loopwatch has only now seen: its rollout may still be under way.
@@ -452,8 +467,9 @@ impl ObjectContext<'_> {
         self.kind.unconverged.insert(moved);
     }
 
-    /// Opens or closes a regression of an object without an obligation.
-    fn update_regression(&mut self, update: &Update<'_>) {
+    /// Opens or closes a regression of an object without an obligation. `before` is the start of a regression before its
+    /// watch ended.
+    fn update_regression(&mut self, update: &Update<'_>, before: Option<Timestamp>) {
         let may_begin = self.record.flags.has(Flag::ConvergedUnseen) || self.is_first_spec();
         let rolls_out = may_begin && self.rollout_until().is_some_and(|until| until > self.now);
         match update.verdict {
@@ -475,7 +491,7 @@ impl ObjectContext<'_> {
                     update.live && matches!(self.sight, Sight::Grace(_)) && self.record.since >= self.regained;
                 let known = if replayed { self.lost } else { self.record.since };
                 let lost = lost.filter(|lost| *lost > known);
-                self.open_regression(update, lost.unwrap_or(self.now).min(self.now));
+                self.open_regression(update, lost.or(before).unwrap_or(self.now).min(self.now));
             }
             Verdict::Progressing | Verdict::Failed => self.continue_regression(update),
             Verdict::Converged | Verdict::Finished => self.clear_unconverged(),

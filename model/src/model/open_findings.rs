@@ -32,6 +32,9 @@ pub(crate) struct OpenFindings {
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
+    /// Entries of `restored` about objects that a watch no longer sees, with the time until which they are kept. At most
+    /// [`MAX_WAITING`].
+    aside: BTreeMap<FindingId, Timestamp>,
     /// Findings whose start the last step of the clock has moved, perhaps wrongly.
     rebased: BTreeSet<FindingId>,
     /// Findings that opened in this step, with their order.
@@ -113,6 +116,7 @@ impl OpenFindings {
             self.queue.insert((finding.severity, id));
             return Raised::Waiting;
         }
+        self.aside.remove(&id);
         let restored = self.restored.remove(&id).filter(|earlier| report.not_before.is_none_or(|at| *earlier >= at));
         let since = restored.map_or(report.since, |earlier| earlier.min(report.since));
         let Report { code, subject, severity, confidence, evidence, .. } = report;
@@ -269,6 +273,28 @@ impl OpenFindings {
         self.restored = restored;
     }
 
+    /// Keeps the start of a finding until `until`, as over a restart: its subject goes out of sight, and may return.
+    pub(crate) fn set_aside(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
+        let id = FindingId::of(code, subject);
+        let Some(finding) = self.open.get(&id).or_else(|| self.waiting.get(&id)) else { return };
+        if self.aside.len() < MAX_WAITING || self.aside.contains_key(&id) {
+            self.restored.insert(id, finding.since);
+            self.aside.insert(id, until);
+        }
+    }
+
+    /// Forgets what was set aside for too long.
+    pub(crate) fn forget_aside(&mut self, now: Timestamp) {
+        let Self { aside, restored, .. } = self;
+        aside.retain(|id, until| {
+            let keep = *until > now;
+            if !keep {
+                restored.remove(id);
+            }
+            keep
+        });
+    }
+
     /// Returns the start time of a finding of an earlier run that has not opened again yet.
     pub(crate) fn restored_start(&self, code: FindingCode, subject: &Subject) -> Option<Timestamp> {
         self.restored.get(&FindingId::of(code, subject)).copied()
@@ -290,15 +316,19 @@ impl OpenFindings {
         !self.restored.is_empty()
     }
 
-    /// Forgets the start times of an earlier run, except those of `ids`: the other problems are over.
-    pub(crate) fn keep_restored(&mut self, ids: &BTreeSet<FindingId>) {
-        self.restored.retain(|id, _| ids.contains(id));
+    /// Forgets the start times of an earlier run, except those of `ids` and those that are set aside: the other problems
+    /// are over.
+    pub(crate) fn keep_restored(&mut self, now: Timestamp, ids: &BTreeSet<FindingId>) {
+        self.forget_aside(now);
+        self.restored.retain(|id, _| ids.contains(id) || self.aside.contains_key(id));
     }
 
     /// Forgets the start times of an earlier run for problems of `subject` that it no longer has.
     pub(crate) fn keep_restored_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
         for info in FINDINGS.iter().filter(|info| !codes.contains(&info.code)) {
-            self.restored.remove(&FindingId::of(info.code, subject));
+            let id = FindingId::of(info.code, subject);
+            self.restored.remove(&id);
+            self.aside.remove(&id);
         }
     }
 
@@ -312,7 +342,7 @@ impl OpenFindings {
                 finding.evidence.rebase_ages(by_ms);
             }
         }
-        self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
+        self.held.values_mut().chain(self.aside.values_mut()).for_each(|until| *until = until.shifted(by_ms));
         self.rebased = self.open.keys().copied().collect();
     }
 

@@ -72,7 +72,7 @@ impl Model {
             let subject = self.kind_subject(number);
             ids.extend(self.kind_detections(number).iter().map(|d| FindingId::of(d.code, &subject)));
         }
-        self.open_findings.keep_restored(&ids);
+        self.open_findings.keep_restored(self.now, &ids);
     }
 
     /// Sets the timer that closes held findings.

@@ -11,7 +11,8 @@
 //! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem that newly appears
 //! becomes a finding only after a grace as long as the blindness was, at most [`MAX_GRACE`]. Blindness that begins
 //! during a grace extends it only if it is longer than the one before, so a connection that breaks again and again hides
-//! nothing. The first list of a watch has no grace, unless its source failed before.
+//! nothing. The first list of a watch has no grace, unless its source failed before, or its permission was gone: the
+//! account is often that of the operator.
 
 use super::Model;
 use super::kinds::Watch;

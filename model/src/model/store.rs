@@ -4,7 +4,7 @@
 //! Most objects of a large cluster are idle, so memory is dominated by the cold records.
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -364,6 +364,16 @@ impl Record {
     pub(crate) fn set_spec_change(&mut self, at: Option<Timestamp>, dated: bool) {
         self.flags.set(Flag::SpecDated, dated);
         self.spec_changed = at.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
+    }
+
+    /// Returns a fingerprint of the object with its current spec, if anything identifies that. The generation does so
+    /// unless status writes increment it.
+    pub(crate) fn spec_identity(&self, unreliable_generation: bool) -> Option<u64> {
+        let by_generation = self.generation > 0 && !unreliable_generation;
+        let spec = if by_generation { self.generation.unsigned_abs() } else { self.spec_hash };
+        let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
+        (self.uid, by_generation, spec).hash(&mut hasher);
+        (spec != 0).then(|| hasher.finish())
     }
 
     /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of the API server.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::Model;
 use super::detection::Detection;
-use super::kinds::{Kind, OTHER, PendingCount, Watch};
+use super::kinds::{Kind, OTHER, PendingCount, REMEMBERED_FOR, Watch};
 use super::sources::source_subject;
-use super::store::{self, Slot};
+use super::store::{self, Flag, Slot};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
+use crate::observation::{Answer, Probe, SourceId, StatusSchema, WatchId, WatchedKind};
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
@@ -43,6 +43,8 @@ impl Model {
             watch.filtered = watched.filtered;
             self.update_kind_definition(number, watched);
             if !watched.missing.is_empty() {
+                let watch = &mut self.watches[number as usize];
+                watch.failed_before |= watch.seen_before;
                 self.reset_watch(number);
             }
         }
@@ -164,9 +166,13 @@ impl Model {
     }
 
     /// Resets a watch that no longer sees anything: removes its objects and ends their obligations with the outcome
-    /// `unknown`.
+    /// `unknown`. The model remembers for a while what the objects were like: a permission or a scope may return.
     fn reset_watch(&mut self, number: u16) {
-        for slot in self.slots_of(number, |_| true) {
+        let slots = self.slots_of(number, |_| true);
+        if !slots.is_empty() {
+            self.remember_objects(number, &slots);
+        }
+        for slot in slots {
             self.remove_object(slot, Outcome::Unknown);
         }
         let watch = &mut self.watches[number as usize];
@@ -184,6 +190,26 @@ impl Model {
             &source_subject(&SourceId::Watch(self.watches[number as usize].id.clone())),
         );
         self.update_sight(number);
+    }
+
+    /// Remembers which objects of a watch have converged with their specs, and the starts of the findings about them.
+    fn remember_objects(&mut self, number: u16, slots: &[Slot]) {
+        let kind = self.watches[number as usize].kind as usize;
+        let unreliable = self.kinds[kind].status == StatusSchema::InBody;
+        self.kinds[kind].departed.begin(self.now);
+        self.open_findings.forget_aside(self.now);
+        for slot in slots {
+            let Some(record) = self.store.get(*slot) else { continue };
+            if let Some(hot) = record.hot.as_ref().filter(|hot| !hot.findings.is_empty()) {
+                let (subject, until) = (self.subject(*slot), self.now.after(REMEMBERED_FOR));
+                hot.findings.iter().for_each(|code| self.open_findings.set_aside(*code, &subject, until));
+            }
+            let converged = record.flags.has(Flag::SpecConverged) && record.obligation().is_none();
+            if let Some(spec) = record.spec_identity(unreliable).filter(|_| converged) {
+                let regressed = record.unconverged().and_then(|unconverged| unconverged.regressed_since);
+                self.kinds[kind].departed.add(spec, regressed);
+            }
+        }
     }
 
     fn slots_of(&self, watch: u16, wanted: impl Fn(u32) -> bool) -> Vec<Slot> {
