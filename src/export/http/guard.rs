@@ -2,8 +2,8 @@
 //!
 //! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission
 //! to port-forward to it. The proxy of a service mesh is such a container, too, but forwards requests of other hosts: it
-//! connects from another address of the loopback network, such as 127.0.0.6, or adds headers. Any web page can make a browser on that host send requests here (DNS rebinding), so the
-//! `Host` header must name a loopback address too.
+//! connects from another address of the loopback network, such as 127.0.0.6, or adds headers. Any web page can make a
+//! browser on that host send requests here (DNS rebinding), so the `Host` header must name a loopback address too.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
