@@ -1230,19 +1230,6 @@ fn a_new_cluster_that_is_not_ready_again_while_it_starts_has_not_regressed() {
 }
 
 #[test]
-fn new_objects_with_invalid_specs_that_fail_after_a_first_success_do_not_make_the_kind_fail() {
-    let mut lab = Lab::new();
-    let mut widgets: Vec<Widget> = ["a", "b", "c", "d"].map(|name| Widget::new(name, lab.now)).into();
-    widgets.iter().for_each(|widget| lab.apply(widget));
-    lab.advance(Span::secs(2));
-    widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
-    lab.advance(Span::secs(30));
-    widgets.iter_mut().for_each(|widget| lab.apply(widget.failed("ImageNotFound")));
-    lab.advance(Span::mins(3));
-    lab.assert_no_findings();
-}
-
-#[test]
 fn a_finished_rollout_that_crashes_an_hour_later_has_regressed_since_the_crash() {
     let mut lab = Lab::new();
     let mut rabbit = lab.converged("rabbit");

@@ -21,9 +21,9 @@ use crate::time::{Span, Timestamp};
 /// meanwhile. Operators validate a spec within seconds, or at their next poll.
 const LATE_REJECTION: Span = Span::mins(2);
 
-/// The part of its deadline for which a new object must stay converged before its first rollout is over, however fast it
-/// was.
-const FIRST_STAND: i64 = 12;
+/// The multiple of the time until it converged for which a new object must stay converged before its first rollout is
+/// over.
+const FIRST_STAND: i64 = 2;
 
 /// Why an obligation opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -553,8 +553,7 @@ impl ObjectContext<'_> {
             return Some(changed.after(self.deadline(false).0));
         }
         let deadline = self.deadline(true).0;
-        let took = i64::from(self.record.last_convergence_secs) * 1000;
-        let stands = Span(took + (2 * took).max(deadline.0 / FIRST_STAND));
+        let stands = Span::secs(i64::from(self.record.last_convergence_secs).saturating_mul(1 + FIRST_STAND));
         let over = match self.record.obligation() {
             Some(obligation) => !obligation.uncounted,
             None => !self.record.flags.has(Flag::ConvergedUnseen) && self.now >= changed.after(stands),
