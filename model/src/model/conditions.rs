@@ -194,11 +194,6 @@ impl ObjectContext<'_> {
         self.record.hot_mut().phase_since = Some(now);
     }
 
-    /// Returns whether the last spec change may still roll out.
-    fn rolls_out(&self) -> bool {
-        self.rollout_until().is_some_and(|until| until > self.now)
-    }
-
     /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
     fn add_transitions(&mut self, update: &Update<'_>, before: &ConditionSet, after: &ConditionSet) -> bool {
         let mut all_fit = true;

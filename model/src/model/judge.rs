@@ -8,7 +8,6 @@ use super::reading::Verdict;
 use super::sight::Sight;
 use super::store::Unconverged;
 use crate::finding::FindingCode;
-use crate::observation::StatusSchema;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
@@ -135,11 +134,5 @@ impl ObjectContext<'_> {
         }
         let unconverged = hot.unconverged.as_ref()?;
         unconverged.regressed_since.filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
-    }
-
-    /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
-    /// change.
-    pub(crate) fn generation_is_unreliable(&self) -> bool {
-        self.kind.status == StatusSchema::InBody
     }
 }

@@ -239,6 +239,12 @@ impl Kind {
 }
 
 impl Kind {
+    /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
+    /// change.
+    pub(crate) fn generation_is_unreliable(&self) -> bool {
+        self.status == StatusSchema::InBody
+    }
+
     /// Moves the totals of a finalizer for which no object waits to those of [`OTHER`]. Returns whether there is room now.
     pub(crate) fn retire_finalizer(&mut self) -> bool {
         let idle = |(name, waits): (&Arc<str>, &FinalizerWaits)| {

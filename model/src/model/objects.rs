@@ -18,7 +18,7 @@ use super::timers::Timer;
 use super::voices::{Silence, Voice};
 use super::writers;
 use crate::finding::{FindingCode, Subject};
-use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference, StatusSchema};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
@@ -56,7 +56,7 @@ impl Model {
                 return; // unchanged
             }
         }
-        if self.kind_of(watch).status == StatusSchema::InBody {
+        if self.kind_of(watch).generation_is_unreliable() {
             // Each status write increments the generation, so the observed generation is always behind.
             view.observed_generation = None;
             view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
@@ -253,7 +253,7 @@ impl Model {
 
     /// Returns whether the fingerprint of the object's spec may change because loopwatch reads its kind in another way.
     fn rereads_spec(&self, slot: Slot) -> bool {
-        self.store.get(slot).is_some_and(|record| self.kind_of(record.watch).status == StatusSchema::InBody)
+        self.store.get(slot).is_some_and(|record| self.kind_of(record.watch).generation_is_unreliable())
     }
 
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
@@ -453,8 +453,10 @@ impl ObjectContext<'_> {
             new,
             live,
             spec_changed: !new
-                && (differs || (undone && !self.generation_is_unreliable()))
-                && (view.generation > record.generation || view.generation == 0 || self.generation_is_unreliable()),
+                && (differs || (undone && !self.kind.generation_is_unreliable()))
+                && (view.generation > record.generation
+                    || view.generation == 0
+                    || self.kind.generation_is_unreliable()),
             status_changed,
             spec_written_by_operator: writers::spec_written_by_operator(view, self.known_spec_write()),
             old_spec_hash: record.spec_hash,
@@ -551,7 +553,7 @@ fn acknowledged_late(reading: &Reading) -> bool {
 }
 
 /// Returns the view without anything that says which spec the status is about.
-pub(crate) fn without_generation(view: &ObjectView) -> ObjectView {
+fn without_generation(view: &ObjectView) -> ObjectView {
     let mut view = ObjectView { observed_generation: None, ..view.clone() };
     view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
     view

@@ -8,7 +8,6 @@
 //! changed the spec itself, or the object was resumed or runs again.
 
 use super::context::{ObjectContext, Update};
-use super::objects::without_generation;
 use super::reading::{self, Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Obligation, Unconverged};
@@ -132,7 +131,7 @@ impl ObjectContext<'_> {
     /// Recalls that an object had converged with this spec before its watch ended, and returns since when it had
     /// regressed.
     fn recall_departed(&mut self, update: &Update<'_>) -> Option<Timestamp> {
-        let spec = self.record.spec_identity(self.generation_is_unreliable())?;
+        let spec = self.record.spec_identity(self.kind.generation_is_unreliable())?;
         let regressed = self.kind.departed.take(spec)?;
         if update.verdict != Verdict::Unknown {
             self.record.since = self.kind.departed.left;
@@ -453,12 +452,9 @@ impl ObjectContext<'_> {
             unconverged.working_since = unconverged.working_since.min(first);
             unconverged.unacknowledged_since = unconverged.unacknowledged_since.map(|since| since.min(first));
         }
-        // The status is about the earlier spec, which may have converged again before the change.
-        let still_lost = |_: &Timestamp| {
-            let earlier = reading::read(&self.kind.group, &self.kind.kind, &without_generation(update.view));
-            !matches!(earlier.verdict, Verdict::Converged | Verdict::Finished)
-        };
-        if let Some(lost) = regressed.filter(still_lost) {
+        // The status may be about the earlier spec, which may have converged again before the change.
+        let still_lost = !matches!(update.about_earlier, Some(Verdict::Converged | Verdict::Finished));
+        if let Some(lost) = regressed.filter(|_| still_lost) {
             unconverged.since = unconverged.since.min(lost);
             unconverged.regressed_since = Some(lost);
         }
@@ -471,7 +467,7 @@ impl ObjectContext<'_> {
     /// watch ended.
     fn update_regression(&mut self, update: &Update<'_>, before: Option<Timestamp>) {
         let may_begin = self.record.flags.has(Flag::ConvergedUnseen) || self.is_first_spec();
-        let rolls_out = may_begin && self.rollout_until().is_some_and(|until| until > self.now);
+        let rolls_out = may_begin && self.rolls_out();
         match update.verdict {
             Verdict::Progressing if update.old_verdict == Verdict::Finished => {
                 self.open_obligation(update, self.now, Opening::Again); // it runs again
@@ -559,6 +555,11 @@ impl ObjectContext<'_> {
             None => !self.record.flags.has(Flag::ConvergedUnseen) && self.now >= changed.after(stands),
         };
         (!over).then(|| changed.after(deadline))
+    }
+
+    /// Returns whether the last spec change may still roll out.
+    pub(crate) fn rolls_out(&self) -> bool {
+        self.rollout_until().is_some_and(|until| until > self.now)
     }
 
     /// Returns whether nothing has changed the spec since the creation, as far as loopwatch knows.

@@ -10,7 +10,7 @@ use super::sources::source_subject;
 use super::store::{self, Flag, Slot};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Answer, Probe, SourceId, StatusSchema, WatchId, WatchedKind};
+use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
@@ -195,7 +195,7 @@ impl Model {
     /// Remembers which objects of a watch have converged with their specs, and the starts of the findings about them.
     fn remember_objects(&mut self, number: u16, slots: &[Slot]) {
         let kind = self.watches[number as usize].kind as usize;
-        let unreliable = self.kinds[kind].status == StatusSchema::InBody;
+        let unreliable = self.kinds[kind].generation_is_unreliable();
         self.kinds[kind].departed.begin(self.now);
         self.open_findings.forget_aside(self.now);
         for slot in slots {
