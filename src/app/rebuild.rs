@@ -235,10 +235,7 @@ impl Core {
             Part::Sources => old.pump,
         };
         let detail = format!("a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}", part.name());
-        // If this pump ends as well, nobody empties the channel.
-        if timeout(DRAIN, self.fail_sources(&Failure::new(Cause::Other, detail))).await.is_err() {
-            warn!("cannot report that the sources have stopped");
-        }
+        self.fail_sources(detail).await;
         pump
     }
 
@@ -246,23 +243,15 @@ impl Core {
     /// source shows that nobody follows their objects.
     async fn blind_watches(&self) {
         let detail = "loopwatch starts its sources again, because their configuration has changed";
-        let failure = Failure::new(Cause::Other, detail);
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
         let watches = snapshot.iter().flat_map(|snapshot| &snapshot.kinds).flat_map(|kind| &kind.watches);
         let followed = watches.filter(|watch| watch.missing.is_empty());
         let sources: Vec<SourceId> = followed.map(|watch| SourceId::Watch(watch.watch.clone())).collect();
-        let reporting = async {
-            for source in sources {
-                let _ = self.feed.failed(source, &failure).await;
-            }
-        };
-        if timeout(DRAIN, reporting).await.is_err() {
-            warn!("cannot report that the sources have stopped");
-        }
+        self.report_failing(sources, detail).await;
     }
 
     /// Reports the sources as failing until they report that they have recovered.
-    async fn fail_sources(&self, failure: &Failure) {
+    async fn fail_sources(&self, detail: String) {
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
         let mut sources = BTreeSet::from([SourceId::Discovery]);
         for source in snapshot.iter().flat_map(|snapshot| &snapshot.sources).filter(|source| source.up) {
@@ -272,8 +261,19 @@ impl Core {
                 _ => {}
             }
         }
-        for source in sources {
-            let _ = self.feed.failed(source, failure).await;
+        self.report_failing(sources, detail).await;
+    }
+
+    async fn report_failing(&self, sources: impl IntoIterator<Item = SourceId>, detail: impl Into<String>) {
+        let failure = Failure::new(Cause::Other, detail);
+        let reporting = async {
+            for source in sources {
+                let _ = self.feed.failed(source, &failure).await;
+            }
+        };
+        // If the pump has ended as well, nobody empties the channel.
+        if timeout(DRAIN, reporting).await.is_err() {
+            warn!("cannot report that the sources have stopped");
         }
     }
 
