@@ -237,16 +237,20 @@ mod tests {
     }
 
     /// Audits tolerate a difference of as many objects as the latest list has skipped.
+    fn watched(watch: &WatchId) -> serde_json::Result<WatchedKind> {
+        serde_json::from_value(serde_json::json!({
+            "watch": watch, "version": "v1", "kind": "Widget", "resource": "widgets", "scope": "cluster",
+            "role": "primary", "why": "configured",
+        }))
+    }
+
     #[test]
     fn objects_that_a_list_under_way_has_skipped_count_in_the_next_file() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
         let (model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
         let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
         let watch = WatchId("widgets.example.io".into());
-        let kind: WatchedKind = serde_json::from_value(serde_json::json!({
-            "watch": watch, "version": "v1", "kind": "Widget", "resource": "widgets", "scope": "cluster",
-            "role": "primary", "why": "configured",
-        }))?;
+        let kind = watched(&watch)?;
         let skipped = Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
         let ended = Observation::ListEnded { watch: watch.clone(), epoch: 1, version: "1".to_owned() };
         for observation in [
@@ -274,10 +278,7 @@ mod tests {
         let (mut model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
         let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
         let watch = WatchId("widgets.example.io".into());
-        let kind: WatchedKind = serde_json::from_value(serde_json::json!({
-            "watch": watch, "version": "v1", "kind": "Widget", "resource": "widgets", "scope": "cluster",
-            "role": "primary", "why": "configured",
-        }))?;
+        let kind = watched(&watch)?;
         let listed = |name: &str| Observation::Listed {
             watch: watch.clone(),
             object: Box::new(ObjectView {
