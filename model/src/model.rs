@@ -10,11 +10,13 @@
 mod intern; // texts and lists shared by many objects
 mod voices; // counts of a kind's objects by what their statuses say
 mod store; // all objects
+mod graph; // their owners and children
 mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
 mod timers;
 mod detection; // the conclusion of a detector
 mod open_findings;
+mod reads; // reads of single objects that detectors ask for
 mod leases;
 
 // One object.
@@ -50,10 +52,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::detection::Detection;
+use self::graph::Graph;
 use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
 use self::leases::Leases;
 use self::open_findings::{OpenFindings, Raised, Report};
+use self::reads::Reads;
 use self::reviews::Reviews;
 use self::sources::Sources;
 use self::store::{Slot, Store};
@@ -86,6 +90,7 @@ pub struct Model {
     /// Some of the latest discovered watches do not fit.
     watches_left_out: bool,
     store: Store,
+    graph: Graph,
     /// The number of objects with a history, limited by `limits.histories`.
     histories: usize,
     /// Objects with findings, and objects that are overdue or failed.
@@ -101,6 +106,7 @@ pub struct Model {
     findings_due: Option<Timestamp>,
     reviews: Reviews,
     probes: BTreeSet<Probe>,
+    reads: Reads,
 
     open_findings: OpenFindings,
     sources: Sources,
@@ -134,6 +140,7 @@ impl Model {
             watch_numbers: BTreeMap::new(),
             watches_left_out: false,
             store: Store::new(),
+            graph: Graph::default(),
             histories: 0,
             unhealthy: BTreeSet::new(),
             texts: Interner::new(MAX_INTERNED, "".into()),
@@ -144,6 +151,7 @@ impl Model {
             findings_due: None,
             reviews: Reviews::default(),
             probes: BTreeSet::new(),
+            reads: Reads::default(),
             open_findings: OpenFindings::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
@@ -187,15 +195,17 @@ impl Model {
         self.timers.next_due()
     }
 
-    /// Removes and returns the probes that the sources should answer, at most one per watch.
+    /// Removes and returns the probes that the sources should answer, at most one per watch and a few reads of
+    /// objects.
     pub fn probes(&mut self) -> Vec<Probe> {
         let probes = std::mem::take(&mut self.probes);
-        for Probe::Count(watch) in &probes {
+        for probe in &probes {
+            let Probe::Count(watch) = probe else { continue };
             if let Some(number) = self.find_watch(watch).filter(|number| self.watches[*number as usize].active) {
                 self.schedule_audit(number);
             }
         }
-        probes.into_iter().collect()
+        probes.into_iter().chain(self.take_reads()).collect()
     }
 
     /// Removes and returns the finding events since the last call. Only the newest 10,000 are kept.
@@ -229,6 +239,7 @@ impl Model {
                 }
                 Timer::Source(number) => self.source_due(number),
                 Timer::Audit(number) => self.audit_due(number),
+                Timer::Reads => self.reads_due(),
                 Timer::Findings => {
                     self.findings_due = None;
                     self.hold_limits();
@@ -281,7 +292,9 @@ impl Model {
                 self.sources.note_success(&SourceId::Lease, self.now);
                 self.leases.listed(&namespace, &names);
             }
-            Observation::Answered { probe, answer } => self.probe_answered(&probe, &answer),
+            Observation::Answered { probe: Probe::Count(watch), answer } => self.count_answered(&watch, &answer),
+            Observation::Answered { probe: Probe::Read(address), answer } => self.read_answered(&address, &answer),
+            Observation::Answered { probe: Probe::Dependents { .. }, .. } => {}
             Observation::SourceFailed { source, .. }
             | Observation::SourceOff { source, .. }
             | Observation::SourceRecovered { source }
@@ -409,7 +422,8 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
             "namespaces"
         }
         Observation::SettingsChanged(_) => "config",
-        Observation::Answered { .. } => "audit",
+        Observation::Answered { probe: Probe::Count(_), .. } => "audit",
+        Observation::Answered { probe: Probe::Read(_) | Probe::Dependents { .. }, .. } => "reads",
         Observation::SourceFailed { .. }
         | Observation::SourceRecovered { .. }
         | Observation::SourceOff { .. }

@@ -24,7 +24,7 @@ pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, Reference, StatusShape,
 };
-pub use self::sources::{Answer, Cause, Probe, SourceId};
+pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;
 use crate::settings::Settings;
@@ -97,11 +97,11 @@ pub enum Observation {
     DefinitionGone(String),
     /// All custom resource definitions have been listed; these are their names. Others no longer exist.
     DefinitionsListed(Vec<String>),
-    /// All namespaces with annotations for loopwatch. Replaces the earlier list.
+    /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces the earlier list.
     NamespacesListed(Vec<NamespaceView>),
-    /// A namespace whose annotations for loopwatch changed, as it is now.
+    /// A namespace whose annotations for loopwatch or whose deletion changed, as it is now.
     NamespaceSeen(NamespaceView),
-    /// A namespace with annotations for loopwatch was deleted, by its name.
+    /// Such a namespace was deleted, by its name.
     NamespaceGone(String),
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]

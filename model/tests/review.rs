@@ -51,7 +51,7 @@ fn annotations(ignore: &str) -> std::collections::BTreeMap<String, String> {
 }
 
 fn namespace(lab: &mut Lab, ignore: &str) {
-    let namespace = NamespaceView { name: "team-a".into(), annotations: annotations(ignore) };
+    let namespace = NamespaceView { name: "team-a".into(), annotations: annotations(ignore), ..NamespaceView::default() };
     lab.observe(Observation::NamespaceSeen(namespace));
 }
 

@@ -14,8 +14,9 @@ use std::hash::Hasher;
 use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
-    Answer, Condition, DefinitionView, Fact, FactValue, LeaseView, NamespaceView, ObjectKey, ObjectView, Observation,
-    OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, WatchId, WatchedKind,
+    Answer, Condition, DefinitionView, Dependent, Fact, FactValue, LeaseView, NamespaceView, ObjectAddress, ObjectKey,
+    ObjectView, Observation, OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, WatchId,
+    WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
@@ -86,8 +87,8 @@ impl Pseudonyms {
                 let names = names.iter().map(|name| self.name("lease", name)).collect();
                 Observation::LeasesListed { namespace: self.namespace(&namespace), names }
             }
-            Observation::Answered { probe: Probe::Count(watch), answer } => {
-                Observation::Answered { probe: Probe::Count(self.watch(&watch)), answer: Answer::clone(&answer) }
+            Observation::Answered { probe, answer } => {
+                Observation::Answered { probe: self.probe(probe), answer: self.answer(answer) }
             }
             Observation::SourceFailed { source, cause, .. } => {
                 Observation::SourceFailed { source: self.source(source), cause, detail: String::new() }
@@ -146,8 +147,10 @@ impl Pseudonyms {
     }
 
     fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
-        let NamespaceView { name, annotations } = namespace;
-        NamespaceView { name: self.namespace(&name), annotations: self.annotations(annotations) }
+        let NamespaceView { name, annotations, deleted, conditions } = namespace;
+        let conditions = conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        let (name, annotations) = (self.namespace(&name), self.annotations(annotations));
+        NamespaceView { name, annotations, deleted, conditions }
     }
 
     fn kind(&self, kind: WatchedKind) -> WatchedKind {
@@ -177,6 +180,31 @@ impl Pseudonyms {
         match watch.0.split_once('/') {
             Some((resource, namespace)) => WatchId(format!("{resource}/{}", self.namespace(namespace)).into()),
             None => watch.clone(),
+        }
+    }
+
+    fn probe(&self, probe: Probe) -> Probe {
+        match probe {
+            Probe::Count(watch) => Probe::Count(self.watch(&watch)),
+            Probe::Read(address) => Probe::Read(self.address(address)),
+            Probe::Dependents { owner, uid } => Probe::Dependents { owner: self.address(owner), uid },
+        }
+    }
+
+    fn address(&self, address: ObjectAddress) -> ObjectAddress {
+        let ObjectAddress { group, kind, namespace, name } = address;
+        let ObjectKey { namespace, name } = self.object_key(ObjectKey { namespace, name });
+        ObjectAddress { group, kind, namespace, name }
+    }
+
+    fn answer(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Found(object) => Answer::Found(Box::new(self.object(*object))),
+            Answer::Dependents { found, complete } => {
+                let dependent = |d: Dependent| Dependent { object: self.object(d.object), ..d };
+                Answer::Dependents { found: found.into_iter().map(dependent).collect(), complete }
+            }
+            Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => answer,
         }
     }
 

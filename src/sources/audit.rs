@@ -53,7 +53,7 @@ pub(crate) async fn run(
 }
 
 async fn answer(cluster: &Cluster, targets: &WatchTargets, probe: &Probe) -> Answer {
-    let Probe::Count(watch) = probe;
+    let Probe::Count(watch) = probe else { return Answer::Failed(Cause::Invalid) };
     let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
     let Some(target) = target else {
         // The watch has ended in the meantime.

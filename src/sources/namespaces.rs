@@ -114,7 +114,7 @@ impl Sink for NamespaceSink {
 }
 
 fn view(name: String, annotations: BTreeMap<String, String>) -> NamespaceView {
-    NamespaceView { name, annotations }
+    NamespaceView { name, annotations, ..NamespaceView::default() }
 }
 
 /// Decodes the metadata of a namespace, with only the annotations that loopwatch reads.

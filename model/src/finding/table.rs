@@ -9,7 +9,8 @@ pub struct FindingInfo {
     pub code: FindingCode,
     /// The name of the code, as in labels, alerts and runbooks.
     pub name: &'static str,
-    /// The area under which documentation lists it: `convergence`, `deletion`, `API machinery` or `self`.
+    /// The area under which documentation lists it: `deletion`, `ownership`, `references`,
+    /// `convergence`, `API machinery` or `self`.
     pub area: &'static str,
     /// How urgently a person must act.
     pub severity: Severity,
@@ -96,6 +97,14 @@ macro_rules! findings {
 }
 
 findings! {
+    FinalizerOwnerAbsent "deletion" Critical Page {
+        meaning: "The object is being deleted, but the controller that removes its finalizer is gone.",
+        near_miss: "A controller that is only restarting, or one that loopwatch has never seen alive or cannot see: then the finding is FinalizerStuck.",
+        evidence: ["actor", "finalizers", "terminating_for", "last_seen", "absent_for"],
+        explained_by: [],
+        advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
+    }
     FinalizerStuck "deletion" Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
@@ -103,6 +112,134 @@ findings! {
         explained_by: [],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
+    }
+    DeletionBlockedByDependent "deletion" Warning Ticket {
+        meaning: "The object is being deleted, but another object that must be deleted first is stuck.",
+        near_miss: "A foreground deletion whose dependents disappear one by one.",
+        evidence: ["blocker", "blocker_finalizers", "actor", "chain", "terminating_for", "last_progress"],
+        explained_by: [],
+        advice: "The blocker in the evidence is the last object of the chain. Find out why its finalizers stay; the other objects of the chain follow by themselves.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
+    }
+    FinalizerLost "deletion" Warning Ticket {
+        meaning: "A finalizer disappeared from an object that is not being deleted, and its own controller did not remove it.",
+        near_miss: "A controller that removes its own finalizer because the object no longer needs a cleanup.",
+        evidence: ["finalizer", "actor", "removed_by", "lost_at"],
+        explained_by: [Subject(FinalizerFlapping)],
+        advice: "The writer in the evidence probably replaced the whole list of finalizers by an update with an old copy of the object. It should use a patch, or an update that fails on conflicts. Until the finalizer is back, a deletion of the object skips the cleanup.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.finalizers}' --show-managed-fields",
+    }
+    FinalizerFlapping "deletion" Warning Ticket {
+        meaning: "A finalizer is removed and added again and again.",
+        near_miss: "A finalizer that is removed once and added once, for example because a feature was switched off and on.",
+        evidence: ["finalizer", "returns", "window", "writers"],
+        explained_by: [],
+        advice: "Two controllers disagree about the finalizer, or one of them removes it and adds it again in the next reconcile. The writers in the evidence show which.",
+        command: "kubectl get {resource} {name}{in_namespace} -w -o jsonpath='{.metadata.finalizers}'",
+    }
+    CleanupSlow "deletion" Info None {
+        meaning: "The cleanup of the object takes much longer than usual for its finalizer.",
+        near_miss: "A kind whose cleanups always take that long.",
+        evidence: ["finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
+        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent)],
+        advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
+    }
+    NamespaceStuck "deletion" Warning Ticket {
+        meaning: "The namespace is being deleted, but objects of the operator block it.",
+        near_miss: "A namespace that is blocked only by objects of other operators, or one whose objects disappear one by one.",
+        evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
+        explained_by: [],
+        advice: "The blocker in the evidence is one of the objects that remain. Find out why its finalizers stay. Do not remove the finalizer of the namespace: its objects would remain in the API server, and their resources would leak.",
+        command: "kubectl get namespace {name} -o jsonpath='{.status.conditions}'",
+    }
+    DefinitionStuck "deletion" Warning Ticket {
+        meaning: "The custom resource definition is being deleted, but objects of its kind remain.",
+        near_miss: "A definition whose last objects disappear one by one.",
+        evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
+        explained_by: [],
+        advice: "The blocker in the evidence is one of the objects that remain. Its controller must run until all of them are gone, so uninstall the operator only after its definitions.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
+    }
+    OwnerMissing "ownership" Warning Ticket {
+        meaning: "An owner reference names an object that does not exist, so the garbage collector deletes the child.",
+        near_miss: "A child whose owner has just been deleted: the garbage collector is about to delete both.",
+        evidence: ["owner", "owner_uid", "writer", "collected_after"],
+        explained_by: [],
+        advice: "The operator sets an owner reference to an object that it has not created, or that is gone. Check the name and the UID that it uses; it may read them from a stale cache or from a backup.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
+    }
+    OwnerReplaced "ownership" Warning Ticket {
+        meaning: "An owner reference has the UID of an earlier object of the same name, so the garbage collector deletes the child.",
+        near_miss: "A child of an owner that was deleted and created again a moment ago: the garbage collector is about to delete the old child.",
+        evidence: ["owner", "owner_uid", "current_uid", "writer", "collected_after"],
+        explained_by: [],
+        advice: "The operator keeps the UID of its primary object over a deletion, or a backup tool restored the child with its old owner reference. The UID must be read from the current object.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
+    }
+    OwnerUnresolvable "ownership" Warning Ticket {
+        meaning: "An owner reference cannot be resolved, so the garbage collector never deletes the child.",
+        near_miss: "An owner of a kind that loopwatch may not read: loopwatch then does not judge the reference.",
+        evidence: ["owner", "owner_uid", "reason", "writer"],
+        explained_by: [],
+        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, the kind or name differs from that of the object with this UID, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
+    }
+    CrossNamespaceOwner "ownership" Warning Ticket {
+        meaning: "An owner reference names an object in another namespace, so the garbage collector deletes the child.",
+        near_miss: "An owner without a namespace, which may own objects in all namespaces, or an owner that is only named in an annotation.",
+        evidence: ["owner", "owner_namespace", "writer", "collected_after"],
+        explained_by: [],
+        advice: "Owner references do not cross namespaces. Create the child in the namespace of its owner, or name the owner in an annotation and delete the child in a finalizer of the owner.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
+    }
+    OwnerCycle "ownership" Warning Ticket {
+        meaning: "Owner references form a cycle, so the garbage collector never deletes any of these objects by itself.",
+        near_miss: "A long chain of owners that ends, or an object with several owners.",
+        evidence: ["cycle", "length", "writer"],
+        explained_by: [],
+        advice: "Remove one of the owner references in the cycle, and correct the controller that set it.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
+    }
+    Orphan "ownership" Warning Ticket {
+        meaning: "The object belongs to the operator but has no owner, so nobody deletes it.",
+        near_miss: "An object of a deletion with orphan policy, which keeps it on purpose, an allowed kind or namespace, or an object of somebody else.",
+        evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
+        explained_by: [],
+        advice: "If nothing uses the object any more, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml",
+    }
+    LogicalOwnerMissing "ownership" Warning Ticket {
+        meaning: "Annotations or labels of the object name an owner that no longer exists.",
+        near_miss: "An owner that loopwatch may not read, or one that is being created.",
+        evidence: ["owner", "named_by", "missing_for"],
+        explained_by: [Subject(Orphan)],
+        advice: "The garbage collector does not know owners in annotations and labels, so the operator must delete the object. Check the finalizer of the owner's kind, and delete the object if nothing uses it any more.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations} {.metadata.labels}'",
+    }
+    DanglingReference "references" Warning Ticket {
+        meaning: "The spec refers to an object that does not exist.",
+        near_miss: "An optional reference, an object that the operator creates itself, or an object that loopwatch may not read.",
+        evidence: ["reference", "target", "missing_for", "signal"],
+        explained_by: [],
+        advice: "Create the object that the evidence names, or correct the reference.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml",
+    }
+    SoftDeleteLingering "references" Warning Ticket {
+        meaning: "The object was marked as deleted but still exists.",
+        near_miss: "An object that was marked less than a day ago, or one whose mark was removed.",
+        evidence: ["phase", "marked_by", "marked_for", "threshold"],
+        explained_by: [],
+        advice: "Check the controller that deletes marked objects, and whether it still handles this kind. Remove the mark if the object is to stay.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations}'",
+    }
+    StaleConfiguration "references" Info None {
+        meaning: "A ConfigMap or Secret changed, but Pods that read it only at their start are older than the change.",
+        near_miss: "A volume, which the kubelet updates, or a workload that rolled after the change.",
+        evidence: ["configuration", "changed_at", "pods", "oldest_pod"],
+        explained_by: [],
+        advice: "Restart the workload, or have the operator put a hash of the configuration into an annotation of the Pod template, so that each change rolls the Pods.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.spec.template.metadata.annotations}'",
     }
     Unacknowledged "convergence" Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",

@@ -19,6 +19,8 @@ impl Model {
         self.dropped.values_mut().for_each(|(_, last)| shift(last));
         self.sources.rebase(by_ms);
         self.leases.clock_stepped(by_ms);
+        self.reads.clock_stepped(by_ms);
+        self.graph.clock_stepped(by_ms);
         for watch in &mut self.watches {
             watch.rebase(by_ms);
         }

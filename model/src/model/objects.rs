@@ -13,12 +13,12 @@ use super::intern::Symbol;
 use super::kinds::OTHER;
 use super::reading::{self, Acknowledged, Reading, Verdict};
 use super::sight::Sight;
-use super::store::{self, Flag, Flags, OwnerName, Record, Slot};
+use super::store::{self, Flag, Flags, Record, Slot};
 use super::timers::Timer;
 use super::voices::{Silence, Voice};
 use super::writers;
 use crate::finding::{FindingCode, Subject};
-use crate::observation::{ConditionStatus, ObjectKey, ObjectView, OwnerReference};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
@@ -112,7 +112,7 @@ impl Model {
         let kind = watch_state.kind;
         self.kinds[kind as usize].objects += 1;
         let created = view.created.and_then(|t| u32::try_from(t.0 / 1000).ok()).unwrap_or(0);
-        Some(self.store.insert(Record {
+        let slot = self.store.insert(Record {
             uid,
             namespace,
             name: view.key.name.as_str().into(),
@@ -138,28 +138,9 @@ impl Model {
             verdict: Verdict::Unknown,
             silence: Silence::default(),
             flags: Flags::default(),
-        }))
-    }
-
-    /// Replaces the owners of an object.
-    fn update_owners(&mut self, slot: Slot, owners: &[OwnerReference]) {
-        let Some(record) = self.store.get(slot) else { return };
-        let old = record.owners.iter().flatten();
-        let same = |(old, new): (&OwnerName, &OwnerReference)| {
-            *old.name == *new.name && **self.texts.get(old.kind) == *new.kind
-        };
-        if old.clone().count() == owners.len() && old.clone().zip(owners).all(same) {
-            return;
-        }
-        let released: Vec<Symbol> = old.map(|owner| owner.kind).collect();
-        let new: Vec<OwnerName> = owners
-            .iter()
-            .map(|owner| OwnerName { kind: self.acquire_text(&owner.kind), name: owner.name.as_str().into() })
-            .collect();
-        released.into_iter().for_each(|kind| self.texts.release(kind));
-        if let Some(record) = self.store.get_mut(slot) {
-            record.owners = (!new.is_empty()).then(|| new.into());
-        }
+        });
+        self.add_to_graph(slot);
+        Some(slot)
     }
 
     /// Compares a version with the previous one and updates every part of the model.
@@ -259,6 +240,7 @@ impl Model {
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
     /// its watch is blind, only the obligation can end, as unknown; the rest waits for the return of sight.
     pub(crate) fn review_object(&mut self, slot: Slot) {
+        let relations = self.relation_detections(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.advance_obligation();
         if context.sight == Sight::Lost && context.record.hot.is_some() {
@@ -272,7 +254,11 @@ impl Model {
         let since = context.state_since(state);
         context.enter_state(state, since);
         context.record.flags.set(Flag::Judged, true);
-        let detections = context.detections();
+        let mut detections = context.detections();
+        if !relations.is_empty() {
+            detections.extend(relations);
+            context.record.hot_mut(); // holds the timer and the findings
+        }
         let due = context.due(&detections);
         let expected: Vec<FindingCode> = detections.iter().map(|detection| detection.code).collect();
         let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
@@ -333,11 +319,11 @@ impl Model {
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
+        self.remove_from_graph(slot, outcome == Outcome::Deleted);
         let Some(record) = self.store.remove(slot) else { return };
         self.texts.release(record.phase);
         self.condition_sets.release(record.conditions);
         self.finalizer_sets.release(record.finalizers);
-        record.owners.iter().flatten().for_each(|owner| self.texts.release(owner.kind));
         if let Some(hot) = &record.hot {
             self.timers.set(Timer::Object(slot), hot.due, None);
             for code in &hot.findings {

@@ -19,9 +19,29 @@ type KindDetector = fn(&Model, u16) -> Option<Detection>;
 const OF_KINDS: &[(FindingCode, KindDetector)] =
     &[(FindingCode::Failing, Model::failing), (FindingCode::ConditionMalformed, Model::malformed)];
 
+/// A detector that compares an object with other objects. It may ask for reads of these.
+type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
+
+/// The detectors of relations between objects.
+const OF_RELATIONS: &[RelationDetector] = &[];
+
 // === impl Model ===
 
 impl Model {
+    /// Returns the problems in the relations of an object to other objects. While the watch of the object cannot see,
+    /// there are none: the return of sight reviews the object again.
+    pub(crate) fn relation_detections(&mut self, slot: Slot) -> Vec<Detection> {
+        let Some(record) = self.store.get(slot) else { return Vec::new() };
+        let watch = &self.watches[record.watch as usize];
+        let suspected = self.kinds[watch.kind as usize].suspected;
+        if watch.sight(self.now) == Sight::Lost {
+            self.postpone_review(slot);
+            return Vec::new();
+        }
+        let detections = OF_RELATIONS.iter().filter_map(|detect| detect(self, slot));
+        detections.map(|detection| detection.suspected_if(suspected)).collect()
+    }
+
     /// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While no watch of the kind
     /// can see, nothing changes.
     pub(crate) fn review_kind(&mut self, number: u16) {

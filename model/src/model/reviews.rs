@@ -64,6 +64,7 @@ impl Model {
         let mut ids = BTreeSet::new();
         for slot in slots {
             let subject = self.subject(slot);
+            ids.extend(self.relation_detections(slot).iter().map(|d| FindingId::of(d.code, &subject)));
             let Some(context) = self.context(slot) else { continue };
             ids.extend(context.detections().iter().map(|detection| FindingId::of(detection.code, &subject)));
         }

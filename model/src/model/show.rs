@@ -206,6 +206,7 @@ impl Model {
         let kind = self.kind_of(record.watch);
         let hot = record.hot.as_ref();
         let owners = record.owners.iter().flatten();
+        let owner_text = |owner| format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner));
         let waits = matches!(record.state, ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed);
         ObjectRow {
             group: kind.group.to_string(),
@@ -222,7 +223,7 @@ impl Model {
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),
             terminating_since: deleted(record),
-            owners: owners.map(|owner| format!("{}/{}", self.texts.get(owner.kind), owner.name)).collect(),
+            owners: owners.map(owner_text).collect(),
             phase: self.texts.get(record.phase).to_string(),
             conditions: self.condition_sets.get(record.conditions).clone(),
             finalizers: self.finalizer_sets.get(record.finalizers).clone(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::annotated::Annotated;
+use super::graph::Owner;
 use super::intern::Symbol;
 use super::reading::{Reason, Verdict};
 use super::voices::Silence;
@@ -37,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) stable_status_hash: u64,
     /// When the object entered its state.
     pub(crate) since: Timestamp,
-    pub(crate) owners: Option<Box<[OwnerName]>>,
+    pub(crate) owners: Option<Box<[Owner]>>,
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
@@ -99,13 +100,6 @@ pub(crate) enum Flag {
     SpecDated,
     /// The object had regressed when somebody paused it.
     RegressedBeforePause,
-}
-
-/// The kind and name of an owner.
-#[derive(Debug)]
-pub(crate) struct OwnerName {
-    pub(crate) kind: Symbol,
-    pub(crate) name: Box<str>,
 }
 
 /// The hot part, kept while an object is unconverged, being deleted, or has a history or findings, and while it is silent
@@ -451,6 +445,9 @@ pub(crate) fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
 
+/// The number of an empty UID, which tells no objects apart.
+pub(crate) const NO_UID: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+
 /// Returns a UID as a number: the 128 bits of a UUID, or the fingerprint of any other text.
 pub(crate) fn uid_number(text: &str) -> u128 {
     let mut value = 0_u128;
@@ -471,7 +468,6 @@ pub(crate) fn uid_text(uid: u128) -> String {
 
 /// Returns the 128-bit FNV-1a hash (draft-eastlake-fnv).
 fn fingerprint(text: &str) -> u128 {
-    text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
-        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    })
+    text.bytes()
+        .fold(NO_UID, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b))
 }

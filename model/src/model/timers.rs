@@ -18,6 +18,8 @@ pub(crate) enum Timer {
     Audit(u16),
     /// The next closing of a held finding.
     Findings,
+    /// The time at which the sources may make the next read of an object.
+    Reads,
 }
 
 /// A queue of timers in the order in which they fire.

@@ -230,7 +230,7 @@ impl Model {
 
     /// Takes the annotations of a namespace; returns whether they changed.
     fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
-        let NamespaceView { name, annotations } = namespace;
+        let NamespaceView { name, annotations, .. } = namespace;
         let Some(annotated) = Annotated::read(&annotations) else { return self.forget_namespace(&name) };
         if self.namespaces.len() >= self.settings.limits.namespaces && !self.namespaces.contains_key(&name) {
             self.count_dropped("namespaces");

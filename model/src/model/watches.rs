@@ -268,8 +268,7 @@ impl Model {
     }
 
     /// Handles the API server's object count: compares it with the model's count once both are at the same version.
-    pub(crate) fn probe_answered(&mut self, probe: &Probe, answer: &Answer) {
-        let Probe::Count(id) = probe;
+    pub(crate) fn count_answered(&mut self, id: &WatchId, answer: &Answer) {
         let (Some(number), Answer::Counted { objects, version }) = (self.find_watch(id), answer) else { return };
         let counted =
             PendingCount { at: self.now, objects: *objects, version: store::version_number(version), late_event: None };

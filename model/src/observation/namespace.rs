@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::object::Condition;
+use crate::time::Timestamp;
+
 /// The part of a namespace that loopwatch reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -14,4 +17,10 @@ pub struct NamespaceView {
     /// [`DEADLINE`](crate::model::annotated::DEADLINE).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// `metadata.deletionTimestamp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Timestamp>,
+    /// The conditions of a namespace that is being deleted; they say what blocks it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::WatchId;
+use super::object::ObjectView;
 
 /// A source of observations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,7 +22,9 @@ pub enum SourceId {
     Audit,
     /// The operator's leader election leases.
     Lease,
-    /// The annotations of namespaces.
+    /// Objects that the model asked for. It fails only if its task does: a read that fails is an [`Answer::Failed`].
+    Reads,
+    /// The annotations and deletions of namespaces.
     Namespaces,
     /// A dump: files from `kubectl get -o yaml|json`.
     #[serde(rename = "snapshot")]
@@ -66,10 +69,52 @@ pub enum Cause {
 pub enum Probe {
     /// How many objects does the API server have in the scope of this watch, and at which resource version?
     Count(WatchId),
+    /// Does this object exist, and what does its metadata say?
+    Read(ObjectAddress),
+    /// Which objects name this one as an owner?
+    Dependents {
+        /// The owner.
+        owner: ObjectAddress,
+        /// Its UID.
+        uid: String,
+    },
 }
 
+/// The kind, namespace and name of an object. The sources find out which version and resource to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectAddress {
+    /// API group; empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// An object that names another one as an owner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dependent {
+    /// API group; empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Its metadata.
+    #[serde(flatten)]
+    pub object: ObjectView,
+}
+
+/// The maximum number of objects in [`Answer::Dependents`].
+pub const MAX_DEPENDENTS: usize = 500;
+
 /// The answer to a [`Probe`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// The number of objects at one resource version.
@@ -78,6 +123,19 @@ pub enum Answer {
         objects: u64,
         /// The list's resource version.
         version: String,
+    },
+    /// The object exists; this is its metadata.
+    Found(Box<ObjectView>),
+    /// The API server serves the kind, but there is no such object.
+    Absent,
+    /// The API server serves no such kind.
+    KindUnknown,
+    /// The dependents of an object.
+    Dependents {
+        /// The dependents that the sources found, at most [`MAX_DEPENDENTS`].
+        found: Vec<Dependent>,
+        /// Whether these are all: every kind that may have dependents was readable, and there are no more.
+        complete: bool,
     },
     /// The sources could not get the answer.
     Failed(Cause),
@@ -93,6 +151,7 @@ impl fmt::Display for SourceId {
             Self::Discovery => f.write_str("discovery"),
             Self::Watch(watch) => write!(f, "watch/{watch}"),
             Self::Audit => f.write_str("audit"),
+            Self::Reads => f.write_str("reads"),
             Self::Lease => f.write_str("lease"),
             Self::Namespaces => f.write_str("namespaces"),
             Self::Dump => f.write_str("snapshot"),

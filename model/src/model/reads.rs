@@ -1,0 +1,215 @@
+//! Reads of single objects that the model asks the sources for, and their answers.
+//!
+//! A detector that needs to know whether an object exists asks here. The first time, it gets no answer; when the answer
+//! arrives, the model reviews the object that the detector looked at. A source may drop a probe, so the model asks again
+//! when a detector still needs the answer after [`ASK_AGAIN`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Model;
+use super::store::{self, Slot};
+use super::timers::Timer;
+use crate::observation::{Answer, ObjectAddress, ObjectView, Probe};
+use crate::time::{Span, Timestamp};
+
+/// All reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    known: BTreeMap<ObjectAddress, Read>,
+    /// Probes that the sources have not taken yet, in the order in which they should.
+    queue: BTreeSet<(Urgency, u64, ObjectAddress)>,
+    /// The number of the last entry in the queue.
+    last: u64,
+    /// Until when the sources take no probe of each urgency.
+    next: [Timestamp; 2],
+    /// When the timer is due that lets the sources take the next probe.
+    due: Option<Timestamp>,
+}
+
+/// How soon a read should happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// Something is probably wrong: at most ten reads per second.
+    Doubt,
+    /// A regular check: at most one read per second.
+    Check,
+}
+
+/// What a read has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Existence {
+    Exists(Arc<ReadObject>),
+    /// The kind exists, but not the object.
+    Absent,
+    /// The API server serves no such kind.
+    KindUnknown,
+    /// The account may not read it, or the API server failed.
+    Unreadable,
+}
+
+/// The metadata of an object that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadObject {
+    pub(crate) uid: u128,
+    pub(crate) deleted: Option<Timestamp>,
+    pub(crate) finalizers: Vec<String>,
+    /// The UIDs of its owners.
+    pub(crate) owners: Vec<u128>,
+}
+
+/// The state of one read.
+#[derive(Debug, Default)]
+struct Read {
+    /// When a detector asked and has no answer yet, with the place in the queue unless a source has taken the probe.
+    asked: Option<(Timestamp, Urgency, u64)>,
+    answer: Option<(Timestamp, Existence)>,
+    /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed by their timers.
+    waiting: BTreeSet<Slot>,
+}
+
+/// The time after which the model asks again if there is no answer.
+pub(crate) const ASK_AGAIN: Span = Span::mins(1);
+
+/// The maximum number of addresses with an answer or a question.
+const MAX_READS: usize = 20_000;
+
+/// The maximum number of objects that wait for one answer.
+const MAX_WAITING: usize = 1_000;
+
+/// The shortest time between two reads of each urgency.
+const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
+
+// === impl Reads ===
+
+impl Reads {
+    /// Forgets answers that nobody waits for and that are older than `before`.
+    fn forget(&mut self, before: Timestamp) {
+        let is_needed = |read: &Read| read.asked.is_some() || read.answer.as_ref().is_some_and(|(at, _)| *at >= before);
+        self.known.retain(|_, read| is_needed(read));
+    }
+
+    /// Removes and returns the addresses to read now.
+    fn take(&mut self, now: Timestamp) -> Vec<ObjectAddress> {
+        let mut taken = Vec::new();
+        for urgency in [Urgency::Doubt, Urgency::Check] {
+            let first = (urgency, 0, ObjectAddress::default());
+            let Some(entry) = self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned() else {
+                continue;
+            };
+            if self.next[urgency as usize] <= now {
+                self.next[urgency as usize] = now.after(EVERY[urgency as usize]);
+                self.queue.remove(&entry);
+                taken.push(entry.2);
+            }
+        }
+        taken
+    }
+
+    /// Returns when the sources may take the next probe, if any waits.
+    fn next(&self) -> Option<Timestamp> {
+        let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
+        let last = self.queue.last().map(|(urgency, ..)| self.next[*urgency as usize]);
+        first.into_iter().chain(last).min()
+    }
+
+    /// Moves all instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let asked = self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, ..)| at);
+        asked.chain(&mut self.next).for_each(|at| *at = at.shifted(by_ms));
+        let answered = self.known.values_mut().filter_map(|read| read.answer.as_mut());
+        answered.for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks for one; `slot` is
+    /// reviewed when the answer arrives.
+    pub(crate) fn existence(
+        &mut self,
+        slot: Slot,
+        address: &ObjectAddress,
+        not_before: Timestamp,
+        urgency: Urgency,
+    ) -> Option<Existence> {
+        let now = self.now;
+        if let Some(read) = self.reads.known.get(address)
+            && let Some((at, existence)) = &read.answer
+            && *at >= not_before
+        {
+            return Some(existence.clone());
+        }
+        if !self.reads.known.contains_key(address) && self.reads.known.len() >= MAX_READS {
+            self.reads.forget(now.shifted(-ASK_AGAIN.0));
+            if self.reads.known.len() >= MAX_READS {
+                self.count_dropped("reads");
+                return None;
+            }
+        }
+        let read = self.reads.known.entry(address.clone()).or_default();
+        if read.waiting.len() < MAX_WAITING {
+            read.waiting.insert(slot);
+        }
+        let is_asked = read.asked.is_some_and(|(at, asked, _)| now < at.after(ASK_AGAIN) && asked <= urgency);
+        if !is_asked {
+            if let Some((_, asked, number)) = read.asked {
+                self.reads.queue.remove(&(asked, number, address.clone()));
+            }
+            self.reads.last += 1;
+            read.asked = Some((now, urgency, self.reads.last));
+            self.reads.queue.insert((urgency, self.reads.last, address.clone()));
+            self.set_reads_timer();
+        }
+        None
+    }
+
+    /// Handles the answer to a read.
+    pub(crate) fn read_answered(&mut self, address: &ObjectAddress, answer: &Answer) {
+        let existence = match answer {
+            Answer::Found(view) => Existence::Exists(Arc::new(ReadObject::of(view))),
+            Answer::Absent => Existence::Absent,
+            Answer::KindUnknown => Existence::KindUnknown,
+            Answer::Counted { .. } | Answer::Dependents { .. } | Answer::Failed(_) => Existence::Unreadable,
+        };
+        // A recording may contain answers to questions that this model did not ask.
+        let Some(read) = self.reads.known.get_mut(address) else { return };
+        if let Some((_, urgency, number)) = read.asked.take() {
+            self.reads.queue.remove(&(urgency, number, address.clone()));
+        }
+        read.answer = Some((self.now, existence));
+        self.reviews.objects.append(&mut read.waiting);
+    }
+
+    /// Removes and returns the reads that the sources should make now, and sets the timer of the next one.
+    pub(crate) fn take_reads(&mut self) -> impl Iterator<Item = Probe> + use<> {
+        let taken = self.reads.take(self.now);
+        self.set_reads_timer();
+        taken.into_iter().map(Probe::Read)
+    }
+
+    fn set_reads_timer(&mut self) {
+        let due = self.reads.next().filter(|due| *due > self.now);
+        let old = std::mem::replace(&mut self.reads.due, due);
+        self.timers.set(Timer::Reads, old, due);
+    }
+
+    /// Handles the timer: the caller takes the probes after this step.
+    pub(crate) fn reads_due(&mut self) {
+        self.reads.due = None;
+    }
+}
+
+// === impl ReadObject ===
+
+impl ReadObject {
+    fn of(view: &ObjectView) -> Self {
+        Self {
+            uid: store::uid_number(&view.uid),
+            deleted: view.deleted,
+            finalizers: view.finalizers.clone(),
+            owners: view.owners.iter().map(|owner| store::uid_number(&owner.uid)).collect(),
+        }
+    }
+}
