@@ -30,6 +30,8 @@ mod conditions; // flapping conditions, cycling phases
 mod deletion; // finalizers
 mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
+mod hazards; // bad owner references, kept for a while
+mod links; // its owner references
 
 // Many objects.
 mod relations; // problems that involve several objects
@@ -53,9 +55,11 @@ use std::sync::Arc;
 
 use self::detection::Detection;
 use self::graph::Graph;
+use self::hazards::Hazards;
 use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
 use self::leases::Leases;
+use self::links::Doubts;
 use self::open_findings::{OpenFindings, Raised, Report};
 use self::reads::Reads;
 use self::reviews::Reviews;
@@ -91,6 +95,8 @@ pub struct Model {
     watches_left_out: bool,
     store: Store,
     graph: Graph,
+    doubts: Doubts,
+    hazards: Hazards,
     /// The number of objects with a history, limited by `limits.histories`.
     histories: usize,
     /// Objects with findings, and objects that are overdue or failed.
@@ -141,6 +147,8 @@ impl Model {
             watches_left_out: false,
             store: Store::new(),
             graph: Graph::default(),
+            doubts: Doubts::default(),
+            hazards: Hazards::default(),
             histories: 0,
             unhealthy: BTreeSet::new(),
             texts: Interner::new(MAX_INTERNED, "".into()),
@@ -239,6 +247,8 @@ impl Model {
                 }
                 Timer::Source(number) => self.source_due(number),
                 Timer::Audit(number) => self.audit_due(number),
+                Timer::Links => self.links_due(),
+                Timer::Hazards => self.hazards_due(),
                 Timer::Reads => self.reads_due(),
                 Timer::Findings => {
                     self.findings_due = None;

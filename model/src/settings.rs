@@ -52,6 +52,12 @@ pub struct Settings {
     /// How long finalizers may block a deletion, if there was no progress for half of that time. A cleanup that calls a
     /// cloud provider takes minutes, so after fifteen minutes it has probably failed.
     pub finalizer_stuck_after: Span,
+    /// How long an owner may be missing before its children count as left behind. The garbage collector normally
+    /// deletes them within seconds, and within minutes if it has much to do.
+    pub owner_missing_after: Span,
+    /// How long a finding about a bad owner reference stays open at least, because the garbage collector mostly deletes
+    /// the child within seconds. A quarter of an hour is enough for several scrapes and for the `for` of an alert.
+    pub hazard_kept_for: Span,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
@@ -151,6 +157,8 @@ impl Default for Settings {
             cycle_returns: 6,
             phase_stuck_after: Span::mins(30),
             finalizer_stuck_after: Span::mins(15),
+            owner_missing_after: Span::mins(5),
+            hazard_kept_for: Span::mins(15),
             recover_factor: 10,
             recover_at_least: Span::mins(2),
             source_failing_after: Span::mins(2),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use self::totals::add_each;
 pub use self::totals::{ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, WatchTotals};
-pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome};
+pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard};
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};

@@ -205,7 +205,11 @@ impl World {
                 let name = NAMESPACES[namespace].to_owned();
                 match self.dice.roll(3) {
                     0 => self.tell(Observation::NamespaceGone(name)),
-                    1 => self.tell(Observation::NamespaceSeen(NamespaceView { name, annotations })),
+                    1 => self.tell(Observation::NamespaceSeen(NamespaceView {
+                        name,
+                        annotations,
+                        ..NamespaceView::default()
+                    })),
                     _ => {
                         self.annotated.insert(key.clone(), annotations);
                         self.apply(&key);

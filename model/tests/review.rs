@@ -51,7 +51,8 @@ fn annotations(ignore: &str) -> std::collections::BTreeMap<String, String> {
 }
 
 fn namespace(lab: &mut Lab, ignore: &str) {
-    let namespace = NamespaceView { name: "team-a".into(), annotations: annotations(ignore), ..NamespaceView::default() };
+    let namespace =
+        NamespaceView { name: "team-a".into(), annotations: annotations(ignore), ..NamespaceView::default() };
     lab.observe(Observation::NamespaceSeen(namespace));
 }
 

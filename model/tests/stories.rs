@@ -81,7 +81,11 @@ fn rule(name: &str, rule: FindingRule) -> Settings {
 
 fn namespace(lab: &mut Lab, name: &str, key: &str, value: &str) {
     let annotations = BTreeMap::from([(format!("loopwatch.dev/{key}"), value.to_owned())]);
-    lab.observe(Observation::NamespaceSeen(NamespaceView { name: name.into(), annotations }));
+    lab.observe(Observation::NamespaceSeen(NamespaceView {
+        name: name.into(),
+        annotations,
+        ..NamespaceView::default()
+    }));
 }
 
 /// The changes of findings about objects and kinds, but not about sources and limits.

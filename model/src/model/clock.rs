@@ -21,6 +21,8 @@ impl Model {
         self.leases.clock_stepped(by_ms);
         self.reads.clock_stepped(by_ms);
         self.graph.clock_stepped(by_ms);
+        self.doubts.clock_stepped(by_ms);
+        self.hazards.clock_stepped(by_ms);
         for watch in &mut self.watches {
             watch.rebase(by_ms);
         }

@@ -222,6 +222,9 @@ impl Model {
 
     fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
         let Some(record) = self.store.get_mut(slot) else { return };
+        let count = |owners: &Option<Box<[Owner]>>| owners.as_ref().map_or(0, |owners| owners.len() as u64);
+        let totals = &mut self.kinds[self.watches[record.watch as usize].kind as usize].totals;
+        totals.owner_references = (totals.owner_references + count(&owners)).saturating_sub(count(&record.owners));
         let old = std::mem::replace(&mut record.owners, owners);
         for owner in old.iter().flatten() {
             self.texts.release(owner.kind);

@@ -145,7 +145,9 @@ impl Model {
 
     /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
-        self.update_owners(slot, &view.owners);
+        if self.update_owners(slot, &view.owners) {
+            self.owners_changed(slot, view, live);
+        }
         let Some(record) = self.store.get(slot) else { return };
         let reread = self.watches[record.watch as usize].reread;
         let rereads_spec = reread && self.rereads_spec(slot);
@@ -240,6 +242,7 @@ impl Model {
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
     /// its watch is blind, only the obligation can end, as unknown; the rest waits for the return of sight.
     pub(crate) fn review_object(&mut self, slot: Slot) {
+        self.review_links(slot);
         let relations = self.relation_detections(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.advance_obligation();
@@ -319,6 +322,7 @@ impl Model {
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
+        self.links_removed(slot, outcome == Outcome::Deleted);
         self.remove_from_graph(slot, outcome == Outcome::Deleted);
         let Some(record) = self.store.remove(slot) else { return };
         self.texts.release(record.phase);

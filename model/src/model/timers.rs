@@ -18,6 +18,10 @@ pub(crate) enum Timer {
     Audit(u16),
     /// The next closing of a held finding.
     Findings,
+    /// The next decision about owner references in doubt.
+    Links,
+    /// The next closing of a finding about an owner reference.
+    Hazards,
     /// The time at which the sources may make the next read of an object.
     Reads,
 }

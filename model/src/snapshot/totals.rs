@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::words::{FinalizerOutcome, ObjectState, Outcome};
+use super::words::{FinalizerOutcome, ObjectState, Outcome, OwnerHazard};
 use crate::histogram::{Histogram, LAG_BOUNDS};
 
 /// Totals of one kind over all namespaces.
@@ -23,6 +23,10 @@ pub struct KindTotals {
     pub flaps: BTreeMap<Arc<str>, u64>,
     /// Objects per phase.
     pub phases: BTreeMap<Arc<str>, u64>,
+    /// Bad owner references seen, by [`OwnerHazard`] in its order.
+    pub hazards: [u64; OwnerHazard::ALL.len()],
+    /// Owner references now.
+    pub owner_references: u64,
 }
 
 /// The type and status of a condition.

@@ -51,6 +51,27 @@ words! {
 }
 
 words! {
+    /// Why an owner reference is bad.
+    OwnerHazard {
+        /// The owner does not exist.
+        #[default]
+        Missing = "missing",
+        /// Another object has the name of the owner now.
+        Replaced = "replaced",
+        /// The owner is in another namespace.
+        CrossNamespace = "cross_namespace",
+        /// The API server serves no such kind.
+        KindUnknown = "kind_unknown",
+        /// The object with this UID has another kind or name.
+        Mismatch = "mismatch",
+        /// The child has no namespace, but the owner has one.
+        NamespacedOwner = "namespaced_owner",
+        /// The owners form a cycle.
+        Cycle = "cycle",
+    }
+}
+
+words! {
     /// How an obligation ended.
     Outcome {
         /// The object converged within the SLO deadline.

@@ -7,6 +7,7 @@
     reason = "each test file uses a part of this module, and a broken test should stop"
 )]
 
+pub mod cluster;
 pub mod dice;
 pub mod steps;
 

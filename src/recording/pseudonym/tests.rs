@@ -140,7 +140,11 @@ fn settings_and_namespaces_reveal_no_names() {
     let pseudonyms = Pseudonyms::new([7; 16]);
     let seen = |value: &str| {
         let annotations = [("loopwatch.dev/ignore".to_owned(), value.to_owned())].into();
-        pseudonyms.anonymize(Observation::NamespaceSeen(NamespaceView { name: "team-a".into(), annotations, ..NamespaceView::default() }))
+        pseudonyms.anonymize(Observation::NamespaceSeen(NamespaceView {
+            name: "team-a".into(),
+            annotations,
+            ..NamespaceView::default()
+        }))
     };
     let include = vec!["team-a".to_owned(), "team-*".to_owned(), "*".to_owned()];
     let namespaces = Selector { include, exclude: vec!["team-b".to_owned()] };
