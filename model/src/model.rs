@@ -32,6 +32,8 @@ mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while
 mod links; // its owner references
+mod logical_owners; // the owner that its annotations name
+mod orphans; // whether it should have an owner
 
 // Many objects.
 mod relations; // problems that involve several objects
@@ -61,6 +63,7 @@ use self::kinds::{Kind, OTHER, Watch};
 use self::leases::Leases;
 use self::links::Doubts;
 use self::open_findings::{OpenFindings, Raised, Report};
+use self::orphans::Orphans;
 use self::reads::Reads;
 use self::reviews::Reviews;
 use self::sources::Sources;
@@ -97,6 +100,7 @@ pub struct Model {
     graph: Graph,
     doubts: Doubts,
     hazards: Hazards,
+    orphans: Orphans,
     /// The number of objects with a history, limited by `limits.histories`.
     histories: usize,
     /// Objects with findings, and objects that are overdue or failed.
@@ -149,6 +153,7 @@ impl Model {
             graph: Graph::default(),
             doubts: Doubts::default(),
             hazards: Hazards::default(),
+            orphans: Orphans::default(),
             histories: 0,
             unhealthy: BTreeSet::new(),
             texts: Interner::new(MAX_INTERNED, "".into()),

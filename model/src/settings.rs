@@ -58,6 +58,11 @@ pub struct Settings {
     /// How long a finding about a bad owner reference stays open at least, because the garbage collector mostly deletes
     /// the child within seconds. A quarter of an hour is enough for several scrapes and for the `for` of an alert.
     pub hazard_kept_for: Span,
+    /// How long an object must have been without an owner before it counts as an orphan, and how long the owner that its
+    /// annotations name must have been gone. The deletion of objects in cascade takes seconds to minutes.
+    pub orphan_after: Span,
+    /// The number of owned objects of a kind from which on an object without an owner is suspicious.
+    pub orphan_siblings: u32,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
@@ -159,6 +164,8 @@ impl Default for Settings {
             finalizer_stuck_after: Span::mins(15),
             owner_missing_after: Span::mins(5),
             hazard_kept_for: Span::mins(15),
+            orphan_after: Span::mins(5),
+            orphan_siblings: 20,
             recover_factor: 10,
             recover_at_least: Span::mins(2),
             source_failing_after: Span::mins(2),

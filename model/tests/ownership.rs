@@ -135,7 +135,7 @@ fn a_cascade_and_a_recreation_are_no_hazards() {
     cluster.create(&web(), &[]);
     let old = cluster.owner(&web());
     let (first, late) = (settings_of("team-a"), address("ConfigMap", "team-a", "late"));
-    cluster.create(&first, &[old.clone()]);
+    cluster.create(&first, std::slice::from_ref(&old));
     cluster.delete(&web());
     cluster.create(&web(), &[]);
     // The operator has not seen the deletion yet.

@@ -164,7 +164,7 @@ findings! {
     OwnerMissing "ownership" Warning Ticket {
         meaning: "An owner reference names an object that does not exist, so the garbage collector deletes the child.",
         near_miss: "A child whose owner has just been deleted: the garbage collector is about to delete both.",
-        evidence: ["owner", "owner_uid", "writer", "collected_after"],
+        evidence: ["owner", "owner_uid", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "The operator sets an owner reference to an object that it has not created, or that is gone. Check the name and the UID that it uses; it may read them from a stale cache or from a backup.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
@@ -172,7 +172,7 @@ findings! {
     OwnerReplaced "ownership" Warning Ticket {
         meaning: "An owner reference has the UID of an earlier object of the same name, so the garbage collector deletes the child.",
         near_miss: "A child of an owner that was deleted and created again a moment ago: the garbage collector is about to delete the old child.",
-        evidence: ["owner", "owner_uid", "current_uid", "writer", "collected_after"],
+        evidence: ["owner", "owner_uid", "current_uid", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "The operator keeps the UID of its primary object over a deletion, or a backup tool restored the child with its old owner reference. The UID must be read from the current object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
@@ -188,7 +188,7 @@ findings! {
     CrossNamespaceOwner "ownership" Warning Ticket {
         meaning: "An owner reference names an object in another namespace, so the garbage collector deletes the child.",
         near_miss: "An owner without a namespace, which may own objects in all namespaces, or an owner that is only named in an annotation.",
-        evidence: ["owner", "owner_namespace", "writer", "collected_after"],
+        evidence: ["owner", "owner_namespace", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "Owner references do not cross namespaces. Create the child in the namespace of its owner, or name the owner in an annotation and delete the child in a finalizer of the owner.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",

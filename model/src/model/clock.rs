@@ -23,6 +23,7 @@ impl Model {
         self.graph.clock_stepped(by_ms);
         self.doubts.clock_stepped(by_ms);
         self.hazards.clock_stepped(by_ms);
+        self.orphans.clock_stepped(by_ms);
         for watch in &mut self.watches {
             watch.rebase(by_ms);
         }

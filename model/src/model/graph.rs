@@ -158,6 +158,7 @@ impl Model {
 
     /// Adds a new object to the graph. Its children are reviewed, because they have an owner now.
     pub(crate) fn add_to_graph(&mut self, slot: Slot) {
+        self.review_logically_owned(slot);
         let Some(uid) = self.store.get(slot).map(|record| record.uid).filter(|uid| *uid != store::NO_UID) else {
             return;
         };
@@ -223,7 +224,11 @@ impl Model {
     fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
         let Some(record) = self.store.get_mut(slot) else { return };
         let count = |owners: &Option<Box<[Owner]>>| owners.as_ref().map_or(0, |owners| owners.len() as u64);
-        let totals = &mut self.kinds[self.watches[record.watch as usize].kind as usize].totals;
+        let number = self.watches[record.watch as usize].kind as usize;
+        let siblings = &mut self.kinds[number].siblings;
+        siblings.owned =
+            (siblings.owned + u64::from(owners.is_some())).saturating_sub(u64::from(record.owners.is_some()));
+        let totals = &mut self.kinds[number].totals;
         totals.owner_references = (totals.owner_references + count(&owners)).saturating_sub(count(&record.owners));
         let old = std::mem::replace(&mut record.owners, owners);
         for owner in old.iter().flatten() {

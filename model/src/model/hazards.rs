@@ -193,6 +193,12 @@ impl Model {
         self.set_hazards_timer();
     }
 
+    /// Returns whether a hazard of the child is open and has not ended.
+    pub(crate) fn has_hazard(&self, subject: &Subject) -> bool {
+        let current = |code: &FindingCode| self.hazards.open.get(&FindingId::of(*code, subject));
+        CODES.iter().filter_map(current).any(|hazard| hazard.ended.is_none())
+    }
+
     /// Returns whether any hazard is open.
     pub(crate) fn has_hazards(&self) -> bool {
         !self.hazards.open.is_empty()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::learned::{Durations, Learned};
+use super::orphans::Siblings;
 use super::store::Slot;
 use super::voices::Voices;
 use crate::observation::{ObjectKey, Role, Scope, StatusSchema, WatchId, WatchedKind};
@@ -31,6 +32,8 @@ pub(crate) struct Kind {
     /// Objects of watches that have ended.
     pub(crate) departed: Departed,
     pub(crate) learned: Learned,
+    /// What its owned objects have in common.
+    pub(crate) siblings: Siblings,
     pub(crate) totals: KindTotals,
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
@@ -182,6 +185,16 @@ impl Kind {
             status: watched.status,
             ..Self::default()
         }
+    }
+
+    /// Returns whether a text names the kind: as `Kind`, `group/Kind` or `Kind.group`.
+    pub(crate) fn is_named(&self, text: &str) -> bool {
+        let (kind, group) = match (text.split_once('/'), text.split_once('.')) {
+            (Some((group, kind)), _) => (kind, Some(group)),
+            (None, Some((kind, group))) => (kind, Some(group)),
+            (None, None) => (text, None),
+        };
+        kind.eq_ignore_ascii_case(&self.kind) && group.is_none_or(|group| *group == *self.group)
     }
 
     /// Returns the name in settings and checkpoints: `group/Kind`, or `Kind` for the core group.

@@ -126,11 +126,6 @@ impl Doubts {
         self.queue.first().map(|(due, _)| *due).into_iter().chain(deleted).min()
     }
 
-    /// Returns the children whose owners are in doubt.
-    pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
-        self.children.keys().copied()
-    }
-
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
@@ -150,12 +145,13 @@ impl Doubts {
 // === impl Model ===
 
 impl Model {
-    /// Judges the references of an object whose owners are new, or have changed in a watch event if `live`.
-    pub(crate) fn owners_changed(&mut self, slot: Slot, view: &ObjectView, live: bool) {
+    /// Judges the references of an object whose owners are new, or have changed in a watch event if `live`. Returns
+    /// whether the change has corrected a bad reference.
+    pub(crate) fn owners_changed(&mut self, slot: Slot, view: &ObjectView, live: bool) -> bool {
         self.doubts.remove(slot);
-        self.recheck_cycles();
+        let corrected = self.recheck_cycles() || (self.has_hazards() && self.has_hazard(&self.subject(slot)));
         if view.owners.is_empty() {
-            return;
+            return corrected;
         }
         let writer = view.managers.iter().max_by_key(|m| m.time).map_or("", |m| &m.name);
         if !self.is_solid(slot) {
@@ -163,6 +159,7 @@ impl Model {
             self.add_doubt(slot, recent, writer);
         }
         self.find_cycle(slot, writer);
+        corrected
     }
 
     /// Judges the references of an object again, because it, one of its owners or a read has changed.
@@ -461,13 +458,16 @@ impl Model {
         self.open_hazard(first, hazard);
     }
 
-    /// Ends the findings about cycles that are broken.
-    fn recheck_cycles(&mut self) {
+    /// Ends the findings about cycles that are broken. Returns whether there were any.
+    fn recheck_cycles(&mut self) -> bool {
+        let mut any = false;
         for (slot, subject) in self.open_cycles() {
             if self.subject(slot) != subject || self.cycle_of(slot).is_none() {
                 self.end_hazards(&subject, false, |code| code == FindingCode::OwnerCycle);
+                any = true;
             }
         }
+        any
     }
 
     /// Returns the shortest way from an object over its owners back to itself, if there is one.

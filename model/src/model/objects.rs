@@ -145,9 +145,9 @@ impl Model {
 
     /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
-        if self.update_owners(slot, &view.owners) {
-            self.owners_changed(slot, view, live);
-        }
+        let old_owners = if view.owners.is_empty() { self.owner_names(slot) } else { Vec::new() };
+        let corrected = self.update_owners(slot, &view.owners) && self.owners_changed(slot, view, live);
+        self.update_orphan(slot, view, new, if corrected { &[] } else { &old_owners });
         let Some(record) = self.store.get(slot) else { return };
         let reread = self.watches[record.watch as usize].reread;
         let rereads_spec = reread && self.rereads_spec(slot);
@@ -322,6 +322,8 @@ impl Model {
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
+        self.orphans.remove(slot);
+        self.review_logically_owned(slot);
         self.links_removed(slot, outcome == Outcome::Deleted);
         self.remove_from_graph(slot, outcome == Outcome::Deleted);
         let Some(record) = self.store.remove(slot) else { return };

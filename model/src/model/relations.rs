@@ -23,7 +23,7 @@ const OF_KINDS: &[(FindingCode, KindDetector)] =
 type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
 /// The detectors of relations between objects.
-const OF_RELATIONS: &[RelationDetector] = &[];
+const OF_RELATIONS: &[RelationDetector] = &[Model::orphan, Model::logical_owner_missing];
 
 // === impl Model ===
 

@@ -1,0 +1,362 @@
+//! Orphans: objects of the operator that nobody will delete, because they have no owner or their logical owner is gone.
+//!
+//! The sources pass on an object without an owner only if it had one among the watched kinds, or if its writer and labels
+//! are those of owned objects of its kind. Most of these are fine: an operator has objects of its own, and some outlive
+//! their owners on purpose. An object is an orphan only if it stays so for `orphan_after`, and a live read confirms it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Model;
+use super::detection::Detection;
+use super::graph::Owner;
+use super::logical_owners::LogicalOwner;
+use super::reads::{ASK_AGAIN, Existence, Urgency};
+use super::sight::Sight;
+use super::store::Slot;
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::observation::{ObjectAddress, ObjectView, Role, Scope};
+use crate::time::{Span, Timestamp};
+
+/// The objects that may be orphans.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    /// Objects without an owner. At most [`MAX_CANDIDATES`].
+    candidates: BTreeMap<Slot, Candidate>,
+    /// Objects whose annotations or labels name an owner. At most [`MAX_CANDIDATES`].
+    logical: BTreeMap<Slot, Logical>,
+    /// The objects that name each logical owner.
+    by_owner: BTreeMap<ObjectAddress, BTreeSet<Slot>>,
+}
+
+/// An object without an owner.
+#[derive(Debug)]
+struct Candidate {
+    since: Timestamp,
+    /// The owner that it had.
+    former: Option<Former>,
+    /// An earlier process found that it is an orphan.
+    restored: bool,
+    /// The labels that may name an owner.
+    labels: BTreeMap<String, String>,
+    /// The field manager that wrote it last.
+    writer: String,
+}
+
+/// The owner that an object had.
+#[derive(Debug)]
+struct Former {
+    uid: u128,
+    name: String,
+}
+
+/// An object whose annotations or labels name an owner.
+#[derive(Debug)]
+struct Logical {
+    owner: LogicalOwner,
+    /// Since when the model does not know the owner.
+    missing_since: Option<Timestamp>,
+}
+
+/// Counts of the owned objects of a kind, which show how the operator marks its objects.
+#[derive(Debug, Default)]
+pub(crate) struct Siblings {
+    /// Objects with an owner now.
+    pub(crate) owned: u64,
+    /// Objects with an owner and labels that loopwatch has seen.
+    labelled: u64,
+    /// By label: how many of these had the name of their owner as its value. At most [`MAX_LABELS`].
+    naming: BTreeMap<String, u64>,
+}
+
+const MAX_CANDIDATES: usize = 20_000;
+
+const MAX_LABELS: usize = 16;
+
+/// The number of owned objects with the name of their owner in a label from which on the label names owners.
+const NAMING_FROM: u64 = 5;
+
+/// The percentage of the owned objects of a kind up to which objects without an owner are exceptions.
+const EXCEPTIONS_PERCENT: u64 = 5;
+
+/// How long after a child lost its reference its owner may vanish as a part of the same deletion: the garbage collector
+/// first removes the references if the children are to stay.
+const SAME_DELETION: Span = Span::mins(1);
+
+/// The time between two attempts to confirm an orphan that cannot be read.
+const TRY_AGAIN: Span = Span::mins(10);
+
+// === impl Orphans ===
+
+impl Orphans {
+    /// Forgets an object.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.candidates.remove(&slot);
+        self.set_logical(slot, None);
+    }
+
+    fn set_logical(&mut self, slot: Slot, owner: Option<LogicalOwner>) {
+        if self.logical.get(&slot).map(|logical| &logical.owner) == owner.as_ref() {
+            return;
+        }
+        if let Some(old) = self.logical.remove(&slot)
+            && let Some(slots) = self.by_owner.get_mut(&old.owner.address)
+        {
+            slots.remove(&slot);
+            if slots.is_empty() {
+                self.by_owner.remove(&old.owner.address);
+            }
+        }
+        if let Some(owner) = owner {
+            self.by_owner.entry(owner.address.clone()).or_default().insert(slot);
+            self.logical.insert(slot, Logical { owner, missing_since: None });
+        }
+    }
+
+    /// Moves all instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let since = self.candidates.values_mut().map(|candidate| &mut candidate.since);
+        let missing = self.logical.values_mut().filter_map(|logical| logical.missing_since.as_mut());
+        since.chain(missing).for_each(|at| *at = at.shifted(by_ms));
+    }
+}
+
+// === impl Siblings ===
+
+impl Siblings {
+    fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) {
+        if labels.is_empty() {
+            return;
+        }
+        self.labelled = self.labelled.saturating_add(1);
+        for (key, _) in labels.iter().filter(|(_, value)| *value == owner) {
+            if self.naming.len() < MAX_LABELS || self.naming.contains_key(key) {
+                *self.naming.entry(key.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns the name of the owner that the labels of an object give, if nearly all owned objects have it there.
+    fn named_owner<'a>(&self, labels: &'a BTreeMap<String, String>) -> Option<&'a str> {
+        let names_owner = |count: u64| count >= NAMING_FROM && count * 100 >= self.labelled * 80;
+        let mut names = labels.iter().filter(|(key, _)| self.naming.get(*key).is_some_and(|count| names_owner(*count)));
+        names.next().map(|(_, value)| value.as_str())
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Updates what may make an object an orphan. `old` are the owners that the previous version named.
+    pub(crate) fn update_orphan(&mut self, slot: Slot, view: &ObjectView, new: bool, old: &[(u128, String)]) {
+        let Some(record) = self.store.get(slot) else { return };
+        let kind = self.watches[record.watch as usize].kind;
+        self.update_logical_owner(slot, view);
+        if let Some(owner) = view.owners.first() {
+            if new {
+                self.kinds[kind as usize].siblings.learn(&view.labels, &owner.name);
+            }
+            self.orphans.candidates.remove(&slot);
+            return;
+        }
+        let former = old.first().map(|(uid, name)| Former { uid: *uid, name: name.clone() });
+        if self.orphans.candidates.contains_key(&slot) {
+            return;
+        }
+        let restored = new && self.open_findings.restored_start(FindingCode::Orphan, &self.subject(slot)).is_some();
+        // A primary object without an owner is the rule.
+        if former.is_none() && !restored && (self.kinds[kind as usize].role == Role::Primary || view.labels.is_empty())
+        {
+            return;
+        }
+        if self.orphans.candidates.len() >= MAX_CANDIDATES {
+            return self.count_dropped("orphan_candidates");
+        }
+        let writer = view.managers.iter().max_by_key(|m| m.time).map_or_else(String::new, |m| m.name.clone());
+        let candidate = Candidate { since: self.now, former, restored, labels: view.labels.clone(), writer };
+        self.orphans.candidates.insert(slot, candidate);
+    }
+
+    fn update_logical_owner(&mut self, slot: Slot, view: &ObjectView) {
+        let known = |name: &str| {
+            let mut kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && kind.is_named(name));
+            kinds.next().filter(|_| kinds.next().is_none()).map(|kind| (kind.group.to_string(), kind.kind.to_string()))
+        };
+        let owner = LogicalOwner::read(view, known);
+        if owner.is_some() && !self.orphans.logical.contains_key(&slot) && self.orphans.logical.len() >= MAX_CANDIDATES
+        {
+            return self.count_dropped("orphan_candidates");
+        }
+        self.orphans.set_logical(slot, owner);
+    }
+
+    /// Reviews the objects that name this one as their logical owner, because it appeared or is gone.
+    pub(crate) fn review_logically_owned(&mut self, slot: Slot) {
+        if self.orphans.by_owner.is_empty() {
+            return;
+        }
+        let address = self.address_of(slot);
+        self.reviews.objects.extend(self.orphans.by_owner.get(&address).into_iter().flatten());
+    }
+
+    /// Detects an object without an owner that should have one.
+    pub(crate) fn orphan(&mut self, slot: Slot) -> Option<Detection> {
+        let candidate = self.orphans.candidates.get(&slot)?;
+        let record = self.store.get(slot)?;
+        if record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) || self.was_released(candidate) {
+            return None;
+        }
+        let siblings = &self.kinds[self.watches[record.watch as usize].kind as usize].siblings;
+        let named = siblings.named_owner(&candidate.labels);
+        let confirmed = match (&candidate.former, named) {
+            (Some(_), _) => true,
+            (None, _) if candidate.restored => true,
+            (None, Some(owner)) if self.has_primary(&record.namespace, owner) => return None,
+            (None, Some(_)) => true,
+            (None, None) if self.is_exception(slot) => false,
+            (None, None) => return None,
+        };
+        let since = candidate.since;
+        let (reason, owner) = match (&candidate.former, named) {
+            (Some(former), _) => ("owner_removed", former.name.clone()),
+            (None, Some(owner)) => ("owner_gone", owner.to_owned()),
+            (None, None) if candidate.restored => ("owner_removed", String::new()),
+            (None, None) => ("never_owned", String::new()),
+        };
+        let evidence = Evidence::new()
+            .text("reason", reason)
+            .text("former_owner", owner)
+            .text("writer", candidate.writer.clone())
+            .with("siblings", Value::Count(i64::try_from(siblings.owned).unwrap_or(i64::MAX)))
+            .with("orphan_for", Value::Age(since));
+        let due = self.confirmed_at(slot, since.after(self.settings.orphan_after))?;
+        let detection = Detection::new(self.now, FindingCode::Orphan, since, due, || evidence);
+        Some(detection.suspected_if(!confirmed))
+    }
+
+    /// Detects an object whose annotations or labels name an owner that does not exist.
+    pub(crate) fn logical_owner_missing(&mut self, slot: Slot) -> Option<Detection> {
+        let address = self.orphans.logical.get(&slot)?.owner.address.clone();
+        let terminating = self.store.get(slot)?.hot.as_ref().is_some_and(|hot| hot.deletion.is_some());
+        let missing = !terminating && self.is_missing(&address)?;
+        let now = self.now;
+        let logical = self.orphans.logical.get_mut(&slot)?;
+        if !missing {
+            logical.missing_since = None;
+            return None;
+        }
+        let since = *logical.missing_since.get_or_insert(now);
+        let named_by = logical.owner.key.clone();
+        let mut due = since.after(self.settings.orphan_after);
+        if due <= now && !self.has_open(FindingCode::LogicalOwnerMissing, slot) {
+            due = match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
+                Some(Existence::Absent) => due,
+                None => now.after(ASK_AGAIN),
+                Some(_) => now.after(TRY_AGAIN),
+            };
+        }
+        let owner = match address.namespace.as_str() {
+            "" => format!("{}/{}", address.kind, address.name),
+            namespace => format!("{}/{} in namespace {namespace}", address.kind, address.name),
+        };
+        Some(Detection::new(now, FindingCode::LogicalOwnerMissing, since, due, || {
+            Evidence::new().text("owner", owner).text("named_by", named_by).with("missing_for", Value::Age(since))
+        }))
+    }
+
+    /// Returns when a possible orphan is a finding: at `due`, once a live read has confirmed it. Returns `None` if the read
+    /// shows that it is none.
+    fn confirmed_at(&mut self, slot: Slot, due: Timestamp) -> Option<Timestamp> {
+        let now = self.now;
+        if due > now || self.has_open(FindingCode::Orphan, slot) {
+            return Some(due);
+        }
+        let (address, uid) = (self.address_of(slot), self.store.get(slot)?.uid);
+        match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
+            None => Some(now.after(ASK_AGAIN)),
+            Some(Existence::Unreadable) => Some(now.after(TRY_AGAIN)),
+            Some(Existence::Exists(read)) if read.uid == uid && read.owners.is_empty() && read.deleted.is_none() => {
+                Some(due)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns since when the answer to a read is recent: a moment after the attempt before the one that is due now.
+    const fn recently(&self) -> Timestamp {
+        self.now.shifted(1000 - TRY_AGAIN.0)
+    }
+
+    /// Returns whether the owner let the object go on purpose: it was being deleted when the reference disappeared, or
+    /// shortly after.
+    fn was_released(&self, candidate: &Candidate) -> bool {
+        let Some(former) = &candidate.former else { return false };
+        let until = candidate.since.after(SAME_DELETION);
+        let gone = self.graph.departed(former.uid).is_some_and(|at| at <= until);
+        let owner = self.find_uid(former.uid).and_then(|slot| self.store.get(slot));
+        let deletion = owner.and_then(|record| record.hot.as_ref()).and_then(|hot| hot.deletion.as_ref());
+        gone || deletion.is_some_and(|deletion| deletion.since <= until)
+    }
+
+    /// Returns whether an object without an owner is an exception among the objects of its kind.
+    fn is_exception(&self, slot: Slot) -> bool {
+        let Some(record) = self.store.get(slot) else { return false };
+        let kind = &self.kinds[self.watches[record.watch as usize].kind as usize];
+        let (owned, others) = (kind.siblings.owned, kind.objects.saturating_sub(kind.siblings.owned));
+        owned >= u64::from(self.settings.orphan_siblings) && others * 100 <= owned * EXCEPTIONS_PERCENT
+    }
+
+    /// Returns whether a namespace has a primary object with this name, or may have one that loopwatch cannot see.
+    fn has_primary(&self, namespace: &str, name: &str) -> bool {
+        self.watches.iter().enumerate().any(|(number, watch)| {
+            let is_primary = self.kinds[watch.kind as usize].role == Role::Primary && watch.active;
+            let covers = watch.scope.namespace().is_none_or(|within| within == namespace);
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            let known = || [namespace, ""].iter().any(|namespace| self.store.find(number, namespace, name).is_some());
+            is_primary && covers && (watch.sight(self.now) != Sight::Clear || !watch.missing.is_empty() || known())
+        })
+    }
+
+    /// Returns whether the model sees that an object does not exist; `None` if no watch shows it.
+    fn is_missing(&self, address: &ObjectAddress) -> Option<bool> {
+        let mut seen = None;
+        for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
+            let kind = &self.kinds[watch.kind as usize];
+            let covers = match &watch.scope {
+                Scope::Namespace(within) => *within == address.namespace,
+                Scope::Cluster | Scope::AllNamespaces => true,
+            };
+            if *kind.group != *address.group || *kind.kind != *address.kind || !covers {
+                continue;
+            }
+            if watch.sight(self.now) != Sight::Clear || !watch.missing.is_empty() {
+                return None;
+            }
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            seen = Some(seen.unwrap_or(true) && self.store.find(number, &address.namespace, &address.name).is_none());
+        }
+        seen
+    }
+
+    fn has_open(&self, code: FindingCode, slot: Slot) -> bool {
+        let hot = self.store.get(slot).and_then(|record| record.hot.as_ref());
+        hot.is_some_and(|hot| hot.findings.contains(&code))
+    }
+
+    /// Returns the address of an object.
+    pub(crate) fn address_of(&self, slot: Slot) -> ObjectAddress {
+        let Some(record) = self.store.get(slot) else { return ObjectAddress::default() };
+        let kind = self.kind_of(record.watch);
+        ObjectAddress {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            namespace: record.namespace.to_string(),
+            name: record.name.to_string(),
+        }
+    }
+
+    /// Returns the UIDs of an object's owners among the watched kinds, with their kinds and names.
+    pub(crate) fn owner_names(&self, slot: Slot) -> Vec<(u128, String)> {
+        let name = |owner: &Owner| (owner.uid(), format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner)));
+        self.owners_of(slot).iter().map(name).collect()
+    }
+}
