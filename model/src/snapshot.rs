@@ -9,7 +9,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use self::totals::add_each;
-pub use self::totals::{ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, WatchTotals};
+pub use self::totals::{
+    ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,
+};
 pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard};
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
@@ -79,6 +81,8 @@ pub struct KindSummary {
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
     pub totals: KindTotals,
+    /// Its owner references now.
+    pub owner_references: OwnerReferenceCounts,
     /// Totals per target namespace.
     pub namespaces: BTreeMap<Arc<str>, NamespaceTotals>,
     /// Deletions, per finalizer.

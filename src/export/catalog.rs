@@ -7,7 +7,7 @@ use super::metric::Metric;
 use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
 use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
-use super::prometheus::series::{deletion, every_object, findings, leases, objects, sources};
+use super::prometheus::series::{deletion, every_object, findings, leases, objects, ownership, sources};
 use crate::telemetry::{REVISION, VERSION};
 
 /// One row of [`CATALOG`].
@@ -94,6 +94,17 @@ catalog! {
         "loopwatch_finalizer_outcomes_total" Counter Stable ["group", "kind", "finalizer", "outcome"]
             "Finalizers removed from objects that were being deleted, by outcome (removed, removed_late)."
             => Kind(deletion::finalizer_outcomes);
+    }
+    "Ownership" {
+        "loopwatch_owner_references" Gauge Alpha ["group", "kind", "reason"]
+            "Number of owner references; reason is ok, unknown (loopwatch does not know the owner) or why the reference is bad (missing, replaced, cross_namespace, kind_unknown, mismatch, namespaced_owner, cycle)."
+            => Kind(ownership::owner_references);
+        "loopwatch_owner_hazards_total" Counter Alpha ["group", "kind", "reason"]
+            "Bad owner references seen, by reason; the garbage collector deletes most of these children within seconds."
+            => Kind(ownership::owner_hazards);
+        "loopwatch_orphans" Gauge Alpha ["group", "kind", "target_namespace"]
+            "Number of objects of the operator without an owner that loopwatch has confirmed as orphans; absent if none."
+            => Whole(ownership::orphans);
     }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]

@@ -10,7 +10,8 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary, WatchTotals,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SourceSummary, WatchSummary,
+    WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -143,6 +144,8 @@ fn pods() -> KindSummary {
     pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
     (pods.totals.audit_difference, pods.synced) = (None, false);
     kind.watches = vec![pods];
+    kind.owner_references = OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0] };
+    kind.totals.hazards = [0, 0, 3, 0, 0, 0, 0];
     kind
 }
 

@@ -223,13 +223,8 @@ impl Model {
 
     fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
         let Some(record) = self.store.get_mut(slot) else { return };
-        let count = |owners: &Option<Box<[Owner]>>| owners.as_ref().map_or(0, |owners| owners.len() as u64);
         let number = self.watches[record.watch as usize].kind as usize;
-        let siblings = &mut self.kinds[number].siblings;
-        siblings.owned =
-            (siblings.owned + u64::from(owners.is_some())).saturating_sub(u64::from(record.owners.is_some()));
-        let totals = &mut self.kinds[number].totals;
-        totals.owner_references = (totals.owner_references + count(&owners)).saturating_sub(count(&record.owners));
+        self.kinds[number].siblings.count(record.owners.as_deref(), owners.as_deref());
         let old = std::mem::replace(&mut record.owners, owners);
         for owner in old.iter().flatten() {
             self.texts.release(owner.kind);

@@ -199,6 +199,11 @@ impl Model {
         CODES.iter().filter_map(current).any(|hazard| hazard.ended.is_none())
     }
 
+    /// Returns the children with bad references now.
+    pub(crate) fn current_hazards(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
+        self.hazards.open.values().filter(|hazard| hazard.ended.is_none()).map(|hazard| (hazard.slot, hazard.reason))
+    }
+
     /// Returns whether any hazard is open.
     pub(crate) fn has_hazards(&self) -> bool {
         !self.hazards.open.is_empty()

@@ -125,6 +125,10 @@ impl Doubts {
         let deleted = self.deleted.iter().map(|child| child.deleted.after(LATE_EVENT)).min();
         self.queue.first().map(|(due, _)| *due).into_iter().chain(deleted).min()
     }
+    /// Returns the children whose owners are in doubt.
+    pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
+        self.children.keys().copied()
+    }
 
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {

@@ -62,6 +62,8 @@ struct Logical {
 pub(crate) struct Siblings {
     /// Objects with an owner now.
     pub(crate) owned: u64,
+    /// Their owner references.
+    pub(crate) references: u64,
     /// Objects with an owner and labels that loopwatch has seen.
     labelled: u64,
     /// By label: how many of these had the name of their owner as its value. At most [`MAX_LABELS`].
@@ -123,6 +125,13 @@ impl Orphans {
 // === impl Siblings ===
 
 impl Siblings {
+    /// Counts an object whose owners change from `old` to `new`.
+    pub(crate) fn count(&mut self, old: Option<&[Owner]>, new: Option<&[Owner]>) {
+        let change = |count: u64, old: usize, new: usize| (count + new as u64).saturating_sub(old as u64);
+        self.owned = change(self.owned, usize::from(old.is_some()), usize::from(new.is_some()));
+        self.references = change(self.references, old.map_or(0, <[_]>::len), new.map_or(0, <[_]>::len));
+    }
+
     fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) {
         if labels.is_empty() {
             return;

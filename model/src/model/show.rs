@@ -9,7 +9,7 @@ use super::store::{Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, NamespaceTotals, ObjectRef, ObjectRow, ObjectState,
-    Snapshot, WatchSummary,
+    OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
 
@@ -110,9 +110,24 @@ impl Model {
             deadline_source,
             oldest_unconverged: self.oldest_unconverged(kind),
             totals: kind.totals.clone(),
+            owner_references: self.owner_references(number, kind),
             namespaces: self.namespaces(number, kind),
             finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
         }
+    }
+
+    /// Returns the number of a kind's owner references: those that exist and are in doubt, and by hazard the bad ones.
+    fn owner_references(&self, number: usize, kind: &Kind) -> OwnerReferenceCounts {
+        let of_kind = |slot: &Slot| {
+            let record = self.store.get(*slot);
+            record.is_some_and(|record| usize::from(self.watches[record.watch as usize].kind) == number)
+        };
+        let mut counts = OwnerReferenceCounts { all: kind.siblings.references, ..OwnerReferenceCounts::default() };
+        counts.unknown = self.doubts.children().filter(of_kind).count() as u64;
+        for reason in self.current_hazards().filter(|(slot, _)| of_kind(slot)).map(|(_, reason)| reason) {
+            counts.bad[reason as usize] += 1;
+        }
+        counts
     }
 
     /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered and of retired

@@ -25,8 +25,17 @@ pub struct KindTotals {
     pub phases: BTreeMap<Arc<str>, u64>,
     /// Bad owner references seen, by [`OwnerHazard`] in its order.
     pub hazards: [u64; OwnerHazard::ALL.len()],
-    /// Owner references now.
-    pub owner_references: u64,
+}
+
+/// The owner references of the objects of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerReferenceCounts {
+    /// All of them.
+    pub all: u64,
+    /// Those of children none of whose owners loopwatch knows.
+    pub unknown: u64,
+    /// The bad ones, by [`OwnerHazard`] in its order.
+    pub bad: [u64; OwnerHazard::ALL.len()],
 }
 
 /// The type and status of a condition.
