@@ -1,5 +1,6 @@
 //! Reads the status of an object: whether the spec of its current generation is in effect. The rules interpret words
-//! and apply to all operators; `profiles.rs` lists the few exceptions.
+//! and apply to all operators; `profiles.rs` lists the few exceptions. `workloads.rs` has exact rules for the workloads of
+//! Kubernetes, whose statuses no operator writes.
 //!
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
@@ -16,6 +17,7 @@ mod reasons; // the reason and the message of a condition
 mod conditions;
 mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
+mod workloads; // the workload kinds of Kubernetes, by rules of their own
 mod facts; // phases, flags, error texts
 mod counts;
 mod parts; // verdicts in lists
@@ -205,11 +207,20 @@ pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
     facts::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
 }
 
+/// Returns whether objects of a kind are workloads of Kubernetes, whose status has exact rules.
+#[must_use]
+pub fn is_workload(group: &str, kind: &str) -> bool {
+    workloads::has_rules(group, kind)
+}
+
 /// Reads the status of one object of the given kind.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);
     let reading = |verdict, reason, signal| Reading { verdict, fallback: verdict, acknowledged, reason, signal };
+    if let Some(Signal { verdict, reason, text }) = workloads::read(group, kind, object) {
+        return reading(verdict, reason, text);
+    }
     // `running: false` is a desired state, which an object that is starting has not entered.
     let pause =
         object.paused.as_ref().filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));

@@ -121,7 +121,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
             Scalar::Flag(_) => spec_key.names_wanted_state || may_pause,
             // Keeps only single words, such as a desired state: other text of the spec may be secret.
             Scalar::Text(text) => {
-                (spec_key.names_wanted_state || may_pause)
+                (spec_key.names_wanted_state || may_pause || (parent == Some("updateStrategy") && key == "type"))
                     && text.len() <= 32
                     && text.bytes().all(|b| b.is_ascii_alphabetic())
             }
@@ -208,7 +208,7 @@ impl StatusKey {
         let conditions = key.len() >= 10 && key.as_bytes()[key.len() - 10..].eq_ignore_ascii_case(b"conditions");
         Self {
             hash,
-            reports_state: words::reports_state(key),
+            reports_state: words::reports_state(key) || (depth == 0 && words::is_revision(key)),
             lists_errors: words::lists_errors(key),
             volatile: words::is_volatile(key),
             milestone_time: depth == 0 && words::is_milestone_time(key),

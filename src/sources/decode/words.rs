@@ -14,6 +14,11 @@ pub(super) fn reports_state(key: &str) -> bool {
         || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
+/// Whether a field of the status itself under this key names the revision of its replicas, as in a StatefulSet.
+pub(super) fn is_revision(key: &str) -> bool {
+    matches!(key, "currentRevision" | "updateRevision")
+}
+
 /// Whether a list of the status under this key holds errors.
 pub(super) fn lists_errors(key: &str) -> bool {
     matches!(LowercaseWord::new(last_word(key)).as_str(), "errors" | "problems" | "failures")
@@ -191,6 +196,7 @@ impl SpecKey {
                 | "servers"
                 | "count"
                 | "partition"
+                | "completions"
         );
         let names_wanted_state = matches!(
             last.as_str(),

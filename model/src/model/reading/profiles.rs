@@ -1,4 +1,4 @@
-//! Exceptions for well-known kinds, as a table. No other file of the reading depends on a kind.
+//! Exceptions for well-known kinds, as a table. Of the other files of the reading, only `workloads.rs` depends on a kind.
 
 use super::senses::Sense;
 
