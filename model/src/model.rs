@@ -37,6 +37,7 @@ mod orphans; // whether it should have an owner
 
 // Many objects.
 mod relations; // problems that involve several objects
+mod workloads; // what objects wait for: workloads that they own
 mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
@@ -105,6 +106,8 @@ pub struct Model {
     histories: usize,
     /// Objects with findings, and objects that are overdue or failed.
     unhealthy: BTreeSet<Slot>,
+    /// Workloads that have an owner and are not ready.
+    unready_workloads: BTreeSet<Slot>,
 
     texts: Interner<str>,
     condition_sets: Interner<ConditionSet>,
@@ -156,6 +159,7 @@ impl Model {
             orphans: Orphans::default(),
             histories: 0,
             unhealthy: BTreeSet::new(),
+            unready_workloads: BTreeSet::new(),
             texts: Interner::new(MAX_INTERNED, "".into()),
             condition_sets: Interner::new(MAX_INTERNED, Arc::new([])),
             finalizer_sets,

@@ -244,7 +244,7 @@ findings! {
     Unacknowledged "convergence" Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
-        evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer"],
+        evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         explained_by: [],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
@@ -252,7 +252,7 @@ findings! {
     Overdue "convergence" Warning Ticket {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
-        evidence: ["generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
+        evidence: ["waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         explained_by: [Subject(NeverRecovered), Subject(PhaseCycling)],
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
@@ -268,7 +268,7 @@ findings! {
     Regressed "convergence" Warning Ticket {
         meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as the restart of a Pod.",
-        evidence: ["signal", "message", "lost_for", "threshold"],
+        evidence: ["signal", "message", "waits_for", "lost_for", "threshold"],
         explained_by: [Kind(Failing), Subject(PhaseCycling), Subject(ConditionFlapping)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",

@@ -13,6 +13,9 @@ type Detector = fn(&ObjectContext<'_>) -> Option<Detection>;
 /// Detectors of objects that are being deleted. No other detector applies to these.
 const OF_DELETIONS: &[Detector] = &[|object| object.finalizer_stuck()];
 
+/// Detectors of objects of child kinds. Their state is only evidence about their owners.
+const OF_CHILDREN: &[Detector] = &[|object| object.annotations_invalid()];
+
 /// Detectors of all other objects.
 const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.missed_deadline(),
@@ -30,7 +33,11 @@ impl ObjectContext<'_> {
     /// Returns all problems that the object has, or will have if nothing changes.
     pub(crate) fn detections(&self) -> Vec<Detection> {
         let Some(hot) = self.record.hot.as_ref() else { return Vec::new() };
-        let detectors = if hot.deletion.is_some() { OF_DELETIONS } else { OF_LIVE_OBJECTS };
+        let detectors = match hot.deletion {
+            Some(_) => OF_DELETIONS,
+            None if self.is_child() => OF_CHILDREN,
+            None => OF_LIVE_OBJECTS,
+        };
         detectors.iter().filter_map(|detect| detect(self)).collect()
     }
 

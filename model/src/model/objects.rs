@@ -18,7 +18,7 @@ use super::timers::Timer;
 use super::voices::{Silence, Voice};
 use super::writers;
 use crate::finding::{FindingCode, Subject};
-use crate::observation::{ConditionStatus, ObjectKey, ObjectView};
+use crate::observation::{ConditionStatus, ObjectKey, ObjectView, Role};
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
@@ -63,11 +63,13 @@ impl Model {
         }
         let new = known.is_none();
         let Some(slot) = known.or_else(|| self.insert_object(watch, &view, uid)) else { return };
+        self.review_owners(slot);
         self.update_object(slot, &view, version, new, live);
         if live {
             self.expect_statuses(watch);
         }
         self.review_object(slot);
+        self.review_owners(slot);
     }
 
     /// Handles the deletion of an object, which a watch event of this version shows.
@@ -169,8 +171,13 @@ impl Model {
         let Some(mut context) = self.context(slot) else { return };
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
-        context.count_voice(view, &reading, new, live);
-        context.expect_restored(&restored);
+        let child = context.is_child();
+        if child {
+            context.ignore_voice();
+        } else {
+            context.count_voice(view, &reading, new, live);
+            context.expect_restored(&restored);
+        }
         let about_earlier =
             acknowledged_late(&reading).then(|| reading::read(&group, &name, &without_generation(view)).verdict);
         // The status of whichever spec: the deletion of an object increments its generation, too.
@@ -183,9 +190,14 @@ impl Model {
         if update.spec_changed {
             context.clear_history();
         }
-        let phase_fits = context.update_phase(&update, phase);
-        let conditions_fit = context.update_conditions(&update, condition_set);
-        context.update_obligation(&update);
+        let (mut phase_fits, mut conditions_fit) = (true, true);
+        if child {
+            context.update_child(phase, condition_set);
+        } else {
+            phase_fits = context.update_phase(&update, phase);
+            conditions_fit = context.update_conditions(&update, condition_set);
+            context.update_obligation(&update);
+        }
         let shown = (said != Verdict::Failed).then(|| context.shown());
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
         let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
@@ -263,6 +275,7 @@ impl Model {
             context.record.hot_mut(); // holds the timer and the findings
         }
         let due = context.due(&detections);
+        let kept = context.is_unready_child();
         let expected: Vec<FindingCode> = detections.iter().map(|detection| detection.code).collect();
         let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
         let mut found: Vec<Detection> =
@@ -285,20 +298,22 @@ impl Model {
         self.update_kind(slot, failing_since);
         self.set_object_timer(slot, due);
         if let Some(record) = self.store.get_mut(slot) {
-            record.set_findings_and_due(findings, due);
+            record.set_findings_and_due(findings, due, kept);
             let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
             let had = record.flags.has(Flag::HasHistory);
             record.flags.set(Flag::HasHistory, has);
             self.histories = self.histories + usize::from(has) - usize::from(had);
         }
         self.update_unhealthy(slot, has_findings);
+        self.note_workload(slot);
     }
 
     /// Opens the findings in `found` and closes those in `old` that are not among them.
     fn update_findings(&mut self, slot: Slot, found: Vec<Detection>, old: &[FindingCode]) {
         let subject = self.subject(slot);
         let codes: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
-        for detection in found {
+        for mut detection in found {
+            detection.evidence = self.with_workloads(slot, detection.code, detection.evidence);
             self.raise(subject.clone(), detection);
         }
         for code in old.iter().filter(|code| !codes.contains(code)) {
@@ -322,6 +337,7 @@ impl Model {
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
         self.update_kind(slot, None);
+        self.review_owners(slot);
         self.orphans.remove(slot);
         self.review_logically_owned(slot);
         self.links_removed(slot, outcome == Outcome::Deleted);
@@ -337,6 +353,7 @@ impl Model {
             }
         }
         self.unhealthy.remove(&slot);
+        self.unready_workloads.remove(&slot);
         self.reviews.objects.remove(&slot);
         self.kinds[self.watches[record.watch as usize].kind as usize].listed_silent.remove(&slot);
         self.histories -= usize::from(record.flags.has(Flag::HasHistory));
@@ -384,7 +401,8 @@ impl Model {
     }
 
     fn update_unhealthy(&mut self, slot: Slot, has_findings: bool) {
-        let state = self.store.get(slot).map(|record| record.state);
+        let record = self.store.get(slot).filter(|record| self.kind_of(record.watch).role == Role::Primary);
+        let state = record.map(|record| record.state);
         if has_findings || matches!(state, Some(ObjectState::Overdue | ObjectState::Failed)) {
             self.unhealthy.insert(slot);
         } else {
@@ -491,7 +509,7 @@ impl ObjectContext<'_> {
         record.reason = reading.reason;
         record.finalizers = finalizers;
         record.flags.set(Flag::Undated, view.managers.is_empty());
-        let malformed = view.lints.iter().any(|lint| lint.starts_with("condition"));
+        let malformed = self.kind.role == Role::Primary && view.lints.iter().any(|lint| lint.starts_with("condition"));
         record.flags.set(Flag::MalformedConditions, malformed);
         if malformed {
             self.kind.lints.extend(view.lints.iter().filter(|lint| lint.starts_with("condition")).cloned());

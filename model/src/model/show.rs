@@ -246,7 +246,7 @@ impl Model {
     }
 
     /// Returns the state of an object: unknown while its watch is blind, because the stored state may be out of date.
-    fn state_of(&self, record: &Record) -> ObjectState {
+    pub(crate) fn state_of(&self, record: &Record) -> ObjectState {
         if self.watches[record.watch as usize].blind.is_some() { ObjectState::Unknown } else { record.state }
     }
 }

@@ -325,19 +325,19 @@ impl Record {
         self.hot.get_or_insert_with(Box::default)
     }
 
-    /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more.
-    pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>) {
+    /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more, unless
+    /// it is to be `kept`.
+    pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>, kept: bool) {
         let Some(hot) = self.hot.as_mut() else { return };
         // Something may be expected later of an object that is silent.
         let tuned = hot.annotated.is_some() && self.silence.voice().is_silent();
-        let is_idle =
-            due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none() && !tuned;
+        let idle = due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none();
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
             hot.history = None; // without a timer, every entry has left its window
         }
-        if is_idle {
+        if idle && !tuned && !kept {
             self.hot = None;
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct WorldState {
     pub(crate) definitions: Vec<Value>,
     /// All requests for objects, with their parameters.
     pub(crate) requests: Vec<String>,
+    /// The last words of the paths of watches that asked for whole objects, not only for their metadata.
+    pub(crate) whole: Vec<String>,
     /// All refused requests.
     pub(crate) refused: Vec<String>,
     /// All reviews: the last part of the path, and the namespace.
@@ -142,6 +144,11 @@ impl World {
         let discovered = self.change(|state| state.discover(&path));
         if let Some(document) = discovered {
             return respond(&document);
+        }
+        let accept = request.headers().get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        if query.contains("watch=true") && !accept.contains("Partial") {
+            let resource = path.rsplit('/').next().unwrap_or_default().to_owned();
+            self.change(|state| state.whole.push(resource));
         }
         self.objects(&path, &query)
     }

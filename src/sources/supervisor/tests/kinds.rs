@@ -74,6 +74,26 @@ async fn children_are_watched_without_the_foreign_objects_beside_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_objects_of_child_kinds_are_read_whole_only_if_they_are_workloads() {
+    let own = || vec![object("team", "own", Some(WIDGET))];
+    let world = World::new(&[WIDGET, POD, REPLICA_SET, CONFIG_MAP])
+        .allow("", &["list", "watch"], "example.io", &["widgets"])
+        .allow("", &["update"], "example.io", &["widgets/status"])
+        .allow("", &["*"], "", &["pods", "configmaps"])
+        .allow("", &["*"], "apps", &["replicasets"]);
+    world.change(|state| {
+        state.objects.insert("widgets", vec![object("team", "owner", None)]);
+        state.objects.extend(["pods", "configmaps", "replicasets"].map(|kind| (kind, own())));
+    });
+    let mut run = Run::start(&world, |_| {});
+    let seen = run.within(1).await;
+    assert_eq!(last_kinds(&seen).len(), 4);
+    let mut whole = world.change(|state| state.whole.clone());
+    whole.sort();
+    assert_eq!(whole, ["pods", "replicasets", "widgets"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn among_many_foreign_objects_only_the_namespaces_with_children_are_watched() {
     let mut pods = foreign("other", 10_000);
     pods.push(object("team", "own", Some(WIDGET)));
