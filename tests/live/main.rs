@@ -26,6 +26,7 @@ mod recorder;
 mod recording;
 mod table;
 mod tuning;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -73,6 +74,7 @@ fn trials() -> Vec<Trial> {
         itself::trials(),
         tuning::trials(),
         install::trials(),
+        workloads::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()
