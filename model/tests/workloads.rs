@@ -36,12 +36,13 @@ fn lab() -> Lab {
 }
 
 fn list(lab: &mut Lab, views: &[ObjectView]) {
-    lab.observe(Observation::ListBegan { watch: deployments(), epoch: lab.version });
+    let epoch = lab.version;
+    lab.observe(Observation::ListBegan { watch: deployments(), epoch });
     for view in views {
         let object = Box::new(versioned(lab, view));
         lab.observe(Observation::Listed { watch: deployments(), object });
     }
-    let (epoch, version) = (lab.version, lab.version.to_string());
+    let version = lab.version.to_string();
     lab.observe(Observation::ListEnded { watch: deployments(), epoch, version });
 }
 
@@ -283,6 +284,31 @@ fn workloads_that_a_failing_watch_hides_are_not_named() {
     let findings = lab.snapshot().findings;
     let finding = findings.iter().find(|f| f.code.name() == "Overdue").expect("the Widget is overdue");
     assert!(!finding.evidence.0.contains_key("waits_for"), "{finding:?}");
+}
+
+/// A Job of a Widget that runs.
+fn job(name: &str) -> ObjectView {
+    let started = Fact { path: "status.startTime".into(), value: FactValue::Text("2026-01-01T00:00:00Z".into()) };
+    ObjectView {
+        facts: vec![started],
+        conditions: Vec::new(),
+        observed_generation: None,
+        ..deployment(name, "shop", 0)
+    }
+}
+
+#[test]
+fn a_job_that_runs_for_long_is_named_but_never_overdue() {
+    for (role, named) in [(Role::Child, Some("Job team-a/migrate: status.succeeded=0")), (Role::Primary, None)] {
+        let mut lab = Lab::new();
+        let jobs = WatchedKind { group: "batch".into(), kind: "Job".into(), role, ..child_kind() };
+        lab.observe(Observation::KindsDiscovered(vec![kind(), jobs]));
+        list(&mut lab, &[job("migrate")]);
+        lab.advance(Span::hours(48));
+        lab.assert_no_findings();
+        overdue(&mut lab, "shop");
+        assert_eq!(waits_for(&lab).as_deref(), named);
+    }
 }
 
 #[test]

@@ -213,6 +213,11 @@ pub fn is_workload(group: &str, kind: &str) -> bool {
     workloads::has_rules(group, kind)
 }
 
+/// Returns whether the object is a Job that runs. Its owner may wait for it, but it is not late.
+pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool {
+    workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
+}
+
 /// Reads the status of one object of the given kind.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {

@@ -7,7 +7,7 @@
 use super::Model;
 use super::context::{ObjectContext, Restored};
 use super::kinds::{Kind, Watch};
-use super::reading::{Reading, Reason, Verdict};
+use super::reading::{self, Reading, Reason, Verdict};
 use super::store::{Flag, Slot};
 use super::voices::{Expected, Silence, Voice};
 use crate::observation::{ObjectView, StatusSchema, StatusShape};
@@ -54,6 +54,9 @@ impl ObjectContext<'_> {
 
     /// Returns the verdict on a version that [`Self::count_voice`] has counted.
     pub(crate) fn verdict_on(&self, reading: &Reading, live: bool) -> Verdict {
+        if !self.is_child() && reading::is_running_job(&self.kind.group, &self.kind.kind, reading) {
+            return Verdict::Unknown; // nothing shows how long it may take
+        }
         let voice = self.record.silence.voice();
         let expected = if live { Some(self.kind.expected()) } else { self.kind.voices.listed };
         match expected {

@@ -36,6 +36,11 @@ fn rules_of(group: &str, kind: &str) -> Option<Rules> {
     WORKLOADS.iter().find(|(g, k, _)| *g == group && *k == kind).map(|(_, _, rules)| *rules)
 }
 
+/// Returns whether a kind runs as long as its Pods take, so that no deadline applies to it.
+pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
+    (group, kind) == ("batch", "Job")
+}
+
 /// Reads the status of a workload. Returns `None` for other kinds, and if only the metadata of the object is known.
 pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
     let rules = rules_of(group, kind)?;
@@ -164,7 +169,7 @@ fn job(object: &ObjectView) -> Signal {
         0 => String::new(),
         failed => format!(", status.failed={failed}"),
     };
-    Signal::new(Verdict::Progressing, Reason::CountsShort, format!("{succeeded}{wanted}{failed}"))
+    Signal::new(Verdict::Progressing, Reason::InMotion, format!("{succeeded}{wanted}{failed}"))
 }
 
 fn pod(object: &ObjectView) -> Signal {
