@@ -29,10 +29,10 @@ fn what_the_sources_leave_out_is_shown() {
 fn new_facts_about_kinds_and_permissions_are_absent_from_a_recording_unless_they_hold() {
     let kind = serde_json::to_string(&lab::kind()).expect("JSON");
     let view = serde_json::to_string(&PermissionsView::default()).expect("JSON");
-    for name in ["suspected", "filtered", "left_out"] {
+    for name in ["suspected", "filtered", "metadata_only", "left_out"] {
         assert!(!kind.contains(name) && !view.contains(name), "{kind} {view}");
     }
-    let suspected = WatchedKind { suspected: true, filtered: true, ..lab::kind() };
+    let suspected = WatchedKind { suspected: true, filtered: true, metadata_only: true, ..lab::kind() };
     let read: WatchedKind = serde_json::from_str(&serde_json::to_string(&suspected).expect("JSON")).expect("a kind");
     assert_eq!(read, suspected);
 }

@@ -166,6 +166,7 @@ impl Pseudonyms {
             why,
             suspected,
             filtered,
+            metadata_only,
             missing,
         } = kind;
         let scope = match scope {
@@ -173,7 +174,21 @@ impl Pseudonyms {
             other @ (Scope::Cluster | Scope::AllNamespaces) => other,
         };
         let watch = self.watch(&watch);
-        WatchedKind { watch, group, version, kind, resource, scope, role, status, why, suspected, filtered, missing }
+        WatchedKind {
+            watch,
+            group,
+            version,
+            kind,
+            resource,
+            scope,
+            role,
+            status,
+            why,
+            suspected,
+            filtered,
+            metadata_only,
+            missing,
+        }
     }
 
     fn watch(&self, watch: &WatchId) -> WatchId {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use loopwatch_model::model::reading::is_workload;
 use loopwatch_model::observation::{
     LeftOut, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
 };
@@ -348,7 +349,23 @@ fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> Watched
     let ApiKind { group, version, kind, resource, .. } = kind;
     let watch = WatchId::new(&group, &resource, &scope);
     let filtered = role == Role::Child;
-    WatchedKind { watch, group, version, kind, resource, scope, role, status, why, missing, suspected, filtered }
+    // Of most children, owners and finalizers are enough. The status of a workload shows what its owner waits for.
+    let metadata_only = filtered && !is_workload(&group, &kind);
+    WatchedKind {
+        watch,
+        group,
+        version,
+        kind,
+        resource,
+        scope,
+        role,
+        status,
+        why,
+        missing,
+        suspected,
+        filtered,
+        metadata_only,
+    }
 }
 
 fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {

@@ -233,6 +233,7 @@ fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> Wa
         missing: Vec::new(),
         suspected: false,
         filtered: false,
+        metadata_only: false,
     }
 }
 

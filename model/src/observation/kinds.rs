@@ -48,6 +48,10 @@ pub struct WatchedKind {
     /// the API server, so audits do not apply.
     #[serde(default, skip_serializing_if = "is_false")]
     pub filtered: bool,
+    /// Whether the watch reads only the metadata of the objects, so that their status is unknown. Recordings of older
+    /// versions leave it out, although they hold only the metadata of children.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub metadata_only: bool,
 }
 
 /// The scope of a watch.

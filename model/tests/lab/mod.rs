@@ -44,6 +44,7 @@ pub fn kind() -> WatchedKind {
         missing: Vec::new(),
         suspected: false,
         filtered: false,
+        metadata_only: false,
     }
 }
 

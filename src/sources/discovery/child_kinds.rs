@@ -42,6 +42,8 @@ struct ChildKind {
     scopes: BTreeSet<Scope>,
     /// Scopes with children in which too many foreign objects would have to be transferred.
     costly: BTreeSet<Scope>,
+    /// Watched scopes with too many foreign objects to transfer more than the metadata.
+    crowded: BTreeSet<Scope>,
     /// The number of objects in the whole scope.
     total: u64,
     /// Where the next sample of the whole scope begins.
@@ -66,6 +68,8 @@ const NAMESPACES_PER_ROUND: usize = 3;
 const MOST_SCOPES: usize = 8;
 /// Foreign objects for which a watch is too costly: their metadata is about 2 MB, transferred with every list.
 const FOREIGN_OBJECTS: u64 = 1_000;
+/// Foreign objects for which a watch of whole objects is too costly: they are about 1 to 2 MB.
+const FOREIGN_WHOLE_OBJECTS: u64 = 200;
 /// Wait between two rounds: the first and the longest. It doubles while rounds find nothing.
 const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1_920));
 /// Time from the first new primary object to a round, so that its children exist.
@@ -128,14 +132,17 @@ impl ChildKinds {
     /// The part of a candidate's scope to watch: all of it, single namespaces, or nothing.
     pub(super) fn watched(&self, candidate: &WatchedKind) -> Vec<WatchedKind> {
         let Some(kind) = self.kinds.get(&id(candidate)) else { return Vec::new() };
+        let metadata_only = |scope: &Scope| candidate.metadata_only || kind.crowded.contains(scope);
         if kind.scopes.contains(&candidate.scope) {
-            return vec![WatchedKind { filtered: true, ..candidate.clone() }];
+            let metadata_only = metadata_only(&candidate.scope);
+            return vec![WatchedKind { filtered: true, metadata_only, ..candidate.clone() }];
         }
         let parts = kind.scopes.iter().filter(|_| candidate.scope == Scope::AllNamespaces);
         let within = |scope: &Scope| WatchedKind {
             watch: WatchId::new(&candidate.group, &candidate.resource, scope),
             scope: scope.clone(),
             filtered: true,
+            metadata_only: metadata_only(scope),
             ..candidate.clone()
         };
         parts.take(MOST_SCOPES).map(within).collect()
@@ -151,6 +158,14 @@ impl ChildKinds {
                 left_out.push(LeftOut {
                     what: format!("{} children in {beyond} namespaces", candidate.kind),
                     why: format!("loopwatch watches a child kind in {MOST_SCOPES} namespaces at most"),
+                });
+            }
+            if !kind.crowded.is_empty() && !candidate.metadata_only {
+                left_out.push(LeftOut {
+                    what: format!("the status of {} children", candidate.kind),
+                    why: format!(
+                        "a watch would transfer more than {FOREIGN_WHOLE_OBJECTS} whole objects that do not belong to a watched kind"
+                    ),
                 });
             }
             if !kind.costly.is_empty() && kind.scopes.is_empty() {
@@ -279,6 +294,9 @@ impl ChildKind {
             if foreign <= FOREIGN_OBJECTS {
                 self.scopes.insert(scope.clone());
                 self.costly.remove(scope);
+                if foreign > FOREIGN_WHOLE_OBJECTS {
+                    self.crowded.insert(scope.clone());
+                }
             } else if !own.is_empty() {
                 self.costly.insert(scope.clone());
             }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use loopwatch_model::model::reading::is_workload;
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Role, Scope, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
@@ -197,10 +196,8 @@ fn is_filtered(job: &Job, run: &BTreeMap<WatchId, WatchedKind>) -> bool {
     matches!(job, Job::Watch(watch) if run.get(watch).is_some_and(|kind| kind.filtered))
 }
 
-/// The address of a kind. For child kinds the metadata is enough, owners and finalizers, except for workloads: their
-/// status shows what their owners wait for.
+/// The address of a kind.
 fn target(kind: &WatchedKind) -> WatchTarget {
-    let WatchedKind { group, version, resource, scope, role, .. } = kind;
-    let path = collection(group, version, resource, scope.namespace());
-    WatchTarget::new(path, *role == Role::Child && !is_workload(group, &kind.kind))
+    let WatchedKind { group, version, resource, scope, metadata_only, .. } = kind;
+    WatchTarget::new(collection(group, version, resource, scope.namespace()), *metadata_only)
 }

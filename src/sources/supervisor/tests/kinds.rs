@@ -94,6 +94,21 @@ async fn the_objects_of_child_kinds_are_read_whole_only_if_they_are_workloads() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn among_some_foreign_objects_only_the_metadata_of_workloads_is_read() {
+    for (number, whole) in [(150, true), (500, false)] {
+        let mut pods = foreign("other", number);
+        pods.insert(0, object("team", "own", Some(WIDGET)));
+        let world = pod_operator(pods);
+        let mut run = Run::start(&world, |_| {});
+        let seen = run.within(60).await;
+        assert!(last_kinds(&seen).iter().any(|kind| &*kind.watch.0 == "pods" && kind.metadata_only != whole));
+        assert_eq!(world.change(|state| state.whole.contains(&"pods".to_owned())), whole, "{number} foreign Pods");
+        let left_out: Vec<String> = left_out(&seen).into_iter().map(|part| part.what).collect();
+        assert_eq!(left_out, if whole { vec![] } else { vec!["the status of Pod children"] });
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn among_many_foreign_objects_only_the_namespaces_with_children_are_watched() {
     let mut pods = foreign("other", 10_000);
     pods.push(object("team", "own", Some(WIDGET)));
