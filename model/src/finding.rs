@@ -188,17 +188,7 @@ impl FindingId {
     /// namespace and name, each followed by the byte `0xff`.
     #[must_use]
     pub fn of(code: FindingCode, subject: &Subject) -> Self {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut feed = |text: &str| {
-            for byte in text.bytes().chain([0xff]) {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        };
-        feed(code.name());
-        for part in subject.parts() {
-            feed(part);
-        }
-        Self(hash)
+        Self(fnv([code.name()].into_iter().chain(subject.parts())))
     }
 }
 
@@ -296,6 +286,12 @@ impl Subject {
             .replace("{group}", &shell_word(self.group()))
             .replace("{name}", &shell_word(self.name()))
     }
+}
+
+/// Returns the 64-bit FNV-1a hash (draft-eastlake-fnv) of texts, each followed by the byte `0xff`.
+pub(crate) fn fnv<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a recording from an

@@ -17,6 +17,7 @@ pub mod time; // instants and durations
 pub mod settings; // thresholds and limits, each with its reason
 pub mod snapshot; // the output
 pub mod finding; // the table of findings, which drives the alerts
+pub mod reference; // references between namespaces that appear or disappear
 pub mod histogram; // latency histograms in the output
 pub mod checkpoint; // the state that survives a restart
 pub mod model; // the model itself: applies observations, returns snapshots

@@ -34,6 +34,7 @@ mod hazards; // bad owner references, kept for a while
 mod links; // its owner references
 mod logical_owners; // the owner that its annotations name
 mod orphans; // whether it should have an owner
+mod crossings; // its references to other namespaces
 
 // Many objects.
 mod relations; // problems that involve several objects
@@ -56,6 +57,7 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::crossings::Crossings;
 use self::detection::Detection;
 use self::graph::Graph;
 use self::hazards::Hazards;
@@ -85,8 +87,8 @@ const MAX_INTERNED: usize = 50_000;
 /// The maximum number of definitions that can be reviewed again.
 const MAX_DEFINITIONS: usize = 2_000;
 
-/// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`], [`Model::probes`] and
-/// [`Model::checkpoint`] are its output.
+/// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`],
+/// [`Model::reference_events`], [`Model::probes`] and [`Model::checkpoint`] are its output.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -122,6 +124,7 @@ pub struct Model {
     reads: Reads,
 
     open_findings: OpenFindings,
+    crossings: Crossings,
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
@@ -170,6 +173,7 @@ impl Model {
             probes: BTreeSet::new(),
             reads: Reads::default(),
             open_findings: OpenFindings::default(),
+            crossings: Crossings::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),

@@ -343,9 +343,9 @@ impl Pseudonyms {
     }
 
     fn reference(&self, reference: Reference) -> Reference {
-        let Reference { slot, group, kind, namespace, name_hash, optional } = reference;
-        let (slot, namespace) = (self.slot(&slot), self.namespace(&namespace));
-        Reference { slot, group, kind, namespace, name_hash, optional }
+        let Reference { slot, group, kind, namespace, name_hash, name, optional } = reference;
+        let (slot, namespace, name) = (self.slot(&slot), self.namespace(&namespace), self.name("object", &name));
+        Reference { slot, group, kind, namespace, name_hash, name, optional }
     }
 
     /// Returns the value of an annotation or a label. All values are names, unless their key and their form say otherwise.

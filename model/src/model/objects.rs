@@ -62,8 +62,13 @@ impl Model {
             view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
         }
         let new = known.is_none();
+        let comes_into_sight = new && !(live && self.is_new_object(watch, &view));
         let Some(slot) = known.or_else(|| self.insert_object(watch, &view, uid)) else { return };
         self.review_owners(slot);
+        let same_spec = !new && self.store.get(slot).is_some_and(|record| record.spec_hash == view.hashes.spec);
+        if !same_spec || reread {
+            self.update_crossings(slot, &view, !comes_into_sight && !reread);
+        }
         self.update_object(slot, &view, version, new, live);
         if live {
             self.expect_statuses(watch);
@@ -329,6 +334,7 @@ impl Model {
 
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
+        self.remove_crossings(slot, outcome == Outcome::Deleted);
         let subject = self.subject(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::crossings::{MAX_CROSSINGS, MAX_REFERENCE_EVENTS};
 use super::detection::Detection;
 use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
@@ -313,6 +314,8 @@ impl Model {
             "finalizers" => settings.finalizers,
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
+            "cross_references" => MAX_CROSSINGS,
+            "reference_events" => MAX_REFERENCE_EVENTS,
             OBJECT_BYTES => MAX_OBJECT_BYTES,
             UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets

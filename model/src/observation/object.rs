@@ -241,8 +241,8 @@ pub enum FactValue {
     Text(String),
 }
 
-/// A reference to another object: the fingerprint of its name, never the name itself, because text of the spec may be
-/// secret.
+/// A reference to another object. It has the fingerprint of the object's name; the name itself only where the form of the
+/// field shows that it holds one, because other text of the spec may be secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
@@ -260,6 +260,9 @@ pub struct Reference {
     /// Fingerprint of the object's name. It equals that object's [`ObjectView::name_hash`].
     #[serde(with = "hex")]
     pub name_hash: u64,
+    /// The object's name, if the form of the field shows that it holds the name of an object; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Whether the spec says that the object may be absent.
     #[serde(skip_serializing_if = "is_false")]
     pub optional: bool,

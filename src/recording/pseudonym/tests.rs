@@ -167,6 +167,7 @@ fn marks_and_references_name_nobody() {
     let reference = Reference {
         slot: "spec.users.payroll.passwordSecretRef".into(),
         namespace: "team-a".into(),
+        name: "payroll".into(),
         ..Reference::default()
     };
     let object = pseudonyms.object(ObjectView {
@@ -192,6 +193,7 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.labels["app.kubernetes.io/instance"], object.key.name);
     assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
     assert_eq!(object.references[0].namespace, object.key.namespace);
+    assert_eq!(object.references[0].name, object.key.name);
     assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
 }
 
