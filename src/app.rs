@@ -14,10 +14,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
+use crate::export::notify::Notifier;
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
+use crate::sources::cluster::own_pod;
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
 use crate::telemetry::SelfMetrics;
@@ -70,7 +72,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, .. } = configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, notify, .. } = configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
     if let Some(dir) = &state_dir {
@@ -80,6 +82,8 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let exporter = exporter(model.clone(), &serve_flags);
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
+    let requests = &exporter.metrics().notify_requests;
+    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), own_pod()));
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
     let (sender, effective) = watch::channel(Effective {
@@ -88,12 +92,16 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         problems: configuration.problems.clone(),
     });
     let connection = Connection::new(&effective.borrow().cluster, hash_key());
-    let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone());
+    let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone())
+        .with_notifier(notifying.as_ref().map(|(notifier, _)| notifier.clone()));
     if let Some(reload) = reload {
         let reloader = Reloader { current: configuration, feed: core.feed().clone(), exporter, effective: sender };
         tokio::spawn(reloader.run(reload, stop.clone()));
     }
     rebuild::keep_running(core, stop).await;
+    if let Some((notifier, delivering)) = notifying {
+        notifier.close(delivering).await;
+    }
     if let (Some(dir), Some(saving)) = (&state_dir, saving) {
         log_panic(saving.await);
         state::save(dir, &lock(&model));
@@ -112,7 +120,7 @@ pub(crate) enum Ended {
 }
 
 /// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
-/// probes to `ask`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
+/// probes to `ask` and its reference events to `notifier`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
 /// is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
     mut observations: impl BorrowMut<Observations>,
@@ -120,6 +128,7 @@ pub(crate) async fn pump(
     mut sink: Option<Segments>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
+    notifier: Option<Notifier>,
 ) -> (Option<Segments>, Ended) {
     let observations = observations.borrow_mut();
     let mut batch = Vec::with_capacity(BATCH);
@@ -142,17 +151,22 @@ pub(crate) async fn pump(
         {
             return (None, Ended::Unwritable(error));
         }
-        let (probes, events) = {
+        let (probes, events, references, holders) = {
             let mut model = lock(&model);
             #[cfg(test)]
             injected::panic_if_asked();
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
-            (model.probes(), model.finding_events())
+            let references = model.reference_events();
+            let holders = if references.is_empty() { Vec::new() } else { model.lease_holders() };
+            (model.probes(), model.finding_events(), references, holders)
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
+        if let Some(notifier) = notifier.as_ref().filter(|_| !references.is_empty()) {
+            notifier.push(references, &holders);
+        }
         if let Some(sink) = sink.as_mut()
             && let Err(error) = sink.rotate_if_full(&lock(&model))
         {

@@ -19,6 +19,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 pub(crate) use self::file::File;
+use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
@@ -43,6 +44,9 @@ pub(crate) struct Flags {
     /// How to serve the results.
     #[command(flatten)]
     pub serve: ServeFlags,
+    /// Where to send events.
+    #[command(flatten)]
+    pub notify: NotifyFlags,
     /// Directory for the checkpoint, which keeps learned deadlines and the age of findings across restarts
     #[arg(long, value_name = "DIR", help_heading = "Judging")]
     pub state_dir: Option<PathBuf>,
@@ -118,6 +122,21 @@ pub(crate) struct ServeFlags {
         Settings::default().limits.object_series
     ))]
     pub max_object_series: Option<usize>,
+}
+
+/// Where to send events.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Notifying")]
+pub(crate) struct NotifyFlags {
+    /// Webhook for events about references between namespaces; the path defaults to /health/crossns
+    #[arg(long, value_name = "URL")]
+    pub notify: Option<WebhookUrl>,
+    /// File with the bearer token for the webhook
+    #[arg(long, value_name = "FILE")]
+    pub notify_token_file: Option<PathBuf>,
+    /// File with the certificate authorities of the webhook, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub notify_ca_file: Option<PathBuf>,
 }
 
 /// A deadline for one kind, or for all kinds that have none of their own.
@@ -220,6 +239,17 @@ impl ServeFlags {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;
         }
+    }
+}
+
+// === impl NotifyFlags ===
+
+impl NotifyFlags {
+    /// The webhook, if there is one.
+    #[must_use]
+    pub(crate) fn webhook(&self) -> Option<Webhook> {
+        let Self { notify, notify_token_file: token_file, notify_ca_file: ca_file } = self.clone();
+        notify.map(|url| Webhook { url, token_file, ca_file })
     }
 }
 

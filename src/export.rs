@@ -6,6 +6,8 @@
 //!  Model ─View──┼─ json ───────▶ /api/v1/…       the same shapes as `check -o json`
 //!               ├─ page ───────▶ /               for people, over `kubectl port-forward`
 //!               └─ report ─────▶ the terminal    `check` and `replay`
+//!
+//!  Model::reference_events ── notify ─▶ a webhook
 //! ```
 //!
 //! Read the modules in this order:
@@ -23,6 +25,7 @@ pub(crate) mod report; // the output of `check` and `replay`
 mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
+pub(crate) mod notify; // events for a webhook
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server
 

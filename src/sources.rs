@@ -39,3 +39,4 @@ pub(crate) use self::failure::Failure;
 pub(crate) use self::feed::{Feed, Observations};
 pub(crate) use self::options::{LeaseSelection, Selection, SourceOptions};
 pub(crate) use self::supervisor::{Handle, Supervisor, panic_message};
+pub(crate) use self::watch::backoff::Backoff;

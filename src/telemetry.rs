@@ -86,6 +86,8 @@ pub struct SelfMetrics {
     pub recording_unread: Family<PartLabels, Gauge>,
     /// Rebuilds after a panic.
     pub rebuilds: Family<RebuildLabels, Counter>,
+    /// Requests to the webhook.
+    pub notify_requests: Family<NotifyLabels, Counter>,
 }
 
 /// Labels of [`SelfMetrics::recording_unread`].
@@ -109,6 +111,13 @@ pub struct RequestLabels {
 pub struct RebuildLabels {
     /// `model` or `sources`.
     pub part: &'static str,
+}
+
+/// Labels of [`SelfMetrics::notify_requests`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NotifyLabels {
+    /// `ok`, `rejected`, `failed`, `dropped` or `not_leader`.
+    pub result: &'static str,
 }
 
 // === impl RebuildLabels ===
@@ -137,6 +146,7 @@ impl SelfMetrics {
             config: ConfigReads::default(),
             recording_unread: Family::default(),
             rebuilds,
+            notify_requests: Family::default(),
         }
     }
 }

@@ -234,6 +234,12 @@ impl Model {
         self.open_findings.take_events()
     }
 
+    /// Returns the holders of all leases; empty for a lease that nobody holds.
+    #[must_use]
+    pub fn lease_holders(&self) -> Vec<String> {
+        self.leases.holders().map(str::to_owned).collect()
+    }
+
     /// Returns the state that should survive a restart.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {

@@ -57,6 +57,7 @@ pub struct ObjectName {
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     /// Empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
 

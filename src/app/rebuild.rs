@@ -24,6 +24,7 @@ use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, RETRY, SharedModel, cause, lock, pump, state};
 use crate::config::ClusterFlags;
 use crate::export::Exporter;
+use crate::export::notify::Notifier;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
@@ -46,6 +47,7 @@ pub(super) struct Connection {
 pub(super) struct Core {
     model: SharedModel,
     exporter: Arc<Exporter>,
+    notifier: Option<Notifier>,
     connection: Connection,
     effective: watch::Receiver<Effective>,
     state_dir: Option<PathBuf>,
@@ -161,7 +163,25 @@ impl Core {
         let (ask, probes) = mpsc::channel(PROBES);
         let observations = Arc::new(Mutex::new(observations));
         let probes = Arc::new(Mutex::new(probes));
-        Self { model, exporter, connection, effective, state_dir, feed, observations, ask, probes, checkpoint: None }
+        let (notifier, checkpoint) = (None, None);
+        Self {
+            model,
+            exporter,
+            notifier,
+            connection,
+            effective,
+            state_dir,
+            feed,
+            observations,
+            ask,
+            probes,
+            checkpoint,
+        }
+    }
+
+    /// Sends events to a webhook.
+    pub(super) fn with_notifier(self, notifier: Option<Notifier>) -> Self {
+        Self { notifier, ..self }
     }
 
     /// The feed of all sources. It outlives every rebuild.
@@ -189,11 +209,12 @@ impl Core {
 
     fn start_pump(&self) -> JoinHandle<()> {
         let (model, waiting) = (self.model.clone(), self.exporter.metrics().channel_depth.clone());
-        let (observations, ask) = (self.observations.clone(), self.ask.clone());
+        let (observations, ask, notifier) = (self.observations.clone(), self.ask.clone(), self.notifier.clone());
         tokio::spawn(async move {
             // The channel outlives a pump that panics, so that all senders stay valid.
             let mut observations = observations.lock_owned().await;
-            pump(&mut *observations, model, None, waiting, move |probe| ask.try_send(probe).is_ok()).await;
+            let ask = move |probe| ask.try_send(probe).is_ok();
+            pump(&mut *observations, model, None, waiting, ask, notifier).await;
         })
     }
 

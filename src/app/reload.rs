@@ -177,7 +177,11 @@ pub(super) fn export_options(configuration: &Configuration) -> ExportOptions {
 
 /// The flags that have changed and that only a restart changes.
 fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str> {
-    let changed = [("listen", old.serve.listen != new.serve.listen), ("state_dir", old.state_dir != new.state_dir)];
+    let changed = [
+        ("listen", old.serve.listen != new.serve.listen),
+        ("state_dir", old.state_dir != new.state_dir),
+        ("notify", old.notify != new.notify),
+    ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
 }
 

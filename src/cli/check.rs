@@ -139,7 +139,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let (feed, observations) = app::channel(&cluster);
     let clock = cluster.clock().clone();
     let mut handle = Supervisor::start(cluster, options, feed);
-    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false));
+    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false, None));
     let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {

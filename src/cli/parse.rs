@@ -87,7 +87,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    let joined = lines.collect::<Vec<_>>().join("; ");
+    let joined = without_credentials(&lines.collect::<Vec<_>>().join("; "));
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
     match named(error).filter(|named| position(arguments, named).is_none()) {
         // The user gave no such argument, so the value comes from the environment.
@@ -96,6 +96,21 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         }
         _ => line,
     }
+}
+
+/// Replaces the user, the password, the path and the query of each URL in a text, which may be secret.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"')).unwrap_or(part.len());
+        let (url, rest) = part.split_at(end);
+        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let path = if path.len() > 1 { "/…" } else { path };
+        shown.extend(["://", host, path, rest]);
+    }
+    shown
 }
 
 /// The problem of arguments or variables that are not UTF-8.

@@ -81,6 +81,7 @@ pub(super) fn play(
         model.apply(line.at, line.saw);
         model.probes(); // the recording contains the answers
         timeline.extend(model.finding_events());
+        model.reference_events(); // they went to the webhook of their time
     }
     if let Some(until) = until {
         let Some(last) = input.shows else { anyhow::bail!("the recording {file} contains no observations") };

@@ -110,7 +110,7 @@ async fn observe(
     let handle = Supervisor::start(server, options, feed);
     let (sender, mut probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| sender.try_send(probe).is_ok();
-    let mut pump = tokio::spawn(app::pump(observations, model, Some(segments), Gauge::default(), ask));
+    let mut pump = tokio::spawn(app::pump(observations, model, Some(segments), Gauge::default(), ask, None));
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),

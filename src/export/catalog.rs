@@ -211,6 +211,9 @@ catalog! {
         "loopwatch_rebuilds_total" Counter Stable ["part"]
             "Rebuilds of a part of loopwatch after a panic, by part (model, sources)."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.rebuilds));
+        "loopwatch_notify_requests_total" Counter Alpha ["result"]
+            "Events for the webhook of --notify, by result: ok, rejected (not repeated), failed (one attempt), dropped (given up, or no room), not_leader (another replica sends them)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.notify_requests));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

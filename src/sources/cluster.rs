@@ -22,6 +22,7 @@ use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::gathering::GatherTime;
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
+pub(crate) use self::workload::of_pod as workload_of_pod;
 
 /// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Cluster {
         // A login plugin runs while the client is built, so there is only one client, with or without impersonation.
         let mut cluster = Self::from_config(config, clock).await?;
         if in_pod {
-            cluster.workload = std::env::var(HOSTNAME).ok().and_then(|pod| workload::of_pod(&pod));
+            cluster.workload = own_pod().and_then(|pod| workload_of_pod(&pod));
         }
         match &access.operator {
             Some(operator) => cluster.impersonate(operator).await,
@@ -269,6 +270,12 @@ impl std::fmt::Debug for Cluster {
             .field("acting_as", acting_as)
             .finish_non_exhaustive()
     }
+}
+
+/// The name of the Pod of this process; `None` outside a cluster.
+pub(crate) fn own_pod() -> Option<String> {
+    std::env::var_os(IN_CLUSTER_HOST)?;
+    std::env::var(HOSTNAME).ok()
 }
 
 /// Advice for a failing connection.

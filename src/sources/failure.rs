@@ -162,7 +162,7 @@ fn transport(error: &(dyn Error + 'static)) -> Cause {
 }
 
 /// Joins the texts of all layers of an error: "client error (Connect): Connection refused (os error 111)".
-fn layers(error: &kube::Error) -> String {
+pub(crate) fn layers(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     // The outermost layer only names the library.
     let mut layer = error.source().or(Some(error));

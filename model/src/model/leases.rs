@@ -59,6 +59,10 @@ impl Leases {
         }
     }
 
+    pub(super) fn holders(&self) -> impl Iterator<Item = &str> {
+        self.rows.values().map(|row| row.lease.holder.as_str())
+    }
+
     /// Returns a copy of all leases, ordered by namespace and name.
     pub(super) fn rows(&self) -> Vec<LeaseRow> {
         self.rows.values().cloned().collect()

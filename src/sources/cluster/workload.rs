@@ -57,7 +57,7 @@ const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES
 const ANNOTATION: &str = "olm.targetNamespaces";
 
 /// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z` and `operator-0`.
-pub(super) fn of_pod(pod: &str) -> Option<String> {
+pub(crate) fn of_pod(pod: &str) -> Option<String> {
     let (rest, last) = pod.rsplit_once('-')?;
     if last.chars().all(|c| c.is_ascii_digit()) {
         return Some(rest.to_owned());

@@ -1,0 +1,89 @@
+//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same events.
+//!
+//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one. Leases of other workloads say
+//! nothing. If loopwatch cannot read leases, every replica therefore sends, and the receiver can ignore repetitions by
+//! the ID of the event. Without a leader, nobody sends.
+
+use crate::sources::cluster::workload_of_pod;
+
+/// Decides whether this replica leads.
+#[derive(Debug)]
+pub(super) struct Leadership {
+    /// The Pod of this process; `None` outside a cluster.
+    pod: Option<String>,
+    /// The Deployment or StatefulSet of this Pod.
+    workload: Option<String>,
+    /// A Pod of the workload has held a lease, so the workload elects leaders.
+    elects: bool,
+}
+
+// === impl Leadership ===
+
+impl Leadership {
+    pub(super) fn new(pod: Option<String>) -> Self {
+        let workload = pod.as_deref().and_then(workload_of_pod);
+        Self { pod, workload, elects: false }
+    }
+
+    /// Returns whether this replica leads, by the current holders of all leases.
+    pub(super) fn leads(&mut self, holders: &[String]) -> bool {
+        let Some(pod) = &self.pod else { return true };
+        let mut holders = holders.iter().map(|holder| pod_of(holder));
+        let is_mine = |holder: &str| holder == pod;
+        let is_of_workload =
+            |holder: &str| is_mine(holder) || (self.workload.is_some() && workload_of_pod(holder) == self.workload);
+        if holders.clone().any(is_mine) {
+            self.elects = true;
+            return true;
+        }
+        self.elects |= holders.any(is_of_workload);
+        !self.elects
+    }
+}
+
+/// The name of the Pod in the identity of a holder. client-go makes it from the name of the host, an underscore and a
+/// random ID.
+fn pod_of(holder: &str) -> &str {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    holder.split(|c| !is_name(c)).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: &str = "operator-7c9d5b8f6-x2x4z";
+    const REPLICA: &str = "operator-7c9d5b8f6-aaaaa_1b671a64-40d5-491e-99b0-da01ff1f3341";
+    const MINE: &str = "operator-7c9d5b8f6-x2x4z_1b671a64-40d5-491e-99b0-da01ff1f3341";
+
+    fn leads(pod: &str, holders: &[&str]) -> bool {
+        let holders: Vec<String> = holders.iter().map(|holder| (*holder).to_owned()).collect();
+        Leadership::new(Some(pod.to_owned())).leads(&holders)
+    }
+
+    #[test]
+    fn the_pod_that_holds_a_lease_leads() {
+        assert!(leads(POD, &[MINE]));
+        assert!(leads(POD, &[POD]), "an identity without a random ID");
+        assert!(leads(POD, &["other_1", REPLICA, MINE]), "one controller of several");
+        assert!(!leads(POD, &[REPLICA]));
+        assert!(leads("operator-1", &["operator-1_x"]) && !leads("operator-1", &["operator-10_x"]));
+    }
+
+    #[test]
+    fn a_replica_of_a_workload_without_a_lease_leads() {
+        assert!(leads(POD, &[]), "no leader election");
+        assert!(leads(POD, &["other-7c9d5b8f6-x2x4z_1", ""]), "another operator in the namespace");
+        assert!(leads("loopwatch-5f6d7c8b9-abcde", &[REPLICA]), "standalone, beside the operator");
+        assert!(Leadership::new(None).leads(&[REPLICA.to_owned()]), "outside a Pod");
+    }
+
+    #[test]
+    fn nobody_leads_between_two_leaders() {
+        let mut leadership = Leadership::new(Some(POD.to_owned()));
+        assert!(!leadership.leads(&[REPLICA.to_owned()]));
+        assert!(!leadership.leads(&[String::new()]), "released");
+        assert!(leadership.leads(&[MINE.to_owned()]));
+        assert!(!leadership.leads(&[REPLICA.to_owned()]), "lost");
+    }
+}

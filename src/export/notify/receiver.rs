@@ -1,0 +1,137 @@
+//! A receiver for tests: a server on a local port that behaves as a script says.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// What the receiver does with a request.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    /// Responds with a status, headers (each with its line end) and a body.
+    Response(u16, String, String),
+    /// Reads the request and never answers.
+    Hang,
+    /// Reads the request and closes the connection.
+    Close,
+    /// Responds 200, but sends the body byte by byte, without an end.
+    TrickleBody,
+    /// Sends the head of a response byte by byte, without an end.
+    TrickleHead,
+}
+
+/// The requests so far, each with head and body.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests(Arc<Mutex<Vec<(String, String)>>>);
+
+pub(super) struct Receiver {
+    pub(super) url: String,
+    pub(super) requests: Requests,
+    serving: JoinHandle<()>,
+}
+
+// === impl Reply ===
+
+impl Reply {
+    pub(super) fn status(status: u16) -> Self {
+        Self::Response(status, String::new(), String::new())
+    }
+}
+
+// === impl Requests ===
+
+impl Requests {
+    pub(super) fn all(&self) -> Vec<(String, String)> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+// === impl Receiver ===
+
+impl Receiver {
+    /// Starts a receiver that gives these replies, and then 200.
+    pub(super) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let replies = Arc::new(Mutex::new(replies.into_iter().collect::<VecDeque<_>>()));
+        let requests = Requests::default();
+        let seen = requests.clone();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                tokio::spawn(serve(stream, replies.clone(), seen.clone()));
+            }
+        });
+        Self { url, requests, serving }
+    }
+
+    /// Waits until this many requests have arrived.
+    pub(super) async fn received(&self, count: usize) -> Vec<(String, String)> {
+        for _ in 0..2_000 {
+            if self.requests.all().len() >= count {
+                return self.requests.all();
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        panic!("only {} of {count} requests arrived", self.requests.all().len());
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Serves one connection until it ends. Errors mean that the client is gone.
+async fn serve(mut stream: TcpStream, replies: Arc<Mutex<VecDeque<Reply>>>, requests: Requests) {
+    while let Some(request) = read(&mut stream).await {
+        requests.0.lock().expect("no panic").push(request);
+        let reply = replies.lock().expect("no panic").pop_front().unwrap_or(Reply::status(200));
+        let written = match reply {
+            Reply::Response(status, headers, body) => {
+                let length = body.len();
+                let text = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+                stream.write_all(text.as_bytes()).await
+            }
+            Reply::Hang => std::future::pending().await,
+            Reply::Close => return,
+            Reply::TrickleBody => trickle(&mut stream, "HTTP/1.1 200 x\r\ncontent-length: 1000000\r\n\r\n").await,
+            Reply::TrickleHead => trickle(&mut stream, "").await,
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+async fn trickle(stream: &mut TcpStream, head: &str) -> std::io::Result<()> {
+    stream.write_all(head.as_bytes()).await?;
+    loop {
+        stream.write_all(b"H").await?;
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Reads one request: its head, and the body that `content-length` announces.
+async fn read(stream: &mut TcpStream) -> Option<(String, String)> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        match stream.read(&mut chunk).await {
+            Ok(length) if length > 0 => bytes.extend_from_slice(&chunk[..length]),
+            _ => return None,
+        }
+        let text = String::from_utf8(bytes.clone()).expect("text");
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or("0", str::trim);
+        if body.len() >= length.parse().expect("a length") {
+            return Some((head, body.to_owned()));
+        }
+    }
+}
