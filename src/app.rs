@@ -28,6 +28,8 @@ mod memory;
 mod rebuild;
 mod reload;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use self::rebuild::Connection;
 pub(crate) use self::reload::{Configuration, Reload};

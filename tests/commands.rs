@@ -373,6 +373,68 @@ fn run_reads_its_configuration_file_again_when_it_changes() {
     stop(child);
 }
 
+#[test]
+fn a_webhook_can_be_set_by_flag_variable_and_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, "notify: http://127.0.0.1:1\n").expect("written");
+    let file = file.to_str().expect("a path");
+    for (arguments, variable, is_set) in [
+        (vec!["--notify", "http://127.0.0.1:1/events"], None, true),
+        (vec![], Some("http://127.0.0.1:1"), true),
+        (vec!["--config", file], None, true),
+        (vec![], None, false),
+        (vec![], Some("operator:1"), false),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["run", "--listen", "127.0.0.1:0"]).args(&arguments);
+        let (child, port) = start(command.envs(variable.map(|value| ("LOOPWATCH_NOTIFY", value))));
+        let metrics = get(port, "/metrics");
+        for result in ["ok", "rejected", "failed", "dropped", "not_leader"] {
+            let series = format!("loopwatch_notify_requests_total{{result=\"{result}\"}} 0\n");
+            assert_eq!(metrics.contains(&series), is_set, "{arguments:?} {variable:?}: {series}");
+        }
+        stop(child);
+    }
+}
+
+#[test]
+fn an_invalid_webhook_is_one_line_without_its_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.yaml");
+    for (url, expected) in [
+        ("https://user:S3CRET@operator/S3CRET?token=S3CRET", "--notify-token-file"),
+        ("ftp://operator/S3CRET", "expected http:// or https:// with a host"),
+        ("http://operator:99999/S3CRET", "the port must be a number"),
+    ] {
+        std::fs::write(&file, format!("notify: {url}\n")).expect("written");
+        let program = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+            command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").arg("run");
+            command
+        };
+        let mut by_variable = program();
+        by_variable.arg("--strict").env("LOOPWATCH_NOTIFY", url);
+        let mut by_file = program();
+        by_file.args(["--strict", "--config"]).arg(&file);
+        let mut by_flag = program();
+        by_flag.args(["--strict", "--notify", url]);
+        for command in [&mut by_flag, &mut by_variable, &mut by_file] {
+            let refused = command.output().expect("loopwatch runs");
+            let said = text(&refused.stderr);
+            assert!([Some(2), Some(64)].contains(&refused.status.code()), "{said}");
+            assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
+            assert!(!said.contains("S3CRET"), "{said}");
+        }
+        for lenient in [program().args(["--notify", url]), program().env("LOOPWATCH_NOTIFY", url)] {
+            let (child, port) = start(lenient.args(["--listen", "127.0.0.1:0"]));
+            let findings = eventually(|| Some(get(port, "/api/v1/findings")).filter(|text| text.contains(expected)));
+            assert!(!findings.contains("S3CRET"), "{findings}");
+            stop(child);
+        }
+    }
+}
+
 /// Starts a command that serves on a free port of 127.0.0.1; returns the port.
 fn start(command: &mut Command) -> (Child, u16) {
     command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").stderr(Stdio::piped());

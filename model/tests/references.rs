@@ -39,7 +39,7 @@ fn seen(lab: &mut Lab, widget: &Widget, references: &[Reference]) -> Vec<String>
     events(lab)
 }
 
-fn list(lab: &mut Lab, epoch: u64, objects: Vec<Box<ObjectView>>) -> Vec<String> {
+fn list(lab: &mut Lab, epoch: u64, objects: impl IntoIterator<Item = Box<ObjectView>>) -> Vec<String> {
     lab.observe(Observation::ListBegan { watch: watch(), epoch });
     for object in objects {
         lab.observe(Observation::Listed { watch: watch(), object });
@@ -115,15 +115,15 @@ fn a_list_shows_only_changes_of_known_objects() {
     let mut lab = Lab::unsynced(Settings::default());
     let mut widget = Widget::new("web", START);
     let first = view(&mut lab, &widget, &[secret("team-b/ca")]);
-    assert!(list(&mut lab, 1, vec![first.clone()]).is_empty(), "the first list");
-    assert!(list(&mut lab, 2, vec![first.clone()]).is_empty(), "a list of the unchanged object");
+    assert!(list(&mut lab, 1, [first.clone()]).is_empty(), "the first list");
+    assert!(list(&mut lab, 2, [first.clone()]).is_empty(), "a list of the unchanged object");
     widget.touch_status();
     let touched = view(&mut lab, &widget, &[secret("team-b/ca")]);
-    assert!(list(&mut lab, 3, vec![touched]).is_empty(), "a list of the object with another status");
+    assert!(list(&mut lab, 3, [touched]).is_empty(), "a list of the object with another status");
     widget.spec(7, lab.now);
     let changed = view(&mut lab, &widget, &[secret("team-c/ca")]);
-    assert_eq!(list(&mut lab, 4, vec![changed]), ["-team-b/ca", "+team-c/ca"], "it changed in an outage");
-    assert_eq!(list(&mut lab, 5, vec![]), ["-team-c/ca"], "it was deleted in an outage");
+    assert_eq!(list(&mut lab, 4, [changed]), ["-team-b/ca", "+team-c/ca"], "it changed in an outage");
+    assert_eq!(list(&mut lab, 5, []), ["-team-c/ca"], "it was deleted in an outage");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_watch_that_ends_makes_no_reference_disappear() {
     assert!(events(&mut lab).is_empty());
     lab.observe(Observation::KindsDiscovered(vec![lab::kind()]));
     let listed = view(&mut lab, &widget, &[secret("team-b/ca")]);
-    assert!(list(&mut lab, 9, vec![listed]).is_empty(), "the permission returned");
+    assert!(list(&mut lab, 9, [listed]).is_empty(), "the permission returned");
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod leadership;
 mod url;
 
 #[cfg(test)]
-mod receiver;
+pub(crate) mod receiver;
 #[cfg(test)]
 mod tests;
 

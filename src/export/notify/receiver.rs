@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 /// What the receiver does with a request.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Responds with a status, headers (each with its line end) and a body.
     Response(u16, String, String),
     /// Reads the request and never answers.
@@ -26,18 +26,18 @@ pub(super) enum Reply {
 
 /// The requests so far, each with head and body.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Requests(Arc<Mutex<Vec<(String, String)>>>);
+pub(crate) struct Requests(Arc<Mutex<Vec<(String, String)>>>);
 
-pub(super) struct Receiver {
-    pub(super) url: String,
-    pub(super) requests: Requests,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
+    pub(crate) requests: Requests,
     serving: JoinHandle<()>,
 }
 
 // === impl Reply ===
 
 impl Reply {
-    pub(super) fn status(status: u16) -> Self {
+    pub(crate) fn status(status: u16) -> Self {
         Self::Response(status, String::new(), String::new())
     }
 }
@@ -45,7 +45,7 @@ impl Reply {
 // === impl Requests ===
 
 impl Requests {
-    pub(super) fn all(&self) -> Vec<(String, String)> {
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.lock().expect("no panic").clone()
     }
 }
@@ -54,7 +54,7 @@ impl Requests {
 
 impl Receiver {
     /// Starts a receiver that gives these replies, and then 200.
-    pub(super) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
         let replies = Arc::new(Mutex::new(replies.into_iter().collect::<VecDeque<_>>()));
@@ -70,7 +70,7 @@ impl Receiver {
     }
 
     /// Waits until this many requests have arrived.
-    pub(super) async fn received(&self, count: usize) -> Vec<(String, String)> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<(String, String)> {
         for _ in 0..2_000 {
             if self.requests.all().len() >= count {
                 return self.requests.all();
