@@ -19,6 +19,7 @@ mod healthy;
 mod install;
 mod itself;
 mod lossless;
+mod notify;
 mod outage;
 mod path;
 mod published;
@@ -73,6 +74,7 @@ fn trials() -> Vec<Trial> {
         recording::trials(),
         itself::trials(),
         tuning::trials(),
+        notify::trials(),
         install::trials(),
         workloads::trials(),
     ];
