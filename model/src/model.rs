@@ -27,7 +27,7 @@ mod silence; // statuses that say nothing
 mod writers; // who wrote it, and when
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
-mod deletion; // finalizers
+pub(crate) mod deletion; // finalizers
 mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while

@@ -35,6 +35,11 @@ const BELIEVE_PHASES: i64 = 24;
 /// The number of phases and conditions of one deletion that are remembered, of which the earliest make room.
 const MAX_SHOWN: usize = 32;
 
+/// The part of Kubernetes that removes this finalizer, if it is one of Kubernetes itself.
+pub(crate) fn built_in_actor(finalizer: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|(name, _)| *name == finalizer).map(|(_, actor)| *actor)
+}
+
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
@@ -133,8 +138,8 @@ impl ObjectContext<'_> {
 /// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it if
 /// it behaves like a controller, else the controller of the finalizer's domain.
 fn actor(view: &ObjectView, finalizer: &str) -> String {
-    if let Some((_, built_in)) = BUILT_IN.iter().find(|(name, _)| *name == finalizer) {
-        return (*built_in).to_owned();
+    if let Some(built_in) = built_in_actor(finalizer) {
+        return built_in.to_owned();
     }
     let added_by =
         view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && is_controller(view, &m.name));

@@ -24,12 +24,19 @@ pub(crate) struct ApiResources {
 pub(crate) struct ApiKind {
     pub(crate) group: String,
     pub(crate) version: String,
+    /// All served versions, in order of preference.
+    pub(crate) versions: Vec<String>,
     pub(crate) kind: String,
     /// The plural resource name.
     pub(crate) resource: String,
+    /// The singular resource name; empty if the API server does not tell it.
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
     pub(crate) namespaced: bool,
     /// Whether the API supports list and watch.
     pub(crate) watchable: bool,
+    /// Whether the API supports delete.
+    pub(crate) deletable: bool,
     /// Whether the kind has a status subresource.
     pub(crate) has_status: bool,
 }
@@ -73,6 +80,9 @@ struct AggregatedResource {
     resource: String,
     response_kind: Option<ResponseKind>,
     scope: String,
+    singular_resource: String,
+    #[serde(deserialize_with = "or_default")]
+    short_names: Vec<String>,
     #[serde(deserialize_with = "or_default")]
     verbs: Vec<String>,
     #[serde(deserialize_with = "or_default")]
@@ -107,11 +117,14 @@ struct GroupVersionDocument {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ApiResourceDocument {
     /// `widgets` or `widgets/status`.
     name: String,
     kind: String,
+    singular_name: String,
+    #[serde(deserialize_with = "or_default")]
+    short_names: Vec<String>,
     namespaced: bool,
     #[serde(deserialize_with = "or_default")]
     verbs: Vec<String>,
@@ -207,6 +220,11 @@ impl ApiResources {
         self.kinds.get(&(group.to_owned(), resource.to_owned()))
     }
 
+    /// The groups whose API server did not respond.
+    pub(crate) fn unknown(&self) -> impl Iterator<Item = &String> {
+        self.unknown.iter()
+    }
+
     /// Whether the API server of this group did not respond.
     pub(crate) fn is_unknown(&self, group: &str) -> bool {
         self.unknown.contains(group)
@@ -219,14 +237,18 @@ impl ApiResources {
                     self.unknown.insert(group.clone());
                 }
                 for resource in resources {
-                    let AggregatedResource { resource, response_kind, scope, verbs, subresources } = resource;
+                    let AggregatedResource { response_kind, scope, verbs, subresources, .. } = resource;
                     self.add(ApiKind {
                         group: group.clone(),
                         version: version.clone(),
+                        versions: vec![version.clone()],
                         kind: response_kind.unwrap_or_default().kind,
-                        resource,
+                        resource: resource.resource,
+                        singular: resource.singular_resource,
+                        short_names: resource.short_names,
                         namespaced: scope == "Namespaced",
-                        watchable: is_watchable(&verbs),
+                        watchable: supports(&verbs, &["list", "watch"]),
+                        deletable: supports(&verbs, &["delete"]),
                         has_status: subresources.iter().any(|sub| sub.subresource == "status"),
                     });
                 }
@@ -247,17 +269,21 @@ impl ApiResources {
         };
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
-        for ApiResourceDocument { name, kind, namespaced, verbs } in &document.resources {
+        for ApiResourceDocument { name, kind, singular_name, short_names, namespaced, verbs } in &document.resources {
             if name.contains('/') {
                 continue;
             }
             self.add(ApiKind {
                 group: group.to_owned(),
                 version: version.to_owned(),
+                versions: vec![version.to_owned()],
                 kind: kind.clone(),
                 resource: name.clone(),
+                singular: singular_name.clone(),
+                short_names: short_names.clone(),
                 namespaced: *namespaced,
-                watchable: is_watchable(verbs),
+                watchable: supports(verbs, &["list", "watch"]),
+                deletable: supports(verbs, &["delete"]),
                 has_status: with_status.contains(name.as_str()),
             });
         }
@@ -266,10 +292,16 @@ impl ApiResources {
 
     /// Adds a kind. Versions come in order of preference, so the first watchable one stays.
     fn add(&mut self, kind: ApiKind) {
-        let known = self.kinds.entry((kind.group.clone(), kind.resource.clone())).or_insert_with(|| kind.clone());
+        let Some(known) = self.kinds.get_mut(&(kind.group.clone(), kind.resource.clone())) else {
+            self.kinds.insert((kind.group.clone(), kind.resource.clone()), kind);
+            return;
+        };
+        let mut versions = std::mem::take(&mut known.versions);
+        versions.extend(kind.versions.iter().filter(|version| !known.versions.contains(version)).cloned());
         if !known.watchable && kind.watchable {
             *known = kind;
         }
+        known.versions = versions;
     }
 }
 
@@ -299,8 +331,8 @@ impl std::fmt::Display for ApiKind {
     }
 }
 
-fn is_watchable(verbs: &[String]) -> bool {
-    ["list", "watch"].iter().all(|needed| verbs.iter().any(|verb| verb == needed))
+fn supports(verbs: &[String], needed: &[&str]) -> bool {
+    needed.iter().all(|needed| verbs.iter().any(|verb| verb == needed))
 }
 
 #[cfg(test)]

@@ -1,0 +1,251 @@
+//! The prediction: compares the garbage collector's work with and without a deletion.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::collector::Collector;
+use super::operator::{Stranded, claim, stranded};
+use super::{Cascade, DEFINITION, Graph, NAMESPACE, NodeId, Request, Standing};
+use crate::model::deletion::built_in_actor;
+
+/// What a deletion would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prediction {
+    /// The objects that are deleted, the targets first.
+    pub taken: Vec<Taken>,
+    /// Dependents of these objects that stay.
+    pub kept: Vec<Kept>,
+    /// Objects that the garbage collector deletes in any case.
+    pub anyway: Vec<NodeId>,
+    /// The objects that stop the deletion.
+    pub blockers: Vec<Blocker>,
+    /// Finalizers that no controller removes after the deletion.
+    pub stranded: Vec<Stranded>,
+    /// What to do instead, in this order. Empty if nothing stops the deletion.
+    pub steps: Vec<Step>,
+}
+
+/// An object that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The object.
+    pub node: NodeId,
+    /// The object whose deletion causes this one. `None` for a target.
+    pub because: Option<NodeId>,
+    /// How far the deletion gets.
+    pub fate: Fate,
+}
+
+/// How far a deletion gets before a controller removes a finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// The object goes.
+    Removed,
+    /// The object stays in deletion.
+    Terminating,
+    /// The deletion begins only when another object is gone.
+    Waiting,
+}
+
+/// A dependent that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The object.
+    pub node: NodeId,
+    /// The owner that is deleted.
+    pub owner: NodeId,
+    /// Why the object stays.
+    pub reason: Reason,
+}
+
+/// Why a dependent stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The deletion removes its reference to the owner.
+    Orphaned,
+    /// Another owner exists.
+    OtherOwner(NodeId),
+    /// Another owner may exist: loopwatch cannot read its kind.
+    UnknownOwner,
+    /// The garbage collector cannot resolve one of its references.
+    Unresolvable,
+    /// The garbage collector does not watch its kind, or the owner never goes.
+    NotCollected,
+}
+
+/// An object in deletion that does not go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// The object.
+    pub node: NodeId,
+    /// Its finalizers that a controller has to remove.
+    pub finalizers: Vec<String>,
+    /// The objects that have to go first: blocking dependents, or the contents of a namespace or definition.
+    pub waits_for: Vec<NodeId>,
+}
+
+/// One step of the better order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Delete these objects of one kind, and wait until they are gone.
+    Delete(Vec<NodeId>),
+    /// Wait until controllers have removed the finalizers of these objects, which are being deleted already.
+    Wait(Vec<NodeId>),
+    /// Delete the targets, except the definitions.
+    Targets,
+    /// Delete the definitions.
+    Definitions(Vec<NodeId>),
+}
+
+// === impl Graph ===
+
+impl Graph {
+    /// Predicts what a deletion does.
+    #[must_use]
+    pub fn predict(&self, request: &Request) -> Prediction {
+        let is_stranded = |id: NodeId, finalizer: &str| {
+            request.operator.as_ref().is_some_and(|operator| claim(self, operator, id, finalizer).is_some())
+        };
+        // Kubernetes removes its own finalizers by itself.
+        let holds = |_: NodeId, finalizer: &str| built_in_actor(finalizer).is_none();
+        let before = Collector::new(self, holds).run(&[], request.cascade);
+        let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
+        let later = Collector::new(self, is_stranded).run(&request.targets, request.cascade);
+        let mut taken = self.taken(request, &before, &at_once, &later);
+        taken.sort_by_key(|taken| (taken.because.is_some(), taken.node));
+        let anyway = self.ids().filter(|id| before.is_taken(*id) && !request.targets.contains(id)).collect();
+        let blockers = self.blockers(&taken, &at_once);
+        let stranded = request.operator.as_ref().map(|operator| stranded(self, operator)).unwrap_or_default();
+        let kept = self.kept(&taken, &later);
+        let mut prediction = Prediction { taken, kept, anyway, blockers, stranded, steps: Vec::new() };
+        prediction.steps = self.steps(request, &prediction);
+        prediction
+    }
+
+    fn taken(
+        &self,
+        request: &Request,
+        before: &Collector<'_>,
+        at_once: &Collector<'_>,
+        later: &Collector<'_>,
+    ) -> Vec<Taken> {
+        let targets: BTreeSet<NodeId> = request.targets.iter().copied().collect();
+        let taken = |node: NodeId| {
+            let is_target = targets.contains(&node);
+            if !is_target && (before.is_taken(node) || !(at_once.is_taken(node) || later.is_taken(node))) {
+                return None;
+            }
+            let fate = match (at_once.is_gone(node), at_once.is_taken(node)) {
+                (true, _) => Fate::Removed,
+                (false, true) => Fate::Terminating,
+                (false, false) => Fate::Waiting,
+            };
+            let because = at_once.because(node).or_else(|| later.because(node)).filter(|_| !is_target);
+            // An object that goes without a known cause was a target of the deletion of its container.
+            let because = because.or_else(|| request.targets.first().copied().filter(|_| !is_target));
+            Some(Taken { node, because, fate })
+        };
+        self.ids().filter_map(taken).collect()
+    }
+
+    /// The objects that stop the deletion, and those that stop these.
+    fn blockers(&self, taken: &[Taken], at_once: &Collector<'_>) -> Vec<Blocker> {
+        let mut open: Vec<NodeId> =
+            taken.iter().filter(|taken| taken.fate == Fate::Terminating).map(|taken| taken.node).collect();
+        let mut seen: BTreeSet<NodeId> = open.iter().copied().collect();
+        let mut blockers = Vec::new();
+        while let Some(node) = open.pop() {
+            let waits_for: Vec<NodeId> = at_once.waits_for(node).collect();
+            let finalizers = self.own_finalizers(node.0).filter(|finalizer| built_in_actor(finalizer).is_none());
+            blockers.push(Blocker { node, finalizers: finalizers.cloned().collect(), waits_for: waits_for.clone() });
+            open.extend(waits_for.into_iter().filter(|other| seen.insert(*other)));
+        }
+        blockers.sort_by_key(|blocker| blocker.node);
+        blockers
+    }
+
+    /// The dependents of deleted objects that stay.
+    fn kept(&self, taken: &[Taken], later: &Collector<'_>) -> Vec<Kept> {
+        let gone: BTreeSet<NodeId> = taken.iter().map(|taken| taken.node).collect();
+        let mut kept = BTreeMap::new();
+        for owner in taken.iter().map(|taken| taken.node) {
+            for edge in &self.inward[owner.index()] {
+                let node = NodeId(self.edges[*edge as usize].dependent);
+                if !gone.contains(&node) && !later.is_taken(node) && !kept.contains_key(&node) {
+                    let reason = self.reason(node, owner, &gone, later);
+                    kept.insert(node, Kept { node, owner, reason });
+                }
+            }
+        }
+        kept.into_values().collect()
+    }
+
+    fn reason(&self, node: NodeId, owner: NodeId, gone: &BTreeSet<NodeId>, later: &Collector<'_>) -> Reason {
+        let standings: Vec<_> = self.owners(node).map(|(_, standing, owner)| (standing, owner)).collect();
+        let other = standings.iter().find_map(|(standing, other)| {
+            other.filter(|other| *standing == Standing::Found && !gone.contains(other) && !later.is_gone(*other))
+        });
+        if standings.iter().any(|(standing, _)| *standing == Standing::Unresolvable) {
+            return Reason::Unresolvable;
+        }
+        match other {
+            Some(other) => Reason::OtherOwner(other),
+            None if standings.iter().any(|(standing, _)| *standing == Standing::Unknown) => Reason::UnknownOwner,
+            None if later.has_lost(node, owner) => Reason::Orphaned,
+            None => Reason::NotCollected,
+        }
+    }
+
+    /// A better order, if something stops the deletion.
+    fn steps(&self, request: &Request, prediction: &Prediction) -> Vec<Step> {
+        let definitions: Vec<NodeId> =
+            request.targets.iter().copied().filter(|target| self.is(*target, DEFINITION)).collect();
+        let mut first: BTreeSet<NodeId> = BTreeSet::new();
+        for blocker in prediction.blockers.iter().filter(|blocker| !blocker.finalizers.is_empty()) {
+            first.insert(blocker.node);
+        }
+        // Finalizers that the operator only may remove do not call for the deletion of objects.
+        let claimed = prediction.stranded.iter().filter(|stranded| stranded.claim == super::Claim::Domain);
+        first.extend(claimed.flat_map(|stranded| &stranded.nodes).copied());
+        // The operator also has to see the deletion of its other objects.
+        if !definitions.is_empty() {
+            let instances = definitions.iter().filter_map(|definition| self.contents.get(&definition.0)).flatten();
+            first.extend(instances.map(|node| NodeId(*node)));
+        }
+        first.retain(|node| !request.targets.contains(node) && !self.is(*node, NAMESPACE));
+        if first.is_empty() {
+            return Vec::new();
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        let (waits, deletes): (Vec<NodeId>, Vec<NodeId>) =
+            first.into_iter().partition(|node| self.node(*node).deleting);
+        let mut kinds: BTreeMap<(usize, &str, &str), Vec<NodeId>> = BTreeMap::new();
+        for id in deletes {
+            let node = self.node(id);
+            kinds.entry((self.rank(id, request), &node.group, &node.kind)).or_default().push(id);
+        }
+        steps.extend(kinds.into_values().map(Step::Delete));
+        if !waits.is_empty() {
+            steps.push(Step::Wait(waits));
+        }
+        if definitions.len() < request.targets.len() {
+            steps.push(Step::Targets);
+        }
+        if !definitions.is_empty() {
+            steps.push(Step::Definitions(definitions));
+        }
+        steps
+    }
+
+    /// Objects of the operator come first: their deletion also deletes their dependents, in the order of the operator.
+    fn rank(&self, id: NodeId, request: &Request) -> usize {
+        let node = self.node(id);
+        let is_primary = |(group, kind): &(String, String)| *group == node.group && *kind == node.kind;
+        let primary = request.operator.as_ref().is_some_and(|operator| operator.primaries.iter().any(is_primary));
+        usize::from(!primary && request.cascade != Cascade::Foreground)
+    }
+
+    fn is(&self, id: NodeId, (group, kind): (&str, &str)) -> bool {
+        let node = self.node(id);
+        node.group == group && node.kind == kind
+    }
+}
