@@ -10,6 +10,7 @@ mod replay;
 mod run;
 mod shipped;
 mod timeline;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ Examples:
   loopwatch demo                         Replay a recorded incident; no cluster needed
   loopwatch check                        Check the cluster of your kubeconfig once
   loopwatch check --snapshot dump.yaml   Check a dump (`kubectl get KIND -A -o yaml`)
+  loopwatch what-if delete widget web    Predict what a deletion would take with it
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics
   loopwatch record -o incident.jsonl.gz  Record what loopwatch observes in a cluster
   loopwatch replay incident.jsonl.gz     Show the findings of a recording over time";
@@ -60,6 +62,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Replay the recorded incident that comes with loopwatch
     Demo(demo::DemoArgs),
+    /// Predict what a deletion would take with it and what would stop it, without deleting anything
+    WhatIf(what_if::WhatIfArgs),
     /// Print the alert and recording rules for Prometheus
     Rules,
     /// Print the Grafana dashboards as a JSON array
@@ -99,6 +103,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Record(args) => record::record(args, settings),
         Command::Replay(args) => replay::replay(args, settings),
         Command::Demo(args) => demo::demo(args),
+        Command::WhatIf(args) => what_if::what_if(args),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),
@@ -148,6 +153,12 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
 #[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
 fn print_error(message: &str) {
     eprintln!("loopwatch: {message}");
+}
+
+/// Replaces the line of progress on standard error.
+#[expect(clippy::print_stderr, reason = "progress is not a result")]
+fn progress_line(text: &str) {
+    eprint!("\r\x1b[K{text}");
 }
 
 /// Prints results to standard output. No other function does.

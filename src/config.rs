@@ -285,7 +285,7 @@ fn namespace(text: &str) -> Result<String, String> {
     Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
 }
 
-fn operator_name(text: &str) -> Result<OperatorName, String> {
+pub(crate) fn operator_name(text: &str) -> Result<OperatorName, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(OperatorName { namespace: namespace.to_owned(), name: name.to_owned() })

@@ -32,6 +32,7 @@ pub(crate) mod fake;
 mod lease;
 mod metadata;
 mod namespaces;
+pub(crate) mod ownership;
 mod watch;
 
 pub(crate) use self::cluster::{Access, Cluster, ConnectError};

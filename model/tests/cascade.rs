@@ -123,11 +123,8 @@ fn dependents_go_with_their_last_owner() {
     let other = target(&graph, "Widget a/other");
     assert_eq!(kept(&graph, &prediction), [("shared".to_owned(), Reason::OtherOwner(other))]);
     assert!(prediction.blockers.is_empty() && prediction.steps.is_empty() && prediction.anyway.is_empty());
-    let because: Vec<Option<String>> = prediction
-        .taken
-        .iter()
-        .map(|taken| taken.because.map(|because| graph.node(because).name.clone()))
-        .collect();
+    let because: Vec<Option<String>> =
+        prediction.taken.iter().map(|taken| taken.because.map(|because| graph.node(because).name.clone())).collect();
     assert_eq!(because[..3], [None, Some("root".to_owned()), Some("child".to_owned())]);
 }
 
@@ -156,7 +153,10 @@ fn a_finalizer_stops_the_cascade_below_it() {
     assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["below"]);
     let held = target(&graph, "Widget a/held");
     assert_eq!(prediction.blockers.len(), 1);
-    assert_eq!((prediction.blockers[0].node, &prediction.blockers[0].finalizers[..]), (held, &["example.io/cleanup".to_owned()][..]));
+    assert_eq!(
+        (prediction.blockers[0].node, &prediction.blockers[0].finalizers[..]),
+        (held, &["example.io/cleanup".to_owned()][..])
+    );
     assert_eq!(prediction.steps, [Step::Delete(vec![held]), Step::Targets]);
     // Kubernetes removes its own finalizers.
     let mut nodes = nodes;
@@ -218,7 +218,8 @@ fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
     assert_eq!(names(&graph, prediction.anyway.iter().copied()), ["elsewhere", "below", "absent", "renamed"]);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
-    let expected = [("unserved", Reason::Unresolvable), ("cluster", Reason::Unresolvable), ("both", Reason::UnknownOwner)];
+    let expected =
+        [("unserved", Reason::Unresolvable), ("cluster", Reason::Unresolvable), ("both", Reason::UnknownOwner)];
     assert_eq!(kept(&graph, &prediction), expected.map(|(name, reason)| (name.to_owned(), reason)));
     // An owner of a group whose API server does not respond may exist.
     let mut silent = node("ConfigMap a/silent").of("Widget a/root");
@@ -280,7 +281,8 @@ fn an_uninstalled_operator_strands_its_finalizers() {
         node("ConfigMap a/foreign").held("backup.other.dev/keep"),
     ];
     let graph = graph(&nodes);
-    let operator = |definitions| Operator { primaries: vec![("example.io".to_owned(), "Widget".to_owned())], definitions };
+    let operator =
+        |definitions| Operator { primaries: vec![("example.io".to_owned(), "Widget".to_owned())], definitions };
     let program = target(&graph, "ConfigMap system/operator");
     let definition = target(&graph, "CustomResourceDefinition widgets.example.io");
     let request = Request { targets: vec![program], cascade: Cascade::Background, operator: Some(operator(false)) };
@@ -364,7 +366,8 @@ fn empty_fields_and_repeated_uids_are_survived() {
     let nameless = Node { owners: vec![OwnerReference::default(); 3], ..Node::default() };
     let mut twin = node("ConfigMap a/twin");
     twin.uid = "Widget a/root".to_owned();
-    let nodes = [node("Widget a/root"), nameless.clone(), nameless, twin, node("ConfigMap a/child").of("Widget a/root")];
+    let nodes =
+        [node("Widget a/root"), nameless.clone(), nameless, twin, node("ConfigMap a/child").of("Widget a/root")];
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
     assert_eq!(graph.len(), 4, "the second object with a UID is the same object");
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "child"]);

@@ -170,18 +170,13 @@ async fn first_lists(handle: &mut Handle) {
             () = tokio::time::sleep(Duration::from_millis(200)) => if terminal {
                 let progress = sync.progress();
                 let (listed, watches, objects) = (progress.listed + progress.failed, progress.watches, progress.objects);
-                progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
+                super::progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
             },
         }
     }
     if terminal {
-        progress_line("");
+        super::progress_line("");
     }
-}
-
-#[expect(clippy::print_stderr, reason = "progress is not a result")]
-fn progress_line(text: &str) {
-    eprint!("\r\x1b[K{text}");
 }
 
 pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
@@ -198,7 +193,7 @@ fn severity(text: &str) -> Result<Severity, String> {
     }
 }
 
-fn format(text: &str) -> Result<OutputFormat, String> {
+pub(super) fn format(text: &str) -> Result<OutputFormat, String> {
     match text {
         "table" => Ok(OutputFormat::Table),
         "json" => Ok(OutputFormat::Json),

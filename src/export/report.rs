@@ -1,5 +1,6 @@
 //! The report of `check` and `replay`: the findings, on one screen, with the next command to run.
 
+pub(crate) mod forecast; // the report of `what-if`
 mod layout; // columns, wrapped lines, colours
 mod markdown; // for tickets and pull requests
 mod terminal; // for people

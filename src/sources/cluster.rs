@@ -230,7 +230,7 @@ impl Cluster {
 
     async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {
         let OperatorName { namespace, name } = operator.clone();
-        let pods = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
+        let (_, pods) = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
             namespace: namespace.clone(),
             name: name.clone(),
             failure,
@@ -240,17 +240,23 @@ impl Cluster {
         Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), ..self })
     }
 
-    /// The Pod template of the operator.
-    async fn pod_template(&self, operator: &OperatorName) -> Result<PodTemplate, Failure> {
+    /// The kind of the operator's workload, `Deployment` or `StatefulSet`, and the service account of its Pods.
+    pub(crate) async fn account_of(&self, operator: &OperatorName) -> Result<(&'static str, String), Failure> {
+        let (kind, pods) = self.pod_template(operator).await?;
+        Ok((kind, pods.account().to_owned()))
+    }
+
+    /// The kind of the operator's workload, and its Pod template.
+    async fn pod_template(&self, operator: &OperatorName) -> Result<(&'static str, PodTemplate), Failure> {
         let OperatorName { namespace, name } = operator;
         let path =
             |resource: &str| format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name));
         match self.get_json::<Workload>(&path("deployments"), JSON).await {
-            Ok(deployment) => Ok(deployment.spec.template),
+            Ok(deployment) => Ok(("Deployment", deployment.spec.template)),
             Err(failure) if failure.status == Some(404) => {
                 // If neither exists, the 404 for the Deployment is the clearer message.
                 let set: Result<Workload, Failure> = self.get_json(&path("statefulsets"), JSON).await;
-                set.map(|set| set.spec.template).map_err(|_| failure)
+                set.map(|set| ("StatefulSet", set.spec.template)).map_err(|_| failure)
             }
             Err(failure) => Err(failure),
         }

@@ -11,10 +11,10 @@ use loopwatch_model::observation::{
 };
 use tokio::time::Instant;
 
-mod api_resources;
+pub(super) mod api_resources;
 mod child_kinds;
 mod elsewhere;
-mod permissions;
+pub(super) mod permissions;
 mod reviews;
 mod sample;
 mod scopes;

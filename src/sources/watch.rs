@@ -32,12 +32,12 @@ use super::sync::SyncReporter;
 
 pub(crate) mod event;
 mod following;
-mod frames;
+pub(crate) mod frames;
 mod listing;
 pub(crate) mod objects;
 pub(crate) mod backoff;
 mod outages;
-mod page;
+pub(crate) mod page;
 mod stream;
 mod streaming;
 #[cfg(test)]

@@ -95,9 +95,8 @@ impl Graph {
     /// The position of an object.
     #[must_use]
     pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<NodeId> {
-        let is = |node: &Node| {
-            node.name == name && node.namespace == namespace && node.kind == kind && node.group == group
-        };
+        let is =
+            |node: &Node| node.name == name && node.namespace == namespace && node.kind == kind && node.group == group;
         self.ids().find(|id| is(self.node(*id)))
     }
 

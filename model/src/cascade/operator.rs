@@ -61,9 +61,8 @@ pub(super) fn stranded(graph: &Graph, operator: &Operator) -> Vec<Stranded> {
 /// Whether a finalizer's domain and a group belong to one project: one contains the other, or both share a registered
 /// domain, such as `finalizers.fluxcd.io` and `kustomize.toolkit.fluxcd.io`.
 fn is_related(domain: &str, group: &str) -> bool {
-    let within = |inner: &str, outer: &str| {
-        inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'))
-    };
+    let within =
+        |inner: &str, outer: &str| inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'));
     if group.is_empty() || SHARED.contains(&domain) || SHARED.contains(&group) {
         return domain == group && !group.is_empty();
     }
@@ -75,9 +74,8 @@ fn is_related(domain: &str, group: &str) -> bool {
             [_, second, ..] => name.get(second + 1..).map(str::to_owned),
         }
     };
-    let shares = registered(domain).is_some_and(|mine| {
-        registered(group).as_ref() == Some(&mine) && !SHARED.contains(&mine.as_str())
-    });
+    let shares = registered(domain)
+        .is_some_and(|mine| registered(group).as_ref() == Some(&mine) && !SHARED.contains(&mine.as_str()));
     shares || (domain.contains('.') && (within(domain, group) || within(group, domain)))
 }
 

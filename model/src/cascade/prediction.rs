@@ -58,7 +58,7 @@ pub struct Kept {
 }
 
 /// Why a dependent stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The deletion removes its reference to the owner.
     Orphaned,
@@ -68,7 +68,9 @@ pub enum Reason {
     UnknownOwner,
     /// The garbage collector cannot resolve one of its references.
     Unresolvable,
-    /// The garbage collector does not watch its kind, or the owner never goes.
+    /// The owner never goes, because a finalizer keeps it in deletion.
+    OwnerStays,
+    /// The garbage collector does not watch its kind.
     NotCollected,
 }
 
@@ -191,6 +193,7 @@ impl Graph {
             Some(other) => Reason::OtherOwner(other),
             None if standings.iter().any(|(standing, _)| *standing == Standing::Unknown) => Reason::UnknownOwner,
             None if later.has_lost(node, owner) => Reason::Orphaned,
+            None if !later.is_gone(owner) => Reason::OwnerStays,
             None => Reason::NotCollected,
         }
     }

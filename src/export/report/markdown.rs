@@ -120,7 +120,7 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
 }
 
 /// Escapes text, so that it contains no markup, links, mentions or HTML.
-fn text(raw: &str) -> String {
+pub(super) fn text(raw: &str) -> String {
     let mut safe = String::new();
     for character in plain(raw).chars() {
         match character {

@@ -297,7 +297,7 @@ impl ApiResources {
             return;
         };
         let mut versions = std::mem::take(&mut known.versions);
-        versions.extend(kind.versions.iter().filter(|version| !known.versions.contains(version)).cloned());
+        versions.extend(kind.versions.iter().cloned());
         if !known.watchable && kind.watchable {
             *known = kind;
         }

@@ -1,0 +1,209 @@
+//! `loopwatch what-if`: what a deletion would take with it, and what would stop it.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
+use loopwatch_model::cascade::{Cascade, Graph, NodeId, Operator, Request};
+use loopwatch_model::observation::{LeftOut, Scope};
+
+use super::{FINDINGS, SUCCESS};
+use crate::app;
+use crate::config::operator_name;
+use crate::export::report::forecast::{self, Forecast};
+use crate::export::report::{self, OutputFormat};
+use crate::sources::cluster::{Access, Cluster, OperatorName};
+use crate::sources::ownership::installation::Installation;
+use crate::sources::ownership::{self, ApiResources, ObjectName, OwnershipGraph, Progress, kind_names};
+
+/// Flags of `what-if`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WhatIfArgs {
+    #[command(subcommand)]
+    action: Action,
+    /// Output format: table, json or markdown
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = super::check::format, global = true)]
+    output: OutputFormat,
+    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), global = true, help_heading = "Cluster")]
+    context: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loopwatch what-if delete widget web -n team-a          What goes with it, and what blocks it?
+  loopwatch what-if delete deploy/web --cascade=orphan   What stays behind without an owner?
+  loopwatch what-if delete namespace team-a              Which finalizers would keep it in deletion?
+  loopwatch what-if uninstall ops/widget-operator        Which finalizers would nobody remove any more?
+
+what-if only reads: it sends get and list requests, and deletes nothing. The prediction follows the rules of the
+Kubernetes garbage collector:
+  - A dependent goes when the last of its owners is gone. An owner in another namespace counts as gone.
+  - A finalizer keeps its object in deletion until a controller removes it, and with it everything below.
+  - background deletes the object first, foreground its blocking dependents first; orphan keeps the dependents.
+If the account may not list a kind, the report names the kind, and its numbers are lower limits (\"at least\").
+
+Exit codes: 0 if nothing stops the deletion, 1 if something does, 2 if loopwatch cannot read the cluster or the object.";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Predict the deletion of one object: `kubectl delete KIND NAME`
+    Delete(DeleteArgs),
+    /// Predict the removal of an operator: its workload, its service account, and the roles of this account
+    Uninstall(UninstallArgs),
+}
+
+#[derive(Args, Debug)]
+struct DeleteArgs {
+    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
+    kind: String,
+    /// Name of the object
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: Option<String>,
+    /// Namespace of the object [default: that of the context]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
+    namespace: Option<String>,
+    /// Treatment of dependents: background, foreground or orphan
+    #[arg(long, value_name = "POLICY", default_value = "background", value_parser = cascade)]
+    cascade: Cascade,
+}
+
+#[derive(Args, Debug)]
+struct UninstallArgs {
+    /// The Deployment or StatefulSet of the operator
+    #[arg(value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
+    operator: OperatorName,
+    /// Also delete the definitions of the kinds whose status the operator may write, and thereby all of their objects
+    #[arg(long)]
+    definitions: bool,
+}
+
+/// Everything that the report needs.
+struct Predicted {
+    graph: Graph,
+    request: Request,
+    operator: Option<String>,
+    shared: Vec<LeftOut>,
+    left_out: Vec<LeftOut>,
+}
+
+pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
+    let predicted = app::runtime()?.block_on(read(&args))?;
+    let Predicted { graph, request, operator, shared, left_out } = &predicted;
+    let prediction = graph.predict(request);
+    let forecast =
+        Forecast { graph, request, prediction: &prediction, operator: operator.as_deref(), shared, left_out };
+    super::print(&match args.output {
+        OutputFormat::Json => forecast::json(&forecast),
+        format => forecast::text(&forecast, report::style(format)),
+    });
+    Ok(if forecast.is_clear() { SUCCESS } else { FINDINGS })
+}
+
+async fn read(args: &WhatIfArgs) -> anyhow::Result<Predicted> {
+    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), operator: None };
+    let cluster = app::connect(&access).await?;
+    let resources = ApiResources::read(&cluster).await.context("cannot read the kinds that the API server serves")?;
+    match &args.action {
+        Action::Delete(delete) => read_delete(&cluster, &resources, delete).await,
+        Action::Uninstall(uninstall) => read_uninstall(&cluster, &resources, uninstall).await,
+    }
+}
+
+async fn read_delete(cluster: &Cluster, resources: &ApiResources, args: &DeleteArgs) -> anyhow::Result<Predicted> {
+    let (kind, name) = match (&args.name, args.kind.split_once('/')) {
+        (Some(name), _) => (args.kind.as_str(), name.as_str()),
+        (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => (kind, name),
+        (None, _) => anyhow::bail!("what-if delete needs the name of the object: KIND NAME, or KIND/NAME"),
+    };
+    let kind = kind_names::resolve(resources, kind)?;
+    let namespace = match (&args.namespace, kind.namespaced) {
+        (Some(namespace), true) => namespace.clone(),
+        (None, true) => cluster.namespace().to_owned(),
+        (_, false) => String::new(),
+    };
+    let object = ObjectName {
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
+        namespace: namespace.clone(),
+        name: name.to_owned(),
+    };
+    let found = match ownership::find(cluster, kind, &object).await {
+        Ok(found) => found,
+        Err(failure) if failure.status == Some(404) => {
+            let within = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
+            anyhow::bail!("there is no {} {name}{within}", kind_names::name(kind));
+        }
+        Err(failure) => anyhow::bail!("cannot read {} {name}: {failure}", kind_names::name(kind)),
+    };
+    let scope = if namespace.is_empty() { Scope::AllNamespaces } else { Scope::Namespace(namespace.clone()) };
+    let mut read = OwnershipGraph::read(cluster, resources, &scope, cluster.namespace(), show).await;
+    show_nothing();
+    read.ensure(&object, Some(found));
+    let cascade = args.cascade;
+    Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))
+}
+
+async fn read_uninstall(
+    cluster: &Cluster,
+    resources: &ApiResources,
+    args: &UninstallArgs,
+) -> anyhow::Result<Predicted> {
+    let OperatorName { namespace, name } = &args.operator;
+    let installation = match Installation::read(cluster, resources, &args.operator, args.definitions).await {
+        Ok(installation) => installation,
+        Err(failure) if failure.status == Some(404) => {
+            anyhow::bail!("there is no Deployment or StatefulSet {name} in the namespace {namespace}")
+        }
+        Err(failure) => anyhow::bail!("cannot read the operator {namespace}/{name}: {failure}"),
+    };
+    let mut read = OwnershipGraph::read(cluster, resources, &Scope::AllNamespaces, namespace, show).await;
+    show_nothing();
+    installation.objects.iter().for_each(|object| read.ensure(object, None));
+    let (primaries, definitions) = (installation.primaries, args.definitions);
+    let operator = Some(Operator { primaries, definitions });
+    let request = |targets| Request { targets, cascade: Cascade::Background, operator };
+    let mut predicted = predicted(read, &installation.objects, request);
+    predicted.operator = Some(format!("{namespace}/{name}"));
+    predicted.shared = installation.shared;
+    predicted.left_out.extend(installation.left_out);
+    predicted.left_out.sort();
+    predicted.left_out.dedup();
+    Ok(predicted)
+}
+
+fn predicted(read: OwnershipGraph, objects: &[ObjectName], request: impl FnOnce(Vec<NodeId>) -> Request) -> Predicted {
+    let OwnershipGraph { nodes, kinds, silent, left_out } = read;
+    let graph = Graph::new(nodes, kinds, silent);
+    let find = |ObjectName { group, kind, namespace, name }: &ObjectName| graph.find(group, kind, namespace, name);
+    let targets = objects.iter().filter_map(find).collect();
+    Predicted { request: request(targets), graph, operator: None, shared: Vec::new(), left_out }
+}
+
+/// Shows the progress on a terminal.
+fn show(progress: Progress) {
+    if std::io::stderr().is_terminal() {
+        let Progress { listed, kinds, objects } = progress;
+        super::progress_line(&format!("{listed} of {kinds} kinds listed, {objects} objects"));
+    }
+}
+
+/// Removes the line of progress.
+fn show_nothing() {
+    if std::io::stderr().is_terminal() {
+        super::progress_line("");
+    }
+}
+
+fn cascade(text: &str) -> Result<Cascade, String> {
+    let all = [Cascade::Background, Cascade::Foreground, Cascade::Orphan];
+    let found = all.into_iter().find(|cascade| cascade.as_str() == text);
+    found.ok_or_else(|| format!("expected background, foreground or orphan, not {text:?}"))
+}

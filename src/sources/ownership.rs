@@ -1,0 +1,190 @@
+//! Reads the ownership graph of a cluster once: the metadata of all objects that the account may list, in pages.
+
+use futures::StreamExt as _;
+use loopwatch_model::cascade::{KindFacts, Node};
+use loopwatch_model::observation::{Cause, LeftOut, Scope};
+
+pub(crate) mod installation;
+pub(crate) mod kind_names;
+mod listing;
+
+use self::listing::Listed;
+use super::cluster::{Cluster, METADATA, encode};
+use super::discovery::api_resources::ApiKind;
+pub(crate) use super::discovery::api_resources::ApiResources;
+use super::failure::Failure;
+
+/// One object, by kind and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectName {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    /// Empty for a cluster-scoped object.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Objects, kinds, and the parts of the cluster that loopwatch could not read.
+#[derive(Debug, Default)]
+pub(crate) struct OwnershipGraph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) kinds: Vec<KindFacts>,
+    /// Groups whose API server does not respond.
+    pub(crate) silent: Vec<String>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// How far the lists are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) listed: usize,
+    pub(crate) kinds: usize,
+    pub(crate) objects: usize,
+}
+
+/// Lists that loopwatch requests at the same time.
+const AT_ONCE: usize = 6;
+/// Most objects that loopwatch reads. A cluster of this size has hundreds of nodes, and the graph takes 200 MB.
+const MOST_OBJECTS: usize = 500_000;
+
+/// Kinds that the garbage collector ignores.
+const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
+
+// === impl OwnershipGraph ===
+
+impl OwnershipGraph {
+    /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds whose objects own one of
+    /// the objects: dependents in other namespaces do not depend on an owner here. `home` is the namespace to read where
+    /// the account may not list all namespaces.
+    pub(crate) async fn read(
+        cluster: &Cluster,
+        resources: &ApiResources,
+        scope: &Scope,
+        home: &str,
+        progress: impl Fn(Progress),
+    ) -> Self {
+        let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
+        let wanted = |kind: &&ApiKind| is_collected(kind) && (kind.namespaced || scope.namespace().is_none());
+        let first: Vec<&ApiKind> = resources.kinds().filter(wanted).collect();
+        graph.list(cluster, &first, scope, home, &progress).await;
+        let owners: Vec<&ApiKind> = resources
+            .kinds()
+            .filter(|kind| {
+                is_collected(kind) && scope.namespace().is_some() && !kind.namespaced && graph.refers_to(kind)
+            })
+            .collect();
+        graph.list(cluster, &owners, &Scope::Cluster, home, &progress).await;
+        for kind in resources.kinds() {
+            let known = |facts: &KindFacts| facts.group == kind.group && facts.kind == kind.kind;
+            if !graph.kinds.iter().any(known) {
+                graph.kinds.push(facts(kind, false));
+            }
+        }
+        let silent = graph.silent.iter().map(|group| LeftOut {
+            what: format!("all kinds of {group}"),
+            why: "the API server of the group does not respond".to_owned(),
+        });
+        graph.left_out.extend(silent);
+        graph.left_out.sort();
+        // Lists end in any order, but the output is the same for the same cluster.
+        let place = |node: &Node| (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone());
+        graph.nodes.sort_by_cached_key(place);
+        graph
+    }
+
+    /// Adds objects that no list contains, such as those of a kind that the account may get but not list.
+    pub(crate) fn ensure(&mut self, object: &ObjectName, read: Option<Node>) {
+        let is_it = |node: &Node| {
+            node.name == object.name
+                && node.namespace == object.namespace
+                && node.kind == object.kind
+                && node.group == object.group
+        };
+        if !self.nodes.iter().any(is_it) {
+            let ObjectName { group, kind, namespace, name } = object.clone();
+            self.nodes.push(Node { group, kind, namespace, name, ..read.unwrap_or_default() });
+        }
+    }
+
+    async fn list(
+        &mut self,
+        cluster: &Cluster,
+        kinds: &[&ApiKind],
+        scope: &Scope,
+        home: &str,
+        progress: &impl Fn(Progress),
+    ) {
+        let room = MOST_OBJECTS.saturating_sub(self.nodes.len());
+        let lists =
+            kinds.iter().map(|kind| async move { (*kind, listing::list(cluster, kind, scope, home, room).await) });
+        let mut lists = futures::stream::iter(lists).buffer_unordered(AT_ONCE);
+        let mut listed = 0;
+        while let Some((kind, Listed { nodes, left_out })) = lists.next().await {
+            listed += 1;
+            let room = MOST_OBJECTS.saturating_sub(self.nodes.len());
+            let full = nodes.len() > room;
+            self.kinds.push(facts(kind, left_out.is_none() && !full));
+            self.nodes.extend(nodes.into_iter().take(room));
+            let limit = || format!("loopwatch reads at most {MOST_OBJECTS} objects");
+            if let Some(why) = left_out.or_else(|| full.then(limit)) {
+                self.left_out.push(LeftOut { what: kind_names::name(kind), why });
+            }
+            progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
+        }
+    }
+
+    /// Whether an object names an owner of this kind.
+    fn refers_to(&self, kind: &ApiKind) -> bool {
+        self.nodes.iter().flat_map(|node| &node.owners).any(|owner| {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            group == kind.group && owner.kind == kind.kind
+        })
+    }
+}
+
+/// Reads the metadata of one object.
+///
+/// # Errors
+/// The failure of the request, such as 404.
+pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectName) -> Result<Node, Failure> {
+    let path = format!("{}/{}", path(kind, &object.namespace), encode(&object.name));
+    let document = cluster.get_json(&path, METADATA).await?;
+    Ok(listing::node(kind, document))
+}
+
+/// The path of a collection; an empty namespace means the cluster or all namespaces.
+fn path(kind: &ApiKind, namespace: &str) -> String {
+    let ApiKind { group, version, resource, .. } = kind;
+    let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    match namespace {
+        "" => format!("{base}/{resource}"),
+        namespace => format!("{base}/namespaces/{}/{resource}", encode(namespace)),
+    }
+}
+
+fn is_collected(kind: &ApiKind) -> bool {
+    kind.watchable && kind.deletable && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
+}
+
+fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
+    KindFacts {
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
+        resource: kind.resource.clone(),
+        versions: kind.versions.clone(),
+        namespaced: kind.namespaced,
+        complete,
+        collected: is_collected(kind),
+    }
+}
+
+/// Why loopwatch could not read something, in a few words.
+fn reason(failure: &Failure) -> String {
+    match failure.cause {
+        Cause::Forbidden => "the account may not list it".to_owned(),
+        _ => failure.detail.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
