@@ -193,6 +193,22 @@ fn a_dependent_that_is_already_being_deleted_blocks_too() {
 }
 
 #[test]
+fn objects_below_one_that_is_being_deleted_go_without_this_deletion() {
+    let mut held = node("Widget a/held").of("Widget a/root").held("example.io/cleanup");
+    held.deleting = true;
+    let nodes = [
+        node("Widget a/root"),
+        held,
+        node("ConfigMap a/below").of("Widget a/held"),
+        node("ConfigMap a/both").of("Widget a/held").of("Widget a/root"),
+    ];
+    let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
+    assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
+    assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["both"]);
+    assert!(prediction.blockers.is_empty() && prediction.anyway.is_empty());
+}
+
+#[test]
 fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
     let unserved = {
         let mut node = node("ConfigMap a/unserved").of("Widget a/root");

@@ -181,7 +181,7 @@ fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
 /// Why loopwatch could not read something, in a few words.
 fn reason(failure: &Failure) -> String {
     match failure.cause {
-        Cause::Forbidden => "the account may not list it".to_owned(),
+        Cause::Forbidden => "no permission to list".to_owned(),
         _ => failure.detail.clone(),
     }
 }

@@ -28,6 +28,7 @@ mod recording;
 mod table;
 mod tuning;
 mod workloads;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -67,6 +68,7 @@ fn trials() -> Vec<Trial> {
         lossless::trials(),
         outage::trials(),
         discovery::trials(),
+        what_if::trials(),
         alerts::trials(),
         faults::trials(),
         check::trials(),

@@ -110,9 +110,15 @@ impl Graph {
         // Kubernetes removes its own finalizers by itself.
         let holds = |_: NodeId, finalizer: &str| built_in_actor(finalizer).is_none();
         let before = Collector::new(self, holds).run(&[], request.cascade);
+        let before_later = Collector::new(self, is_stranded).run(&[], request.cascade);
         let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
         let later = Collector::new(self, is_stranded).run(&request.targets, request.cascade);
-        let mut taken = self.taken(request, &before, &at_once, &later);
+        // Objects that are being deleted already go without this deletion, and so does everything below them.
+        let is_new = |node: NodeId| {
+            let goes_later = later.is_taken(node) && !before_later.is_taken(node);
+            !before.is_taken(node) && !self.node(node).deleting && (at_once.is_taken(node) || goes_later)
+        };
+        let mut taken = self.taken(request, is_new, &at_once, &later);
         taken.sort_by_key(|taken| (taken.because.is_some(), taken.node));
         let anyway = self.ids().filter(|id| before.is_taken(*id) && !request.targets.contains(id)).collect();
         let blockers = self.blockers(&taken, &at_once);
@@ -126,14 +132,14 @@ impl Graph {
     fn taken(
         &self,
         request: &Request,
-        before: &Collector<'_>,
+        is_new: impl Fn(NodeId) -> bool,
         at_once: &Collector<'_>,
         later: &Collector<'_>,
     ) -> Vec<Taken> {
         let targets: BTreeSet<NodeId> = request.targets.iter().copied().collect();
         let taken = |node: NodeId| {
             let is_target = targets.contains(&node);
-            if !is_target && (before.is_taken(node) || !(at_once.is_taken(node) || later.is_taken(node))) {
+            if !is_target && !is_new(node) {
                 return None;
             }
             let fate = match (at_once.is_gone(node), at_once.is_taken(node)) {

@@ -67,7 +67,7 @@ pub(super) async fn list(cluster: &Cluster, kind: &ApiKind, scope: &Scope, home:
     if failure.cause == Cause::Forbidden && kind.namespaced && namespace.is_empty() && !home.is_empty() {
         let mut at_home = Listed::default();
         if pages(cluster, kind, home, room, &mut at_home).await.is_ok() {
-            at_home.left_out = Some(format!("the account may list it only in the namespace {home}"));
+            at_home.left_out = Some(format!("permission to list only in the namespace {home}"));
             return at_home;
         }
     }

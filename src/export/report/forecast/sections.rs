@@ -30,6 +30,8 @@ pub(super) struct Item {
 
 /// Names in one item.
 const NAMES: usize = 3;
+/// Parts of the cluster in one item: all kinds of a usual cluster.
+const PARTS: usize = 100;
 /// Names in one command.
 const NAMES_IN_COMMAND: usize = 12;
 
@@ -70,8 +72,8 @@ pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
     sections.push(section(
         "Not visible to loopwatch",
         "The deletion may take objects of these kinds, too.",
-        forecast.left_out,
-        |left_out| left_out_item(left_out).into(),
+        &by_reason(forecast.left_out),
+        |(why, parts)| hidden_item(why, parts).into(),
     ));
     sections.retain(|section| !section.items.is_empty());
     sections
@@ -153,6 +155,22 @@ fn kept_item(forecast: &Forecast<'_>, (kept, nodes): &(Kept, Vec<NodeId>)) -> St
 
 fn left_out_item(left_out: &LeftOut) -> String {
     format!("{}: {}", left_out.what, left_out.why)
+}
+
+/// The parts that loopwatch could not read, by reason.
+fn by_reason(left_out: &[LeftOut]) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for LeftOut { what, why } in left_out {
+        reasons.entry(why).or_default().push(what);
+    }
+    reasons.into_iter().collect()
+}
+
+fn hidden_item(why: &str, parts: &[&str]) -> String {
+    let shown: Vec<&str> = parts.iter().take(PARTS).copied().collect();
+    let more = parts.len().saturating_sub(PARTS);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{why}: {}{rest}", shown.join(", "))
 }
 
 fn step_item(forecast: &Forecast<'_>, step: &Step) -> Item {

@@ -93,7 +93,7 @@ fn part(what: &str, why: &str) -> LeftOut {
 
 #[test]
 fn the_forecasts_match_their_golden_files() {
-    let hidden = [part("Secret", "the account may not list it")];
+    let hidden = [part("Lease.coordination.k8s.io", "no permission to list"), part("Secret", "no permission to list")];
     golden::check("tests/golden/what-if.txt", &report(shop(), Cascade::Background, &hidden, Some(PLAIN)));
     golden::check("tests/golden/what-if.md", &report(shop(), Cascade::Background, &hidden, Some(MARKDOWN)));
     golden::check("tests/golden/what-if.json", &report(shop(), Cascade::Background, &hidden, None));
