@@ -8,11 +8,10 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
-use loopwatch_testbed::guard::Program;
 use loopwatch_testbed::kube::{ZOO_KINDS, documents, plural};
-use loopwatch_testbed::repository;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::eventually;
+use loopwatch_testbed::{kustomize, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -101,7 +100,8 @@ fn kustomizations() {
             write(&folder.join("inner"), "kustomization.yaml", plain.1);
         }
         write(&folder, "operator.yaml", &operator);
-        let listed: String = components.iter().map(|name| format!("  - {}\n", relative(&folder, name))).collect();
+        let listed: String =
+            components.iter().map(|name| format!("  - {}\n", kustomize::component(&folder, name))).collect();
         let images =
             "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
         write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
@@ -146,14 +146,6 @@ fn expect_bound(form: &str, rendered: &[Value], sidecar: bool) {
     }
 }
 
-/// The path of a component from a folder, because kustomize accepts no absolute ones.
-fn relative(folder: &Path, component: &str) -> String {
-    let canonical = |path: &Path| path.canonicalize().expect("it exists");
-    let up = "../".repeat(canonical(folder).components().count() - 1);
-    let component = canonical(&repository("deploy/components").join(component));
-    format!("{up}{}", component.display().to_string().trim_start_matches('/'))
-}
-
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::create_dir_all(folder).expect("our own folder");
     std::fs::write(folder.join(name), text).expect("our own folder");
@@ -185,13 +177,7 @@ fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
 }
 
 fn render(folder: impl AsRef<Path>) -> String {
-    let plane = bed();
-    let output = Program::new("kustomize", &plane.binaries.kustomize, plane.directory())
-        .arg("build")
-        .arg(repository(folder))
-        .run();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    kustomize::build(bed(), &repository(folder))
 }
 
 fn apply(rendered: &str) {

@@ -66,8 +66,9 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        // A recording of a failed test helps to find the cause.
+        let status = self.process.stop(Duration::from_secs(10));
         if !std::thread::panicking() {
-            let status = self.process.stop(Duration::from_secs(10));
             assert_eq!(status.code(), Some(0), "{}", self.process.program.log_tail(20));
         }
     }

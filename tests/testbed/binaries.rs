@@ -94,6 +94,15 @@ const CERT_MANAGER_FILES: [&str; 7] = [
     "deploy/charts/cert-manager/templates/rbac.yaml",
 ];
 
+/// An operator of RabbitMQ, which only one test needs.
+const RABBITMQ: Built = Built {
+    name: "rabbitmq-cluster-operator",
+    module: "rabbitmq",
+    package: "github.com/rabbitmq/cluster-operator/v2",
+    ldflags: "-s -w",
+    takes: "a minute",
+};
+
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
@@ -117,6 +126,15 @@ pub struct Binaries {
     /// The templates with cert-manager's definitions and permissions, in one file.
     pub cert_manager_templates: PathBuf,
     pub widget_operator: PathBuf,
+}
+
+/// The program and the manifests of RabbitMQ's cluster operator.
+#[derive(Clone, Debug)]
+pub struct RabbitmqFiles {
+    /// The program.
+    pub operator: PathBuf,
+    /// Its manifests, in one file.
+    pub manifests: PathBuf,
 }
 
 /// The reason why a program is missing.
@@ -170,6 +188,27 @@ pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
     KUBE_STATE_METRICS.find(&cache()?)
 }
 
+/// Finds or builds RabbitMQ's cluster operator, and finds or renders the manifests of its module.
+///
+/// # Errors
+/// Like [`find`].
+pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
+    let cache = cache()?;
+    let operator = RABBITMQ.find(&cache)?;
+    let manifests = once(&cache.join("controlplane").join(KUBERNETES).join("rabbitmq-cluster-operator.yaml"), |out| {
+        let said = |error: &dyn fmt::Display| format!("cannot render the manifests of RabbitMQ's operator: {error}");
+        let folder = module_folder(RABBITMQ.module, RABBITMQ.package)?.join("config/installation");
+        let mut render = Command::new(kustomize);
+        render.arg("build").arg(folder).arg("--output").arg(out).stdin(Stdio::null());
+        let answer = render.output().map_err(|error| said(&error))?;
+        match answer.status.success() {
+            true => Ok(()),
+            false => Err(said(&String::from_utf8_lossy(&answer.stderr)).into()),
+        }
+    })?;
+    Ok(RabbitmqFiles { operator, manifests })
+}
+
 fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
     paths.try_into().expect("a lane builds all of its parts or fails")
 }
@@ -203,15 +242,8 @@ impl Built {
 /// Finds cert-manager's definitions and permissions, or copies them from its module.
 fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
     once(&cache.join("controlplane").join(KUBERNETES).join("cert-manager.yaml"), |out| {
-        let said = |error: &dyn fmt::Display| format!("cannot find the files of cert-manager's module: {error}");
-        let mut go = Command::new("go");
-        go.current_dir(repository("tests/testbed/controlplane/cert-manager"));
-        go.args(["mod", "download", "-json", "github.com/cert-manager/cert-manager"]).stdin(Stdio::null());
-        let answer = go.output().map_err(|error| Missing::Go(said(&error)))?;
-        let module: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
-        let Some(folder) = module["Dir"].as_str().map(Path::new) else {
-            return Err(said(&String::from_utf8_lossy(&answer.stderr)).into());
-        };
+        let folder = module_folder("cert-manager", "github.com/cert-manager/cert-manager")?;
+        let said = |error: &dyn fmt::Display| format!("cannot copy the files of cert-manager's module: {error}");
         let mut all = String::new();
         for file in CERT_MANAGER_FILES {
             all += &fs::read_to_string(folder.join(file)).map_err(|error| said(&format_args!("{file}: {error}")))?;
@@ -219,6 +251,18 @@ fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
         }
         fs::write(out, all).map_err(|error| said(&error).into())
     })
+}
+
+/// Finds the files of a Go module that the module in a folder below `controlplane` pins.
+fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Missing> {
+    let said = |error: &dyn fmt::Display| format!("cannot find the files of {module}: {error}");
+    let mut go = Command::new("go");
+    go.current_dir(repository("tests/testbed/controlplane").join(pinned_by));
+    go.args(["mod", "download", "-json", module]).stdin(Stdio::null());
+    let answer = go.output().map_err(|error| Missing::Go(said(&error)))?;
+    let found: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+    let folder = found["Dir"].as_str().map(PathBuf::from);
+    folder.ok_or_else(|| said(&String::from_utf8_lossy(&answer.stderr)).into())
 }
 
 /// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::controlplane::ControlPlane;
-use super::guard::{Process, Program};
+use super::guard::Program;
 use super::kube::{Kube, documents, path};
+use super::ports;
+use super::published::Replica;
 use super::wait::eventually;
-use super::{http, ports};
 
 /// The namespace of its account, its lease and the Secrets of its cluster issuers, and the name of all its parts.
 pub const NAMESPACE: &str = "cert-manager";
@@ -29,12 +30,6 @@ pub const KINDS: [(&str, &str); 6] = [
 
 /// The command that runs another one with a host name of its own.
 const OWN_HOST: [&str; 4] = ["unshare", "--user", "--map-root-user", "--uts"];
-
-/// A running replica.
-pub struct CertManager {
-    process: Process,
-    metrics: u16,
-}
 
 /// Installs its definitions, and its account with the permissions of its Helm chart.
 pub fn install(plane: &ControlPlane) {
@@ -84,51 +79,25 @@ pub fn leader(kube: &Kube) -> Result<String, String> {
     holder.map(|(host, _)| host.to_owned()).ok_or_else(|| format!("nobody leads: {}", lease["spec"]))
 }
 
-// === impl CertManager ===
-
-impl CertManager {
-    /// Starts a replica, with the host name `host` if replicas can have names, and waits until it serves its metrics.
-    pub fn start(plane: &ControlPlane, host: &str) -> Self {
-        let kubeconfig = plane.kubeconfig_of(&format!("{host}.kubeconfig"), &plane.url, NAMESPACE, NAMESPACE);
-        let metrics = ports::free();
-        let program = match can_replicate() {
-            false => Program::new(host, &plane.binaries.cert_manager, plane.directory()),
-            true => Program::new(host, OWN_HOST[0], plane.directory())
-                .args(&OWN_HOST[1..])
-                .args(["sh", "-c", "hostname \"$0\" && exec \"$@\"", host])
-                .arg(&plane.binaries.cert_manager),
-        };
-        let process = program
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .arg(format!("--cluster-resource-namespace={NAMESPACE}"))
-            .arg(format!("--leader-election-namespace={NAMESPACE}"))
-            .args(["--leader-election-lease-duration=15s", "--leader-election-renew-deadline=10s"])
-            .arg("--leader-election-retry-period=2s")
-            // The default limits would slow down busy tests.
-            .args(["--kube-api-qps=100", "--kube-api-burst=200"])
-            .arg(format!("--metrics-listen-address=127.0.0.1:{metrics}"))
-            .start();
-        let mut replica = Self { process, metrics };
-        replica.wait_serving();
-        replica
-    }
-
-    /// Stops it like a rollout does.
-    pub fn stop(&mut self) {
-        self.process.stop(Duration::from_secs(20));
-    }
-
-    /// Starts it again after it was stopped.
-    pub fn start_again(&mut self) {
-        self.process = self.process.program.start();
-        self.wait_serving();
-    }
-
-    fn wait_serving(&mut self) {
-        let Self { process, metrics } = self;
-        eventually(Duration::from_secs(30), "cert-manager serves its metrics", || {
-            process.assert_running();
-            http::get(*metrics, "/metrics")
-        });
-    }
+/// Starts a replica, with the host name `host` if replicas can have names, and waits until it serves its metrics.
+pub fn start(plane: &ControlPlane, host: &str) -> Replica {
+    let kubeconfig = plane.kubeconfig_of(&format!("{host}.kubeconfig"), &plane.url, NAMESPACE, NAMESPACE);
+    let metrics = ports::free();
+    let program = match can_replicate() {
+        false => Program::new(host, &plane.binaries.cert_manager, plane.directory()),
+        true => Program::new(host, OWN_HOST[0], plane.directory())
+            .args(&OWN_HOST[1..])
+            .args(["sh", "-c", "hostname \"$0\" && exec \"$@\"", host])
+            .arg(&plane.binaries.cert_manager),
+    };
+    let program = program
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg(format!("--cluster-resource-namespace={NAMESPACE}"))
+        .arg(format!("--leader-election-namespace={NAMESPACE}"))
+        .args(["--leader-election-lease-duration=15s", "--leader-election-renew-deadline=10s"])
+        .arg("--leader-election-retry-period=2s")
+        // The default limits would slow down busy tests.
+        .args(["--kube-api-qps=100", "--kube-api-burst=200"])
+        .arg(format!("--metrics-listen-address=127.0.0.1:{metrics}"));
+    Replica::start(&program, metrics)
 }

@@ -2,6 +2,8 @@
 //!
 //! The command lines are those of `controlplane/README.md`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -143,6 +145,42 @@ impl ControlPlane {
             .arg("--authorization-webhook-version=v1")
             .start();
         (process, format!("https://127.0.0.1:{port}"))
+    }
+
+    /// Restarts the fake kubelet, so that it can also run commands in the Pods of these namespaces. Every shell command does
+    /// nothing and succeeds, because the containers do not exist.
+    pub fn pretend_exec(&self, namespaces: &[&str]) {
+        let programs = self.path.join("containers");
+        std::fs::create_dir_all(&programs).expect("our own folder");
+        for shell in ["sh", "bash"] {
+            let file = programs.join(shell);
+            std::fs::write(&file, "#!/bin/sh\nexit 0\n").expect("our own folder");
+            std::fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("our own file");
+        }
+        let config = self.path.join("exec.json");
+        let text = json!({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "nothing"},
+            "spec": {"selector": {"matchNamespaces": namespaces}, "execs": [{"local": {}}]}});
+        std::fs::write(&config, text.to_string()).expect("our own folder");
+        let port = ports::free();
+        {
+            let mut others = lock(&self.others);
+            let kubelet = others.last_mut().expect("the fake kubelet is the last program");
+            kubelet.kill();
+            let program = kubelet.program.clone();
+            *kubelet = program
+                .arg(format!("--config={}", config.display()))
+                .arg(format!("--server-address=127.0.0.1:{port}"))
+                .arg(format!("--tls-cert-file={}", self.path.join("certs/apiserver.crt").display()))
+                .arg(format!("--tls-private-key-file={}", self.path.join("certs/apiserver.key").display()))
+                .env("PATH", &programs)
+                .start();
+        }
+        let status = json!({"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}});
+        let node = "/api/v1/nodes/fake-0/status";
+        let patched = self.kube.call("PATCH", node, "application/merge-patch+json", Some(&json!({"status": status})));
+        patched.unwrap_or_else(|error| panic!("{error}"));
+        self.wait_ready(Duration::from_secs(20));
     }
 
     /// Compacts all history in etcd, so that a watch from an older version fails with 410.

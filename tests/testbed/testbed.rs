@@ -3,7 +3,7 @@
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
 //!                      ▲                       ▲
-//!                  wire, gate                operator (of the zoo; faults are switched over HTTP), cert_manager
+//!                  wire, gate                operator (of the zoo; faults are switched over HTTP), cert_manager, rabbitmq
 //!                      ▲
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
@@ -21,8 +21,11 @@ pub mod gate;
 pub mod guard;
 pub mod http;
 pub mod kube;
+pub mod kustomize;
 pub mod operator;
 pub mod ports;
+pub mod published;
+pub mod rabbitmq;
 pub mod sidecar;
 pub mod standin;
 pub mod wait;

@@ -1,0 +1,43 @@
+//! A replica of a published operator as a process.
+
+use std::time::Duration;
+
+use super::guard::{Process, Program};
+use super::http;
+use super::wait::eventually;
+
+/// A running replica.
+pub struct Replica {
+    process: Process,
+    metrics: u16,
+}
+
+// === impl Replica ===
+
+impl Replica {
+    /// Starts a program, and waits until it serves its metrics on this port.
+    pub fn start(program: &Program, metrics: u16) -> Self {
+        let mut replica = Self { process: program.start(), metrics };
+        replica.wait_serving();
+        replica
+    }
+
+    /// Stops it like a rollout does.
+    pub fn stop(&mut self) {
+        self.process.stop(Duration::from_secs(20));
+    }
+
+    /// Starts it again after it was stopped.
+    pub fn start_again(&mut self) {
+        self.process = self.process.program.start();
+        self.wait_serving();
+    }
+
+    fn wait_serving(&mut self) {
+        let Self { process, metrics } = self;
+        eventually(Duration::from_secs(30), "the operator serves its metrics", || {
+            process.assert_running();
+            http::get(*metrics, "/metrics")
+        });
+    }
+}
