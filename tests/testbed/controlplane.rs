@@ -166,6 +166,8 @@ impl ControlPlane {
             let mut others = lock(&self.others);
             let kubelet = others.last_mut().expect("the fake kubelet is the last program");
             kubelet.kill();
+            // Otherwise the next one would wait until the lease of this one has expired.
+            self.kube.delete("coordination.k8s.io/v1", "Lease", "kube-node-lease", "fake-0");
             let program = kubelet.program.clone();
             *kubelet = program
                 .arg(format!("--config={}", config.display()))

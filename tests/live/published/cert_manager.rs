@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{expect_no_finding, total};
+use super::{expect_good_outcomes, expect_no_finding, outcomes};
 use crate::bed::bed;
 use crate::case::SLACK;
 use crate::compare::{compare, expect_audited};
@@ -61,6 +61,7 @@ pub(super) fn run() {
     site.scale_and_roll();
     let lag = expect_audited(&site.sidecar);
     expect_no_finding("published", &site.sidecar, &[], &lag.to_string());
+    expect_good_outcomes(&site.sidecar);
 
     let expected = [site.stop(), site.lack_issuer(), site.lack_secret(), site.keep_key()].concat();
     drop(recorder);
@@ -215,7 +216,7 @@ impl Site {
     fn lack_secret(&self) -> Expected {
         let team = TEAMS[1];
         self.issuer(team, "incomplete", json!({"ca": {"secretName": "missing"}}));
-        let rejected = || total(&self.sidecar, "loopwatch_obligations_total{", "outcome=\"rejected\"");
+        let rejected = || outcomes(&self.sidecar, "rejected");
         self.sidecar.expect(SLACK, "the issuer is rejected", || {
             let object = self.sidecar.object("Issuer", team, "incomplete")?;
             let known = object["state"] == "failed" && object["reason"] == "ReadyFalse" && rejected() == 1.0;
