@@ -28,8 +28,15 @@ fn an_owner_in_another_namespace_is_found_at_once_and_stays_visible_after_the_co
     assert_eq!(cluster.lab.findings(), ["CrossNamespaceOwner ConfigMap team-b/web-settings"]);
     let evidence = cluster.lab.evidence();
     assert!(evidence.contains("owner namespace team-a") && evidence.contains("widget-operator"), "{evidence}");
+    let name = |cluster: &mut Cluster| {
+        let events = cluster.lab.model.reference_events();
+        events.iter().map(|e| format!("{}: {} -> {}", e.name(), e.source, e.target)).collect::<Vec<_>>().join(", ")
+    };
+    let both = "ConfigMap team-b/web-settings -> Widget.example.io team-a/web";
+    assert_eq!(name(&mut cluster), format!("cross_namespace_owner_appeared: {both}"));
     cluster.advance(Span::secs(3));
     cluster.delete(&child);
+    assert_eq!(name(&mut cluster), format!("cross_namespace_owner_disappeared: {both}"));
     assert!(cluster.lab.evidence().contains("collected after 3s"), "{}", cluster.lab.evidence());
     // The operator creates it again, and the garbage collector deletes it again.
     cluster.create(&child, &[cluster.owner(&web())]);

@@ -26,6 +26,7 @@ fn kind() -> WatchedKind {
         missing: Vec::new(),
         suspected: false,
         filtered: false,
+        metadata_only: false,
     }
 }
 

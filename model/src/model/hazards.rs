@@ -11,6 +11,7 @@ use super::detection::Detection;
 use super::store::Slot;
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, FindingId, Subject, Value};
+use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::snapshot::OwnerHazard;
 use crate::time::Timestamp;
 
@@ -33,6 +34,8 @@ pub(crate) struct Hazard {
     /// The evidence, except for the parts that change.
     pub(crate) evidence: Evidence,
     pub(crate) suspected: bool,
+    /// The owner, if it exists in another namespace.
+    pub(crate) owner: ObjectName,
     /// How often the child has appeared with such a reference.
     times: i64,
     /// When the child was deleted, or the reference corrected.
@@ -63,6 +66,7 @@ impl Hazard {
             since,
             evidence,
             suspected: false,
+            owner: ObjectName::default(),
             times: 1,
             ended: None,
             collected: false,
@@ -124,6 +128,7 @@ impl Model {
     pub(crate) fn open_hazard(&mut self, slot: Slot, mut hazard: Hazard) {
         let id = hazard.id();
         hazard.slot = slot;
+        let is_news = self.hazards.open.get(&id).is_none_or(|known| known.ended.is_some());
         if let Some(known) = self.hazards.open.get_mut(&id) {
             let repeated = known.ended.take().is_some();
             if repeated {
@@ -143,6 +148,9 @@ impl Model {
             self.count_hazard(slot, hazard.reason);
             self.hazards.open.insert(id, hazard);
         }
+        if is_news {
+            self.announce_owner(slot, id, ReferenceChange::Appeared);
+        }
         self.report_hazard(id, Some(slot));
         self.set_hazards_timer();
     }
@@ -158,6 +166,8 @@ impl Model {
             let Some(hazard) = self.hazards.open.get_mut(&id).filter(|hazard| hazard.ended.is_none()) else { continue };
             hazard.ended = Some(self.now);
             hazard.collected = collected;
+            let slot = hazard.slot;
+            self.announce_owner(slot, id, ReferenceChange::Disappeared);
             self.report_hazard(id, None);
         }
         self.set_hazards_timer();
@@ -224,6 +234,17 @@ impl Model {
         if slot.is_some() || self.open_findings.is_open(detection.code, &subject) {
             self.raise(subject, detection);
         }
+    }
+
+    /// Announces that an owner reference to another namespace appeared or disappeared.
+    fn announce_owner(&mut self, slot: Slot, id: FindingId, change: ReferenceChange) {
+        let Some(hazard) = self.hazards.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace) else {
+            return;
+        };
+        let Some(record) = self.store.get(slot) else { return };
+        let (target, version) = (hazard.owner.clone(), record.version);
+        let path = "metadata.ownerReferences[]".to_owned();
+        self.push_reference_event(slot, version, (ReferenceForm::CrossNamespaceOwner, change), path, target);
     }
 
     fn count_hazard(&mut self, slot: Slot, reason: OwnerHazard) {

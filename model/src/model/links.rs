@@ -16,6 +16,7 @@ use super::store::{NO_UID, Slot, uid_text};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ObjectAddress, ObjectView, Role, Scope};
+use crate::reference::ObjectName;
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
 
@@ -179,7 +180,8 @@ impl Model {
         let writer = self.doubts.children.get(&slot).map_or_else(Box::default, |doubt| doubt.writer.clone());
         for (reason, owner) in bad {
             let evidence = self.hazard_evidence(reason, &owner, &writer);
-            let hazard = Hazard::new(reason, self.subject(slot), self.now, evidence);
+            let mut hazard = Hazard::new(reason, self.subject(slot), self.now, evidence);
+            hazard.owner = self.owner_object(&owner);
             self.open_hazard(slot, hazard);
         }
         if self.is_solid(slot) {
@@ -416,6 +418,14 @@ impl Model {
             name: self.owner_name(owner).to_owned(),
         };
         OwnerFacts { uid: owner.uid(), address }
+    }
+
+    /// Returns the owner as the model knows it, in whichever namespace.
+    fn owner_object(&self, owner: &OwnerFacts) -> ObjectName {
+        let ObjectAddress { group, kind, name, .. } = owner.address.clone();
+        let known = self.find_uid(owner.uid).and_then(|slot| self.store.get(slot));
+        let namespace = known.map_or_else(String::new, |record| record.namespace.to_string());
+        ObjectName { group, kind, namespace, name }
     }
 
     fn hazard_evidence(&self, reason: OwnerHazard, owner: &OwnerFacts, writer: &str) -> Evidence {
