@@ -3,7 +3,7 @@
 mod lab;
 
 use lab::{Lab, START, Widget, watch};
-use loopwatch_model::observation::{ObjectView, Observation, Reference};
+use loopwatch_model::observation::{ObjectView, Observation, Reference, WatchedKind};
 use loopwatch_model::reference::{ReferenceChange, ReferenceEvent};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
@@ -163,6 +163,39 @@ fn an_object_with_too_many_references_makes_no_events_until_all_are_known() {
         "perhaps known before"
     );
     assert_eq!(apply(&mut lab, &mut widget, &[secret("team-c/ca")]), ["-team-b/ca"]);
+}
+
+#[test]
+fn an_object_with_too_many_references_within_its_namespace_may_have_others() {
+    let mut lab = Lab::new();
+    let mut widget = Widget::new("web", START);
+    let mut cut = view(&mut lab, &widget, &[secret("team-a/ca")]);
+    cut.lints = vec!["many_references".into()];
+    lab.observe(Observation::Applied { watch: watch(), object: cut });
+    assert!(apply(&mut lab, &mut widget, &[secret("team-b/ca")]).is_empty(), "perhaps left out before");
+}
+
+#[test]
+fn an_object_that_is_recreated_is_another_one() {
+    let mut lab = Lab::new();
+    let mut widget = Widget::new("web", START);
+    assert_eq!(seen(&mut lab, &widget, &[secret("team-b/ca")]), ["+team-b/ca"]);
+    widget.uid += 1;
+    assert_eq!(seen(&mut lab, &widget, &[secret("team-b/ca")]), ["-team-b/ca", "+team-b/ca"]);
+}
+
+#[test]
+fn another_version_of_the_kind_is_no_event() {
+    let mut lab = Lab::unsynced(Settings::default());
+    let mut widget = Widget::new("web", START);
+    let old = view(&mut lab, &widget, &[secret("team-b/ca")]);
+    list(&mut lab, 1, [old]);
+    lab.observe(Observation::KindsDiscovered(vec![WatchedKind { version: "v2".into(), ..lab::kind() }]));
+    let moved = Reference { slot: "spec.security.tls[].secretRef".into(), ..secret("team-b/ca") };
+    widget.spec = 9; // the fingerprint changes with the fields
+    let new = view(&mut lab, &widget, &[moved]);
+    assert!(list(&mut lab, 2, [new]).is_empty(), "the same object, read in another way");
+    assert_eq!(apply(&mut lab, &mut widget, &[]), ["-team-b/ca"]);
 }
 
 #[test]

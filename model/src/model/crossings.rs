@@ -5,7 +5,6 @@
 //! namespaces are kept, because most objects have none.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::Range;
 
 use super::Model;
 use super::intern::Symbol;
@@ -25,11 +24,14 @@ const NEW_FOR: Span = Span::mins(1);
 const CUT: &str = "many_references";
 /// Separates the parts of a place. No name of a group, a kind or a namespace contains it.
 const SEPARATOR: &str = "\0";
+/// The part of the references for which there is room beyond them: an eighth.
+const SPARE: usize = 8;
 
 /// The references between namespaces that objects hold.
 #[derive(Debug, Default)]
 pub(crate) struct Crossings {
-    held: BTreeSet<Crossing>,
+    /// The references, ordered by the slots of their objects. A tree or a table would need more memory for them.
+    held: Vec<Crossing>,
     /// Objects of which not all references are known, because they did not fit or the decoder left some out.
     incomplete: BTreeSet<Slot>,
     /// Events since the last call of [`Model::reference_events`].
@@ -37,7 +39,7 @@ pub(crate) struct Crossings {
 }
 
 /// One reference between namespaces.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Crossing {
     slot: Slot,
     /// Group, kind, namespace and path, which many references have in common.
@@ -46,34 +48,32 @@ struct Crossing {
 }
 
 /// The name of the object that a reference names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum TargetName {
     /// The fingerprint, if the view has no name.
     Unnamed(u64),
     Named(Box<str>),
 }
 
-// The memory budget: 64 bytes per reference, including the name and the room that a B-tree leaves free.
+// The memory budget: at most 64 bytes per reference, for a name of up to 32 bytes.
 const _: () = assert!(size_of::<Crossing>() <= 24, "a reference has grown past its budget");
 
 // === impl Crossings ===
 
 impl Crossings {
-    /// Removes and returns the references of an object.
-    fn take(&mut self, slot: Slot) -> Vec<Crossing> {
-        let of_object: Vec<Crossing> = self.held.range(Crossing::of(slot)).cloned().collect();
-        of_object.iter().for_each(|crossing| _ = self.held.remove(crossing));
-        of_object
-    }
-}
-
-// === impl Crossing ===
-
-impl Crossing {
-    /// Returns the range of the references of an object.
-    fn of(slot: Slot) -> Range<Self> {
-        let first = |slot| Self { slot, place: Symbol::default(), target: TargetName::Unnamed(0) };
-        first(slot)..first(slot.saturating_add(1))
+    /// Replaces the references of an object, and returns the old ones.
+    fn replace(&mut self, slot: Slot, new: Vec<Crossing>) -> Vec<Crossing> {
+        let start = self.held.partition_point(|crossing| crossing.slot < slot);
+        let count = self.held[start..].iter().take_while(|crossing| crossing.slot == slot).count();
+        let more = new.len().saturating_sub(count);
+        if self.held.capacity() - self.held.len() < more {
+            self.held.reserve_exact(more + self.held.len() / SPARE); // by itself, the vector would double
+        }
+        let old = self.held.splice(start..start + count, new).collect();
+        if self.held.capacity() > 64 + 2 * self.held.len() {
+            self.held.shrink_to(self.held.len() + self.held.len() / SPARE);
+        }
+        old
     }
 }
 
@@ -104,12 +104,13 @@ impl Model {
         let crosses = |r: &&Reference| !own.is_empty() && !r.namespace.is_empty() && r.namespace != *own;
         let crossing: Vec<&Reference> = view.references.iter().filter(crosses).collect();
         let was_complete = !self.crossings.incomplete.remove(&slot);
-        let old = self.crossings.take(slot);
-        if crossing.is_empty() && old.is_empty() {
+        let old = self.crossings.replace(slot, Vec::new());
+        let is_cut = view.lints.iter().any(|lint| lint == CUT);
+        if crossing.is_empty() && old.is_empty() && !is_cut {
             return;
         }
-        let is_cut = view.lints.iter().any(|lint| lint == CUT);
-        match self.keep_crossings(slot, &crossing).filter(|_| !is_cut) {
+        let new = if is_cut { None } else { self.crossings_of(slot, &crossing) };
+        match &new {
             Some(new) if comparable && was_complete => {
                 let version = store::version_number(&view.version);
                 for gone in old.iter().filter(|crossing| !new.contains(crossing)) {
@@ -120,19 +121,16 @@ impl Model {
                 }
             }
             Some(_) => {}
-            None => {
-                self.crossings.incomplete.insert(slot);
-                let partial = self.crossings.take(slot);
-                self.release_crossings(&partial);
-            }
+            None => _ = self.crossings.incomplete.insert(slot),
         }
+        self.crossings.replace(slot, new.unwrap_or_default());
         self.release_crossings(&old);
     }
 
     /// Forgets the references of an object. If it was `deleted`, they have disappeared.
     pub(crate) fn remove_crossings(&mut self, slot: Slot, deleted: bool) {
         self.crossings.incomplete.remove(&slot);
-        let old = self.crossings.take(slot);
+        let old = self.crossings.replace(slot, Vec::new());
         let version = self.store.get(slot).map_or(0, |record| record.version);
         for gone in old.iter().filter(|_| deleted) {
             self.announce_crossing(version, ReferenceChange::Disappeared, gone);
@@ -147,27 +145,28 @@ impl Model {
         view.created.is_none_or(|created| created.after(NEW_FOR) >= unseen_since)
     }
 
-    /// Keeps the references of an object. Returns `None` if they do not all fit.
-    fn keep_crossings(&mut self, slot: Slot, references: &[&Reference]) -> Option<Vec<Crossing>> {
-        let mut kept = Vec::with_capacity(references.len());
+    /// Returns the references of an object in the form in which they are kept, or `None` if they do not all fit.
+    fn crossings_of(&mut self, slot: Slot, references: &[&Reference]) -> Option<Vec<Crossing>> {
+        if self.crossings.held.len() + references.len() > MAX_CROSSINGS {
+            self.count_dropped("cross_references");
+            return None;
+        }
+        let mut crossings: Vec<Crossing> = Vec::with_capacity(references.len());
         for reference in references {
             let Reference { slot: path, group, kind, namespace, .. } = reference;
-            let place = [group.as_str(), kind, namespace, path].join(SEPARATOR);
-            if self.crossings.held.len() >= MAX_CROSSINGS {
-                self.count_dropped("cross_references");
-                return None;
-            }
-            let place = self.acquire_text(&place);
+            let place = self.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
             let crossing = Crossing { slot, place, target: TargetName::of(reference) };
             if place == Symbol::default() {
+                self.release_crossings(&crossings);
                 return None;
             }
-            match self.crossings.held.insert(crossing.clone()) {
-                true => kept.push(crossing),
-                false => self.texts.release(place),
+            if crossings.contains(&crossing) {
+                self.texts.release(place);
+            } else {
+                crossings.push(crossing);
             }
         }
-        Some(kept)
+        Some(crossings)
     }
 
     fn release_crossings(&mut self, crossings: &[Crossing]) {
