@@ -106,6 +106,11 @@ impl Reads {
         taken
     }
 
+    /// Removes and returns all addresses to read, whatever the time.
+    fn take_all(&mut self) -> Vec<ObjectAddress> {
+        std::mem::take(&mut self.queue).into_iter().map(|(.., address)| address).collect()
+    }
+
     /// Returns when the sources may take the next probe, if any waits.
     fn next(&self) -> Option<Timestamp> {
         let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
@@ -187,6 +192,22 @@ impl Model {
         let taken = self.reads.take(self.now);
         self.set_reads_timer();
         taken.into_iter().map(Probe::Read)
+    }
+
+    /// Removes and returns all probes, without a limit on their rate. For sources to which an answer costs nothing, such as
+    /// a dump.
+    pub fn all_probes(&mut self) -> Vec<Probe> {
+        let mut probes = self.probes();
+        probes.extend(self.reads.take_all().into_iter().map(Probe::Read));
+        self.set_reads_timer();
+        probes
+    }
+
+    /// Returns the number of reads of objects in doubt that have no answer yet.
+    #[must_use]
+    pub fn reads_in_doubt(&self) -> usize {
+        let is_in_doubt = |read: &&Read| matches!(read.asked, Some((_, Urgency::Doubt, _)));
+        self.reads.known.values().filter(is_in_doubt).count()
     }
 
     fn set_reads_timer(&mut self) {
