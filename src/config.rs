@@ -23,7 +23,7 @@ use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
-use crate::sources::options::{ChildSelection, DEFAULT_MAX_WATCHES, KindSelector, SourceOptions};
+use crate::sources::options::{ChildSelection, DEFAULT_MAX_WATCHES, KindSelector, SecretAccess, SourceOptions};
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
 /// list uses it.
@@ -80,6 +80,9 @@ pub(crate) struct ClusterFlags {
     /// Child kinds to watch: those of which the operator's objects own some (auto), or none
     #[arg(long, value_name = "auto|none", default_value = "auto", value_parser = children)]
     pub children: ChildSelection,
+    /// Secrets: read their metadata as that of other objects (metadata), or leave them alone (off)
+    #[arg(long, value_name = "metadata|off", default_value = "metadata", value_parser = secrets)]
+    pub secrets: SecretAccess,
 }
 
 /// How to judge objects.
@@ -212,6 +215,7 @@ impl ClusterFlags {
             exclude_namespaces: self.exclude_namespace.clone(),
             max_watches: self.max_watches,
             children: self.children,
+            secrets: self.secrets,
             ..SourceOptions::new(hash_key)
         }
     }
@@ -299,6 +303,14 @@ fn children(text: &str) -> Result<ChildSelection, String> {
         "auto" => Ok(ChildSelection::Auto),
         "none" => Ok(ChildSelection::None),
         _ => Err(format!("expected auto or none, not {text:?}")),
+    }
+}
+
+fn secrets(text: &str) -> Result<SecretAccess, String> {
+    match text {
+        "metadata" => Ok(SecretAccess::Metadata),
+        "off" => Ok(SecretAccess::Off),
+        _ => Err(format!("expected metadata or off, not {text:?}")),
     }
 }
 

@@ -4,7 +4,7 @@
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
 //!  API server ─┼─ definitions, lease, namespaces ──────────┼─▶ Feed ─▶ (time, Observation) ─▶ model
 //!              ├─ watch, one per kind and scope ───────────┤
-//!              └─ audit ◀── probes of the model ───────────┘
+//!              └─ audit, reads ◀── probes of the model ────┘
 //! ```
 //!
 //! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to watch. All
@@ -33,6 +33,7 @@ mod lease;
 mod metadata;
 mod namespaces;
 pub(crate) mod ownership;
+mod reads;
 mod watch;
 
 pub(crate) use self::cluster::{Access, Cluster, ConnectError};

@@ -1,4 +1,4 @@
-//! Answers the probes of the model with small reads, one at a time.
+//! Counts objects when the model asks for it, with small reads, one at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,21 +28,21 @@ struct ShortList {
     items: Vec<IgnoredAny>,
 }
 
-/// Pause between probes, to avoid a burst of requests.
+/// Pause between counts, to avoid a burst of requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers probes until the channel closes. If an earlier audit has failed, the first answer shows that this one works.
+/// Counts until the channel closes. If an earlier audit has failed, the first answer shows that this one works.
 pub(crate) async fn run(
     cluster: Cluster,
     targets: WatchTargets,
     feed: Feed,
-    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    watches: Arc<Mutex<mpsc::Receiver<WatchId>>>,
     mut failed: bool,
 ) {
-    let mut probes = probes.lock().await;
-    while let Some(probe) = probes.recv().await {
-        let answer = answer(&cluster, &targets, &probe).await;
-        if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
+    let mut watches = watches.lock().await;
+    while let Some(watch) = watches.recv().await {
+        let answer = answer(&cluster, &targets, &watch).await;
+        if feed.send(Observation::Answered { probe: Probe::Count(watch), answer }).await == Err(Closed) {
             return;
         }
         if std::mem::take(&mut failed) && feed.recovered(SourceId::Audit).await == Err(Closed) {
@@ -52,8 +52,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn answer(cluster: &Cluster, targets: &WatchTargets, probe: &Probe) -> Answer {
-    let Probe::Count(watch) = probe else { return Answer::Failed(Cause::Invalid) };
+async fn answer(cluster: &Cluster, targets: &WatchTargets, watch: &WatchId) -> Answer {
     let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
     let Some(target) = target else {
         // The watch has ended in the meantime.

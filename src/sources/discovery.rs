@@ -11,7 +11,7 @@ use loopwatch_model::observation::{
 };
 use tokio::time::Instant;
 
-pub(super) mod api_resources;
+pub(crate) mod api_resources;
 mod child_kinds;
 mod elsewhere;
 pub(super) mod permissions;
@@ -31,7 +31,7 @@ use self::serving::Serving;
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::failure::Failure;
-use super::options::{ChildSelection, Selection, SourceOptions};
+use super::options::{ChildSelection, SecretAccess, Selection, SourceOptions};
 
 /// Polls permissions and kinds.
 pub(crate) struct Discovery {
@@ -204,6 +204,9 @@ impl Discovery {
         let mut selected = select_kinds(&self.input(rules, confirmed));
         if self.options.children == ChildSelection::None {
             selected.kinds.retain(|candidate| candidate.role == Role::Primary);
+        }
+        if self.options.secrets == SecretAccess::Off {
+            selected.kinds.retain(|candidate| candidate.role == Role::Primary || !candidate.kind.is_secret());
         }
         selected
     }

@@ -24,6 +24,9 @@ pub(crate) struct Failure {
     pub retry_after: Option<Duration>,
     /// Whether the API server has not reached the requested resource version, and may never do so.
     pub version_too_large: bool,
+    /// Whether the API server says that the requested object does not exist. It says something else if it does not know the
+    /// path.
+    pub names_absent_object: bool,
 }
 
 /// `metav1.Status`, as far as loopwatch reads it.
@@ -39,6 +42,7 @@ pub(crate) struct ApiStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ApiStatusDetails {
+    name: String,
     retry_after_seconds: u64,
     #[serde(deserialize_with = "or_default")]
     causes: Vec<ApiStatusCause>,
@@ -66,7 +70,8 @@ impl Failure {
     /// A failure without a response from the API server.
     #[must_use]
     pub(crate) fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        Self { cause, detail: detail.into(), status: None, retry_after: None, version_too_large: false }
+        let (detail, version_too_large, names_absent_object) = (detail.into(), false, false);
+        Self { cause, detail, status: None, retry_after: None, version_too_large, names_absent_object }
     }
 
     /// No response in time.
@@ -94,6 +99,7 @@ impl Failure {
         let ApiStatus { message, reason, code, details } = status;
         let version_too_large = details.causes.iter().any(|cause| cause.reason == VERSION_TOO_LARGE)
             || message.contains(VERSION_TOO_LARGE_MESSAGE);
+        let names_absent_object = code == 404 && reason == "NotFound" && !details.name.is_empty();
         let cause = match (code, reason.as_str()) {
             _ if message.contains(COMPACTED_MESSAGE) => Cause::Gone,
             (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
@@ -115,7 +121,7 @@ impl Failure {
         };
         let retry_after = (details.retry_after_seconds > 0)
             .then(|| Duration::from_secs(details.retry_after_seconds).min(LONGEST_RETRY_AFTER));
-        Self { cause, detail, status: Some(code), retry_after, version_too_large }
+        Self { cause, detail, status: Some(code), retry_after, version_too_large, names_absent_object }
     }
 
     /// Whether the API server rejects the requested resource version: it is too large, or invalid.

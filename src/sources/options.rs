@@ -23,6 +23,8 @@ pub(crate) struct SourceOptions {
     pub max_watches: usize,
     /// Which child kinds to watch.
     pub children: ChildSelection,
+    /// Whether to read Secrets.
+    pub secrets: SecretAccess,
     /// The key of the fingerprints.
     pub hash_key: HashKey,
     /// The leases to watch.
@@ -49,6 +51,16 @@ pub(crate) enum ChildSelection {
     Auto,
     /// None.
     None,
+}
+
+/// Whether to read Secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SecretAccess {
+    /// Their metadata.
+    #[default]
+    Metadata,
+    /// Never, except as a kind that `--watch` names.
+    Off,
 }
 
 /// The leader election leases of the operator.
@@ -88,6 +100,7 @@ impl SourceOptions {
             select: Selection::default(),
             max_watches: DEFAULT_MAX_WATCHES,
             children: ChildSelection::default(),
+            secrets: SecretAccess::default(),
             hash_key,
             lease: LeaseSelection::default(),
             once: false,

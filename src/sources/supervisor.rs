@@ -40,7 +40,8 @@ pub(crate) struct Supervisor;
 pub(crate) struct Handle {
     stop: CancellationToken,
     task: JoinHandle<()>,
-    probes: mpsc::Sender<Probe>,
+    counts: mpsc::Sender<WatchId>,
+    reads: mpsc::Sender<Probe>,
     sync: InitialSync,
 }
 
@@ -52,6 +53,7 @@ pub(crate) enum Job {
     Lease,
     Namespaces,
     Audit,
+    Reads,
 }
 
 /// The state of the supervisor's own task.
@@ -62,8 +64,10 @@ struct Running {
     discovery: Discovery,
     definitions: Definitions,
     shared: Arc<SharedWatchState>,
-    /// Outlives an audit that panics.
-    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    /// The watches whose objects to count. Outlives an audit that panics.
+    counts: Arc<Mutex<mpsc::Receiver<WatchId>>>,
+    /// The other probes. Outlives a reader that panics.
+    reads: Arc<Mutex<mpsc::Receiver<Probe>>>,
     targets: WatchTargets,
     sync: InitialSync,
     tasks: Tasks,
@@ -116,7 +120,7 @@ const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
 const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
 /// Time to wait for the first samples of child kinds.
 const CHILDREN_WITHIN: Duration = Duration::from_secs(3);
-/// Limit on waiting probes. The model repeats dropped ones.
+/// Limit on waiting probes of each kind. The model repeats dropped ones.
 const PROBES: usize = 64;
 
 // === impl Supervisor ===
@@ -126,13 +130,14 @@ impl Supervisor {
     #[must_use]
     pub(crate) fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
         let stop = CancellationToken::new();
-        let (probes, receiver) = mpsc::channel(PROBES);
+        let ((counts, to_count), (reads, to_read)) = (mpsc::channel(PROBES), mpsc::channel(PROBES));
         let sync = InitialSync::new();
         let definitions = Definitions::default();
         let running = Running {
             discovery: Discovery::new(cluster.clone(), options.clone(), definitions.clone()),
             shared: Arc::default(),
-            probes: Arc::new(Mutex::new(receiver)),
+            counts: Arc::new(Mutex::new(to_count)),
+            reads: Arc::new(Mutex::new(to_read)),
             targets: WatchTargets::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
@@ -155,7 +160,7 @@ impl Supervisor {
             definitions,
         };
         let task = tokio::spawn(running.run(stop.clone()));
-        Handle { stop, task, probes, sync }
+        Handle { stop, task, counts, reads, sync }
     }
 }
 
@@ -165,7 +170,17 @@ impl Handle {
     /// Sends a probe of the model to the API server. Returns false if too many probes wait.
     #[must_use]
     pub(crate) fn ask(&self, probe: Probe) -> bool {
-        self.probes.try_send(probe).is_ok()
+        match probe {
+            Probe::Count(watch) => self.counts.try_send(watch).is_ok(),
+            Probe::Read(_) | Probe::Dependents { .. } => self.reads.try_send(probe).is_ok(),
+        }
+    }
+
+    /// A function that sends reads of objects to the API server, and refuses other probes and those for which there is no
+    /// room.
+    pub(crate) fn reader(&self) -> impl Fn(Probe) -> bool + Send + 'static {
+        let reads = self.reads.clone();
+        move |probe| !matches!(probe, Probe::Count(_)) && reads.try_send(probe).is_ok()
     }
 
     /// The progress of the first lists.
@@ -211,6 +226,7 @@ impl Running {
 
     async fn run_until_closed(&mut self) -> Result<(), Closed> {
         self.start(&Job::Audit);
+        self.start(&Job::Reads);
         let mut changed = false;
         loop {
             let started = Instant::now();
@@ -422,6 +438,7 @@ impl Job {
             Self::Lease => SourceId::Lease,
             Self::Namespaces => SourceId::Namespaces,
             Self::Audit => SourceId::Audit,
+            Self::Reads => SourceId::Reads,
         }
     }
 }

@@ -196,17 +196,19 @@ impl ApiResources {
 
     /// Whether the served kinds have changed. The check is cheap with ETags; without them, it always returns false.
     pub(crate) async fn is_outdated(&self, cluster: &Cluster) -> Result<bool, Failure> {
-        match &self.tag {
-            Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await.map(|unchanged| !unchanged),
-            None => Ok(false),
-        }
+        Ok(self.tag.is_some() && !self.has_current_tag(cluster).await?)
     }
 
     /// Whether these are certainly the served kinds.
     pub(crate) async fn is_current(&self, cluster: &Cluster) -> Result<bool, Failure> {
+        Ok(self.unknown.is_empty() && self.has_current_tag(cluster).await?)
+    }
+
+    /// Whether reading the kinds again would certainly give the same result, even if groups are missing in it.
+    pub(crate) async fn has_current_tag(&self, cluster: &Cluster) -> Result<bool, Failure> {
         match &self.tag {
-            Some(tag) if self.unknown.is_empty() => cluster.is_unchanged("/apis", AGGREGATED, tag).await,
-            _ => Ok(false),
+            Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await,
+            None => Ok(false),
         }
     }
 
@@ -223,6 +225,18 @@ impl ApiResources {
     /// The groups whose API server did not respond.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = &String> {
         self.unknown.iter()
+    }
+
+    /// The kind of this group and name. If several resources have the kind, one that can be watched.
+    pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<&ApiKind> {
+        let first = (group.to_owned(), String::new());
+        let in_group = self.kinds.range(first..).map(|(_, known)| known).take_while(|known| known.group == group);
+        in_group.filter(|known| known.kind == kind).max_by_key(|known| known.watchable)
+    }
+
+    /// Whether any API server did not respond.
+    pub(crate) fn has_unknown_groups(&self) -> bool {
+        !self.unknown.is_empty()
     }
 
     /// Whether the API server of this group did not respond.
@@ -320,6 +334,11 @@ impl ApiKind {
     /// Whether the kind is part of Kubernetes.
     pub(crate) fn is_built_in(&self) -> bool {
         BUILT_IN.contains(&self.group.as_str())
+    }
+
+    /// Whether the objects are Secrets.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.resource == "secrets"
     }
 }
 

@@ -158,12 +158,18 @@ impl World {
         let words: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, rest) = if words[0] == "api" { ("", &words[2..]) } else { (words[1], &words[3..]) };
         let version = if words[0] == "api" { words[1] } else { words[2] };
-        let (namespace, resource) = match rest {
-            ["namespaces", namespace, resource] => (*namespace, *resource),
-            [resource, ..] => ("", *resource),
-            [] => ("", ""),
+        let (namespace, resource, name) = match rest {
+            ["namespaces", namespace, resource] => (*namespace, *resource, None),
+            ["namespaces", namespace, resource, name] => (*namespace, *resource, Some(*name)),
+            [resource, name] => ("", *resource, Some(*name)),
+            [resource, ..] => ("", *resource, None),
+            [] => ("", "", None),
         };
-        let verb = if query.contains("watch=true") { "watch" } else { "list" };
+        let verb = match name {
+            Some(_) => "get",
+            None if query.contains("watch=true") => "watch",
+            None => "list",
+        };
         let refusal = self.change(|state| {
             state.requests.push(format!("{verb} {resource} {query}"));
             let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
@@ -179,6 +185,10 @@ impl World {
             return Reply::Response(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
         }
         let objects = self.change(|state| state.objects_in(resource, namespace));
+        if let Some(name) = name {
+            let found = objects.into_iter().flatten().find(|object| object["metadata"]["name"] == name);
+            return found.as_ref().map_or_else(|| absent(name), respond);
+        }
         if verb == "list" {
             self.change(|state| state.lists.push(format!("{path}?{query}")));
             let one = json!({ "metadata": { "name": "one" } });
@@ -328,6 +338,12 @@ pub(crate) fn object(namespace: &str, name: &str, owner: Option<FakeKind>) -> Va
         })
         .collect();
     json!({ "metadata": { "namespace": namespace, "name": name, "resourceVersion": "4", "ownerReferences": owners } })
+}
+
+/// The response to a request for an object that does not exist.
+fn absent(name: &str) -> Reply {
+    let status = json!({ "kind": "Status", "code": 404, "reason": "NotFound", "details": { "name": name } });
+    Reply::Response(404, vec![], status.to_string())
 }
 
 fn respond(document: &Value) -> Reply {

@@ -16,6 +16,7 @@ use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
 use crate::sources::namespaces::{self, NamespaceSink};
 use crate::sources::options::{LeaseSelection, Selection};
+use crate::sources::reads::{self, Reader};
 use crate::sources::sync::SyncReporter;
 use crate::sources::watch::objects::ObjectSink;
 use crate::sources::watch::{Sink, WatchTarget, Watcher};
@@ -162,7 +163,13 @@ impl Running {
             Job::Audit => {
                 let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());
                 let failed = self.tasks.has_panicked(job);
-                self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.probes), failed));
+                self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.counts), failed));
+            }
+            Job::Reads => {
+                let reader = Reader::new(self.cluster.clone(), &self.options);
+                let (feed, probes) = (self.feed.clone(), Arc::clone(&self.reads));
+                let failed = self.tasks.has_panicked(job);
+                self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));
             }
         }
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, Observation, Probe, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe, SourceId, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -469,4 +469,30 @@ async fn the_first_report_of_kinds_contains_child_kinds() {
     let seen = run.within(5).await;
     let kinds: Vec<String> = seen.iter().filter(|o| matches!(o, Observation::KindsDiscovered(_))).map(say).collect();
     assert_eq!(kinds, [ALL]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_answered_and_a_reader_that_panics_is_restarted() {
+    let world = widget_operator().allow("", &["get"], "example.io", &["widgets"]);
+    world.change(|state| state.objects.insert("widgets", vec![object("team", "a", None)]));
+    let mut run = Run::start(&world, |_| {});
+    let _ = run.within(1).await;
+    let address = |name: &str| ObjectAddress {
+        group: "example.io".to_owned(),
+        kind: "Widget".to_owned(),
+        namespace: "team".to_owned(),
+        name: name.to_owned(),
+    };
+    assert!(run.handle.ask(Probe::Read(address("b"))));
+    let seen = run.within(1).await;
+    assert_eq!(seen, [Observation::Answered { probe: Probe::Read(address("b")), answer: Answer::Absent }]);
+    world.change(|state| state.poisoned = Some("widgets/a".to_owned()));
+    assert!(run.handle.ask(Probe::Read(address("a"))));
+    let seen = run.within(1).await;
+    assert!(matches!(&seen[..], [Observation::SourceFailed { source: SourceId::Reads, .. }]), "{seen:?}");
+    world.change(|state| state.poisoned = None);
+    assert!(run.handle.ask(Probe::Read(address("a"))));
+    let seen = run.within(5).await;
+    assert!(matches!(seen[0], Observation::Answered { answer: Answer::Found(_), .. }), "{seen:?}");
+    assert_eq!(seen[1..], [Observation::SourceRecovered { source: SourceId::Reads }]);
 }

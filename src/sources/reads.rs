@@ -1,0 +1,153 @@
+//! Reads single objects that the model asks for: whether they exist, and their metadata.
+//!
+//! Every answer that could accuse somebody is certain: [`Answer::Absent`] only if the API server says that this object does
+//! not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds lacks the kind. Everything else is
+//! [`Answer::Failed`]. The requests ask for metadata only, never for the contents of an object.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwatch_model::observation::{
+    Answer, Cause, MAX_OBJECT_BYTES, ObjectAddress, ObjectView, Observation, Probe, SourceId,
+};
+use serde_json::value::RawValue;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, timeout};
+
+mod kinds;
+#[cfg(test)]
+mod tests;
+
+use self::kinds::Kinds;
+use super::address::collection;
+use super::cluster::{Cluster, METADATA, encode};
+use super::decode::{self, HashKey};
+use super::discovery::api_resources::ApiKind;
+use super::failure::Failure;
+use super::feed::{Closed, Feed};
+use super::options::{SecretAccess, SourceOptions};
+
+/// Answers reads, one at a time.
+pub(crate) struct Reader {
+    cluster: Cluster,
+    hash_key: HashKey,
+    secrets: SecretAccess,
+    kinds: Kinds,
+    refusals: Refusals,
+}
+
+/// The kinds and namespaces in which the API server has refused to read.
+#[derive(Default)]
+struct Refusals(BTreeMap<RefusedScope, Instant>);
+
+/// Group, resource and namespace.
+type RefusedScope = (String, String, String);
+
+/// Time for one answer. One slow API server must not delay the reads of other kinds for longer.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry in the audit log.
+const REFUSED_FOR: Duration = Duration::from_secs(600);
+/// Limit on remembered refusals. Without room, loopwatch asks again.
+const MAX_REFUSALS: usize = 10_000;
+
+/// Answers probes until the channel closes. If an earlier task has failed, the first answer shows that this one works.
+pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, mut failed: bool) {
+    let mut probes = probes.lock().await;
+    while let Some(probe) = probes.recv().await {
+        let answer = reader.answer(&probe).await;
+        if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
+            return;
+        }
+        if std::mem::take(&mut failed) && feed.recovered(SourceId::Reads).await == Err(Closed) {
+            return;
+        }
+    }
+}
+
+// === impl Reader ===
+
+impl Reader {
+    pub(crate) fn new(cluster: Cluster, options: &SourceOptions) -> Self {
+        let SourceOptions { hash_key, secrets, .. } = *options;
+        Self { kinds: Kinds::new(cluster.clone()), cluster, hash_key, secrets, refusals: Refusals::default() }
+    }
+
+    async fn answer(&mut self, probe: &Probe) -> Answer {
+        let answer = match probe {
+            Probe::Read(address) => self.read(address).await,
+            // The audit counts.
+            Probe::Count(_) | Probe::Dependents { .. } => Err(Cause::Invalid),
+        };
+        answer.unwrap_or_else(Answer::Failed)
+    }
+
+    async fn read(&mut self, address: &ObjectAddress) -> Result<Answer, Cause> {
+        let ObjectAddress { group, kind, namespace, name } = address;
+        if !is_name(name) || !(namespace.is_empty() || is_name(namespace)) {
+            return Err(Cause::Invalid);
+        }
+        let Some(served) = self.kinds.find(group, kind).await? else { return Ok(Answer::KindUnknown) };
+        // An object of a namespaced kind cannot be without a namespace, and a cluster-scoped kind ignores it.
+        let namespace = served.namespaced.then_some(namespace.as_str());
+        if namespace == Some("") {
+            return Err(Cause::Invalid);
+        }
+        if self.secrets == SecretAccess::Off && served.is_secret() {
+            return Err(Cause::Forbidden);
+        }
+        let scope: RefusedScope =
+            (served.group.clone(), served.resource.clone(), namespace.unwrap_or_default().to_owned());
+        if self.refusals.contain(&scope) {
+            return Err(Cause::Forbidden);
+        }
+        match self.get(&served, namespace, name).await {
+            Ok(object) => Ok(Answer::Found(Box::new(object))),
+            Err(failure) if failure.names_absent_object => Ok(Answer::Absent),
+            // The API server may no longer serve the kind.
+            Err(failure) if failure.status == Some(404) => match self.kinds.find_again(group, kind).await? {
+                Some(_) => Err(Cause::NotFound),
+                None => Ok(Answer::KindUnknown),
+            },
+            Err(failure) => {
+                if failure.cause == Cause::Forbidden {
+                    self.refusals.add(scope);
+                }
+                Err(failure.cause)
+            }
+        }
+    }
+
+    async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<ObjectView, Failure> {
+        let path = collection(&kind.group, &kind.version, &kind.resource, namespace);
+        let path = format!("{path}/{}", encode(name));
+        let request = self.cluster.get_json_within::<Box<RawValue>>(&path, METADATA, MAX_OBJECT_BYTES);
+        let document = timeout(WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, WITHIN)))?;
+        match decode::object(document.get().as_bytes(), &self.hash_key) {
+            Ok(object) if object.key.name == name => Ok(object),
+            _ => Err(Failure::new(Cause::Undecodable, format!("{path}: the response is another object"))),
+        }
+    }
+}
+
+// === impl Refusals ===
+
+impl Refusals {
+    fn contain(&self, scope: &RefusedScope) -> bool {
+        self.0.get(scope).is_some_and(|at| at.elapsed() < REFUSED_FOR)
+    }
+
+    fn add(&mut self, scope: RefusedScope) {
+        if self.0.len() >= MAX_REFUSALS {
+            self.0.retain(|_, at| at.elapsed() < REFUSED_FOR);
+        }
+        if self.0.len() < MAX_REFUSALS {
+            self.0.insert(scope, Instant::now());
+        }
+    }
+}
+
+/// Whether an object may have this name. Other texts would change the meaning of the path, for example to a subresource.
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
+}

@@ -1,0 +1,201 @@
+use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{REFUSED_FOR, Reader};
+use crate::sources::decode::HashKey;
+use crate::sources::fake::world::{CONFIG_MAP, FakeKind, NAMESPACE, WIDGET, World, object};
+use crate::sources::fake::{Reply, Script};
+use crate::sources::options::{SecretAccess, SourceOptions};
+
+const SECRET: FakeKind = ("", "v1", "Secret", "secrets", true, false);
+const OTHER_WIDGET: FakeKind = ("other.io", "v1", "Widget", "widgets", true, true);
+const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+
+fn address(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectAddress {
+    let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
+    ObjectAddress { group, kind, namespace, name }
+}
+
+fn widget(name: &str) -> ObjectAddress {
+    address("example.io", "Widget", "team", name)
+}
+
+/// A cluster with one widget, which the account may read.
+fn world() -> World {
+    let world = World::new(&[WIDGET, CONFIG_MAP, SECRET, NAMESPACE]);
+    world.change(|state| {
+        state.objects.insert("widgets", vec![object("team", "a", None)]);
+        state.objects.insert("secrets", vec![object("team", "a", None)]);
+        state.namespaces = vec!["team"];
+    });
+    world.allow("", &["get"], "example.io", &["*"]).allow("", &["get"], "", &["secrets", "namespaces"])
+}
+
+fn reader(world: &World) -> Reader {
+    Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])))
+}
+
+async fn read(reader: &mut Reader, address: ObjectAddress) -> String {
+    match reader.answer(&Probe::Read(address)).await {
+        Answer::Found(object) => format!("found {}/{}@{}", object.key.namespace, object.key.name, object.version),
+        Answer::Absent => "absent".to_owned(),
+        Answer::KindUnknown => "kind unknown".to_owned(),
+        Answer::Failed(cause) => format!("failed: {cause}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_found_or_absent_and_a_cluster_scoped_kind_ignores_the_namespace() {
+    let mut reader = reader(&world());
+    assert_eq!(read(&mut reader, widget("a")).await, "found team/a@4");
+    assert_eq!(read(&mut reader, widget("b")).await, "absent");
+    assert_eq!(read(&mut reader, address("example.io", "Widget", "other", "a")).await, "absent");
+    assert_eq!(read(&mut reader, address("", "Namespace", "team", "team")).await, "found /team@");
+    // Without a namespace, no object of the kind can be meant.
+    assert_eq!(read(&mut reader, address("example.io", "Widget", "", "a")).await, "failed: invalid");
+    for name in ["", ".", "..", "a/status", "a%2fstatus"] {
+        assert_eq!(read(&mut reader, widget(name)).await, "failed: invalid", "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_remembered_for_the_kind_and_the_namespace() {
+    let world = world();
+    let mut reader = reader(&world);
+    let config_map = |namespace, name| address("", "ConfigMap", namespace, name);
+    let refused = || world.change(|state| state.refused.len());
+    for name in ["a", "b"] {
+        assert_eq!(read(&mut reader, config_map("team", name)).await, "failed: forbidden");
+    }
+    assert_eq!(refused(), 1, "the second one without a request");
+    assert_eq!(read(&mut reader, config_map("other", "a")).await, "failed: forbidden");
+    assert_eq!(refused(), 2);
+    let _ = world.clone().allow("", &["get"], "", &["configmaps"]);
+    assert_eq!(read(&mut reader, config_map("team", "a")).await, "failed: forbidden");
+    sleep(REFUSED_FOR).await;
+    world.change(|state| state.objects.insert("configmaps", Vec::new()));
+    assert_eq!(read(&mut reader, config_map("team", "a")).await, "absent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_unknown_only_if_a_new_list_of_kinds_lacks_it() {
+    let world = world();
+    let mut reader = reader(&world);
+    let gizmo = || address("example.io", "Gizmo", "team", "a");
+    assert_eq!(read(&mut reader, gizmo()).await, "kind unknown");
+    // The list was read a short time ago, and nothing shows that it is current.
+    assert_eq!(read(&mut reader, gizmo()).await, "failed: throttled");
+    sleep(MINUTE).await;
+    world.change(|state| {
+        state.kinds.push(("example.io", "v1", "Gizmo", "gizmos", true, true));
+        state.objects.insert("gizmos", vec![object("team", "a", None)]);
+    });
+    assert_eq!(read(&mut reader, gizmo()).await, "found team/a@4");
+    // The API server no longer serves a kind of the list.
+    world.change(|state| state.kinds.pop());
+    assert_eq!(read(&mut reader, gizmo()).await, "failed: throttled");
+    sleep(MINUTE).await;
+    assert_eq!(read(&mut reader, gizmo()).await, "kind unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_a_group_must_be_unambiguous() {
+    let world = world();
+    let mut reader = reader(&world);
+    assert_eq!(read(&mut reader, address("", "Widget", "team", "a")).await, "found team/a@4");
+    world.change(|state| state.kinds.push(OTHER_WIDGET));
+    sleep(MINUTE).await;
+    assert_eq!(read(&mut reader, address("", "Gizmo", "team", "a")).await, "kind unknown");
+    assert_eq!(read(&mut reader, address("", "Widget", "team", "a")).await, "failed: invalid");
+    assert_eq!(read(&mut reader, address("example.io", "Widget", "team", "a")).await, "found team/a@4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_left_alone_if_the_user_says_so() {
+    let world = world();
+    let secret = || address("", "Secret", "team", "a");
+    assert_eq!(read(&mut reader(&world), secret()).await, "found team/a@4");
+    let requests = || world.change(|state| state.requests.iter().filter(|r| r.contains("secrets")).count());
+    let before = requests();
+    let options = SourceOptions { secrets: SecretAccess::Off, ..SourceOptions::new(HashKey([0; 16])) };
+    let mut reader = Reader::new(world.cluster(), &options);
+    assert_eq!(read(&mut reader, secret()).await, "failed: forbidden");
+    assert_eq!(requests(), before, "without a request");
+}
+
+fn response(status: u16, body: &Value) -> Reply {
+    Reply::Response(status, vec![], body.to_string())
+}
+
+/// Aggregated discovery of widgets, and of a group whose API server does not respond.
+fn discovery(tag: &str) -> [Reply; 2] {
+    let widgets = json!({ "resource": "widgets", "responseKind": { "kind": "Widget" }, "scope": "Namespaced" });
+    let groups = json!({ "kind": "APIGroupDiscoveryList", "items": [
+        { "metadata": { "name": "example.io" }, "versions": [{ "version": "v1", "resources": [widgets] }] },
+        { "metadata": { "name": "stale.io" }, "versions": [{ "version": "v1", "freshness": "Stale" }] } ] });
+    let tag = vec![("etag", format!("\"{tag}\""))];
+    [
+        response(200, &json!({ "kind": "APIGroupDiscoveryList", "items": [] })),
+        Reply::Response(200, tag, groups.to_string()),
+    ]
+}
+
+async fn read_scripted(
+    replies: impl IntoIterator<Item = Reply>,
+    addresses: &[ObjectAddress],
+) -> (Vec<String>, Vec<String>) {
+    let script = Script::new(replies);
+    let mut reader = Reader::new(script.cluster(), &SourceOptions::new(HashKey([0; 16])));
+    let mut answers = Vec::new();
+    for address in addresses {
+        answers.push(read(&mut reader, address.clone()).await);
+    }
+    (answers, script.asked())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_absence_of_the_object_itself_counts() {
+    let status = |code: u16, reason: &str, name: &str| {
+        response(code, &json!({ "kind": "Status", "code": code, "reason": reason, "details": { "name": name } }))
+    };
+    for (reply, expected) in [
+        (status(404, "NotFound", "a"), "absent"),
+        (status(500, "NotFound", "a"), "failed: server_error"),
+        (status(401, "Unauthorized", ""), "failed: unauthorized"),
+        (status(429, "TooManyRequests", ""), "failed: throttled"),
+        (status(503, "ServiceUnavailable", ""), "failed: server_error"),
+        (response(200, &json!({ "metadata": { "name": "b" } })), "failed: undecodable"),
+        (response(200, &json!(["a"])), "failed: undecodable"),
+        (Reply::Refused, "failed: connection"),
+        (Reply::Silence, "failed: timeout"),
+    ] {
+        let replies = discovery("1").into_iter().chain([reply]);
+        assert_eq!(read_scripted(replies, &[widget("a")]).await.0, [expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_path_is_no_absent_object_while_the_kind_is_served() {
+    let not_found = || Reply::Response(404, vec![], "404 page not found\n".to_owned());
+    let unchanged = Reply::Response(304, vec![], String::new());
+    let replies = discovery("1").into_iter().chain([not_found(), unchanged]);
+    let (answers, asked) = read_scripted(replies, &[widget("a")]).await;
+    assert_eq!(answers, ["failed: not_found"]);
+    assert_eq!(asked, ["GET api", "GET apis", "GET a metadata", "GET apis"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unchanged_list_shows_at_once_that_a_kind_is_unknown_and_a_missing_group_shows_nothing() {
+    let unchanged = || Reply::Response(304, vec![], String::new());
+    let gizmo = || address("example.io", "Gizmo", "team", "a");
+    let stale = address("stale.io", "Gizmo", "team", "a");
+    let replies = discovery("1").into_iter().chain([unchanged(), unchanged(), unchanged()]);
+    let addresses = [gizmo(), gizmo(), stale, address("", "Gizmo", "team", "a")];
+    let (answers, _) = read_scripted(replies, &addresses).await;
+    assert_eq!(answers, ["kind unknown", "kind unknown", "failed: server_error", "failed: server_error"]);
+    let changed = discovery("2").into_iter().skip(1);
+    let (answers, _) = read_scripted(discovery("1").into_iter().chain(changed), &[gizmo(), gizmo()]).await;
+    assert_eq!(answers, ["kind unknown", "failed: throttled"], "the kind may be new");
+}
