@@ -16,14 +16,19 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::FAILURE;
 use super::play::{self, Played, Shown};
-use crate::app;
+use crate::app::{self, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::export::input::{DumpInput, Input};
 use crate::export::report::OutputFormat;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::dump::Dump;
-use crate::sources::{Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
+use crate::sources::{Feed, Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
+
+/// Limit on rounds of questions about a dump: an answer may lead to the next question.
+const ANSWER_ROUNDS: usize = 100;
+/// Time to wait for reads of objects in doubt.
+const READS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Flags of `check`.
 #[derive(Args, Debug)]
@@ -84,6 +89,7 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     let input = Input { recording: None, dump: Some(described(&dump)) };
     let mut model = Model::new(settings);
     let excluded = &args.cluster.exclude_namespace;
+    let found = dump.index();
     for observation in dump.observations() {
         let key = match &observation {
             Observation::Listed { object, .. } => Some(&object.key),
@@ -94,6 +100,16 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
         }
     }
     model.apply(at, Observation::Tick);
+    for _ in 0..ANSWER_ROUNDS {
+        let probes = model.all_probes();
+        if probes.is_empty() {
+            break;
+        }
+        for probe in probes {
+            let answer = found.answer(&probe);
+            model.apply(at, Observation::Answered { probe, answer });
+        }
+    }
     Ok((model, input))
 }
 
@@ -135,18 +151,26 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         once: true,
         ..args.cluster.source_options(app::hash_key())
     };
-    let model = Arc::new(Mutex::new(Model::new(settings)));
+    let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel(&cluster);
     let clock = cluster.clock().clone();
-    let mut handle = Supervisor::start(cluster, options, feed);
-    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), |_| false, None));
+    let mut handle = Supervisor::start(cluster, options, feed.clone());
+    // The lists are too short-lived for audits.
+    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), handle.reader(), None));
     let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {
         super::print_error(&format!(
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
+    } else if tokio::time::timeout(READS_WITHIN, reads_in_doubt(&model, &feed)).await.is_err() {
+        let left = app::lock(&model).reads_in_doubt();
+        super::print_error(&format!(
+            "{left} reads had no answer after {} s, so this report says nothing about the objects in question",
+            READS_WITHIN.as_secs()
+        ));
     }
+    drop(feed);
     handle.shutdown().await;
     pump.await?;
     clock.ticks().for_each(|(at, tick)| app::lock(&model).apply(at, tick));
@@ -173,6 +197,25 @@ async fn first_lists(handle: &mut Handle) {
                 super::progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
             },
         }
+    }
+    if terminal {
+        super::progress_line("");
+    }
+}
+
+/// Waits until no read of an object in doubt is left. On a terminal, it shows the progress.
+async fn reads_in_doubt(model: &SharedModel, feed: &Feed) {
+    let terminal = std::io::stderr().is_terminal();
+    loop {
+        // The pump applies what it takes from the channel at once, so an empty channel means that the model knows all.
+        let left = app::lock(model).reads_in_doubt();
+        if feed.is_empty() && left == 0 {
+            break;
+        }
+        if terminal {
+            super::progress_line(&format!("{left} reads of objects in doubt left"));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     if terminal {
         super::progress_line("");

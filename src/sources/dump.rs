@@ -4,7 +4,7 @@
 //! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kube::api::TypeMeta;
@@ -17,6 +17,9 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+mod index;
+
+use self::index::DumpIndex;
 use super::decode::{self, HashKey, ObjectSeed};
 
 /// Depth of nested folders that loopwatch reads: enough for support bundles, and a stop for cyclic links.
@@ -26,6 +29,10 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
     objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
+    /// The groups and kinds of typed lists, which may be empty.
+    listed: BTreeSet<(String, String)>,
+    /// Whether a part cannot be read that may hold objects.
+    is_broken: bool,
     /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
 }
@@ -92,6 +99,19 @@ impl Dump {
         self.objects.values().flat_map(|(_, objects)| objects)
     }
 
+    /// The index for questions about single objects.
+    pub(crate) fn index(&self) -> DumpIndex {
+        let mut index = DumpIndex { is_broken: self.is_broken, ..DumpIndex::default() };
+        for kind in &self.listed {
+            index.kinds.entry(kind.clone()).or_default();
+        }
+        for (kind, (_, objects)) in &self.objects {
+            let dumped = index.kinds.entry(kind.clone()).or_default();
+            objects.iter().for_each(|object| dumped.add(object));
+        }
+        index
+    }
+
     /// Returns the dump as observations, in the order in which watches would send them.
     #[must_use]
     pub(crate) fn observations(self) -> Vec<Observation> {
@@ -121,7 +141,7 @@ impl Dump {
     fn read_file(&mut self, path: &Path, key: &HashKey) {
         match std::fs::read_to_string(path) {
             Ok(text) => self.add_text(&path.display().to_string(), &text, key),
-            Err(error) => self.problems.push(format!("{}: {error}", path.display())),
+            Err(error) => self.add_problem(format!("{}: {error}", path.display())),
         }
     }
 
@@ -129,13 +149,13 @@ impl Dump {
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('{') {
             if let Err(error) = self.add_json(file, text, key) {
-                self.problems.push(format!("{file}: {error}"));
+                self.add_problem(format!("{file}: {error}"));
             }
             return;
         }
         for (line, document) in documents(text) {
             if let Err(error) = self.add_yaml(&format!("{file}, document at line {line}"), document, key) {
-                self.problems.push(format!("{file}, document at line {line}: {error}"));
+                self.add_problem(format!("{file}, document at line {line}: {error}"));
             }
         }
     }
@@ -158,6 +178,7 @@ impl Dump {
             self.add(file, "", "", decode::object_with_type(text.as_bytes(), key).map_err(|e| e.to_string()));
             return Ok(());
         };
+        self.add_list(&api_version, of);
         for (number, item) in serde_json::from_str::<Vec<&RawValue>>(items)?.into_iter().enumerate() {
             let decoded = decode::object_with_type(item.get().as_bytes(), key).map_err(|e| e.to_string());
             self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
@@ -182,6 +203,7 @@ impl Dump {
                     Value::Array(items) => Some(items),
                     _ => None,
                 });
+                self.add_list(&api_version, of);
                 for (number, item) in items.into_iter().flatten().enumerate() {
                     let decoded = object_of(item, key);
                     self.add(&format!("{place}, item {number}"), &api_version, of, decoded);
@@ -192,11 +214,25 @@ impl Dump {
         Ok(())
     }
 
+    /// Adds the problem of a part that may hold objects.
+    fn add_problem(&mut self, problem: String) {
+        self.is_broken = true;
+        self.problems.push(problem);
+    }
+
+    /// Notes the kind of a list. A `List` can hold any kinds.
+    fn add_list(&mut self, api_version: &str, kind: &str) {
+        if !kind.is_empty() {
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            self.listed.insert((group.to_owned(), kind.to_owned()));
+        }
+    }
+
     /// Adds one object. Items of typed lists omit `apiVersion` and `kind`, so the caller passes those of the list.
     fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<(TypeMeta, ObjectView), String>) {
         let (own, object) = match decoded {
             Ok(decoded) => decoded,
-            Err(error) => return self.problems.push(format!("{place}: {error}")),
+            Err(error) => return self.add_problem(format!("{place}: {error}")),
         };
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
         let (api_version, kind) = (or(own.api_version, api_version), or(own.kind, kind));
@@ -278,6 +314,8 @@ fn files(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
+
     use super::*;
 
     const KEY: HashKey = HashKey([1; 16]);
@@ -322,5 +360,45 @@ mod tests {
         assert_eq!(dump.problems.len(), 2, "{:?}", dump.problems);
         assert!(dump.problems[0].contains("document at line 1"), "{:?}", dump.problems);
         assert!(dump.problems[1].contains("line 6") || dump.problems[1].contains("line 7"), "{:?}", dump.problems);
+    }
+
+    fn ask(dump: &Dump, kind: &str, namespace: &str, name: &str) -> Answer {
+        let (group, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
+        let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
+        dump.index().answer(&Probe::Read(ObjectAddress { group, kind, namespace, name }))
+    }
+
+    #[test]
+    fn an_object_is_absent_only_where_the_dump_shows_its_kind() {
+        let object = |kind: &str, namespace: &str, name: &str| {
+            format!("---\napiVersion: a.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n")
+        };
+        let one = object("W", "ns", "x");
+        let dump = read(&one);
+        assert!(matches!(ask(&dump, "a.io/W", "ns", "x"), Answer::Found(object) if object.key.name == "x"));
+        assert!(matches!(ask(&dump, "W", "ns", "x"), Answer::Found(_)), "the only group with this kind");
+        assert_eq!(ask(&dump, "a.io/W", "ns", "yy"), Answer::Absent);
+        let unknown = Answer::Failed(Cause::NotFound);
+        assert_eq!(ask(&dump, "a.io/W", "ms", "x"), unknown, "a dump of one namespace");
+        assert_eq!(ask(&dump, "a.io/V", "ns", "x"), unknown, "a dump without the kind");
+        assert_eq!(ask(&dump, "W", "ns", "yy"), unknown, "perhaps a kind of another group");
+        let dump = read(&(one.clone() + &object("W", "os", "z")));
+        assert_eq!(ask(&dump, "a.io/W", "ms", "x"), Answer::Absent, "a dump of all namespaces");
+        let dump = read(&(one.clone() + "---\nmetadata: {{\n"));
+        assert_eq!(ask(&dump, "a.io/W", "ns", "yy"), Answer::Failed(Cause::Undecodable), "a dump with a broken part");
+        let dump = read(&(one + "---\napiVersion: a.io/v1\nkind: VList\nitems: []\n"));
+        assert_eq!(ask(&dump, "a.io/V", "ns", "x"), Answer::Absent, "an empty list");
+    }
+
+    #[test]
+    fn dependents_in_a_dump_may_not_be_all() {
+        let dump = read("apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: ns, ownerReferences: [{uid: u}]}\n");
+        let owner = ObjectAddress { namespace: "ns".to_owned(), ..ObjectAddress::default() };
+        let of = |uid: &str| match dump.index().answer(&Probe::Dependents { owner: owner.clone(), uid: uid.to_owned() })
+        {
+            Answer::Dependents { found, complete } => (found.len(), complete),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((of("u"), of("v")), ((1, false), (0, false)));
     }
 }

@@ -58,6 +58,11 @@ impl Feed {
         }
     }
 
+    /// Whether the receiver has taken all observations.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sender.capacity() == self.sender.max_capacity()
+    }
+
     /// Waits until the receiver is gone.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;

@@ -1,0 +1,96 @@
+//! Answers questions about single objects from a dump.
+//!
+//! A dump shows which objects exist, but seldom which do not: it may hold only some kinds, or some namespaces. An object
+//! counts as absent only where the dump shows other objects of its kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loopwatch_model::observation::{
+    Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, ObjectKey, ObjectView, Probe,
+};
+
+/// The metadata of all objects of a dump.
+#[derive(Debug, Default)]
+pub(crate) struct DumpIndex {
+    /// By group and kind.
+    pub(super) kinds: BTreeMap<(String, String), DumpedKind>,
+    /// Whether a part of the dump could not be read, which may hold any object.
+    pub(super) is_broken: bool,
+}
+
+/// The objects of one kind.
+#[derive(Debug, Default)]
+pub(super) struct DumpedKind {
+    pub(super) objects: BTreeMap<ObjectKey, ObjectView>,
+    namespaces: BTreeSet<String>,
+}
+
+// === impl DumpIndex ===
+
+impl DumpIndex {
+    /// Answers a question.
+    pub(crate) fn answer(&self, probe: &Probe) -> Answer {
+        let answer = match probe {
+            Probe::Read(address) => self.read(address),
+            Probe::Dependents { owner, uid } => Ok(self.dependents(owner, uid)),
+            Probe::Count(_) => Err(Cause::NotFound),
+        };
+        answer.unwrap_or_else(Answer::Failed)
+    }
+
+    fn read(&self, address: &ObjectAddress) -> Result<Answer, Cause> {
+        let ObjectAddress { group, kind, namespace, name } = address;
+        let named = self.kinds.get(&(group.clone(), kind.clone()));
+        // An address without a group may mean a kind of any group.
+        let mut others = self.kinds.iter().filter(|((_, other), _)| group.is_empty() && other == kind);
+        let dumped = match (named, others.next(), others.next()) {
+            (Some(dumped), ..) | (None, Some((_, dumped)), None) => dumped,
+            (None, Some(_), Some(_)) => return Err(Cause::Invalid),
+            (None, None, _) => return Err(Cause::NotFound),
+        };
+        let in_namespace = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+        let in_cluster = ObjectKey { namespace: String::new(), name: name.clone() };
+        if let Some(object) = dumped.objects.get(&in_namespace).or_else(|| dumped.objects.get(&in_cluster)) {
+            return Ok(Answer::Found(Box::new(object.clone())));
+        }
+        match named {
+            _ if self.is_broken => Err(Cause::Undecodable),
+            Some(dumped) if dumped.covers(namespace) => Ok(Answer::Absent),
+            _ => Err(Cause::NotFound),
+        }
+    }
+
+    /// The dependents in the dump. There may be others outside of it.
+    fn dependents(&self, owner: &ObjectAddress, uid: &str) -> Answer {
+        let is_near = |key: &ObjectKey| owner.namespace.is_empty() || owner.namespace == key.namespace;
+        let mut found = Vec::new();
+        for ((group, kind), dumped) in &self.kinds {
+            let owned = dumped.objects.values().filter(|object| object.owners.iter().any(|owner| owner.uid == uid));
+            found.extend(owned.filter(|object| is_near(&object.key)).map(|object| {
+                let (group, kind, object) = (group.clone(), kind.clone(), object.clone());
+                Dependent { group, kind, object }
+            }));
+        }
+        found.truncate(MAX_DEPENDENTS);
+        Answer::Dependents { found, complete: false }
+    }
+}
+
+// === impl DumpedKind ===
+
+impl DumpedKind {
+    /// Adds what answers need of an object.
+    pub(super) fn add(&mut self, object: &ObjectView) {
+        let ObjectView { key, uid, version, created, deleted, grace, finalizers, owners, .. } = object.clone();
+        self.namespaces.insert(key.namespace.clone());
+        let kept =
+            ObjectView { uid, version, created, deleted, grace, finalizers, owners, key, ..ObjectView::default() };
+        self.objects.insert(kept.key.clone(), kept);
+    }
+
+    /// Whether the dump shows the objects of this kind in a namespace: it has one there, or objects in several namespaces
+    /// and thus probably in all, or an empty list.
+    fn covers(&self, namespace: &str) -> bool {
+        self.namespaces.contains(namespace) || self.namespaces.contains("") || self.namespaces.len() != 1
+    }
+}
