@@ -25,6 +25,7 @@ pub(crate) mod wakeups;
 mod address;
 mod audit;
 mod children;
+mod conditions;
 mod definitions;
 mod discovery;
 #[cfg(test)]

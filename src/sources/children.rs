@@ -1,16 +1,23 @@
-//! Child kinds: which objects belong to a primary object, and which of them the model sees.
+//! Child kinds: which objects belong to the operator, and thus which of them the model sees.
 //!
 //! Only direct children count. loopwatch does not watch deeper layers, such as the ReplicaSets and Pods of a Deployment
-//! that the operator creates.
+//! that the operator creates. An object that has lost its owner, or that looks like the operator's own without ever having
+//! had one, is passed on as it is, until it is deleted: the model decides whether it is an orphan.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId};
 use loopwatch_model::time::Span;
 use tokio::sync::Notify;
+use tracing::warn;
 
+mod evidence;
+#[cfg(test)]
+mod tests;
+
+use self::evidence::Evidence;
 use super::clock::ServerClock;
 use super::failure::Failure;
 use super::watch::Sink;
@@ -20,13 +27,45 @@ use super::watch::objects::ObjectSink;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owners(BTreeSet<(String, String)>);
 
-/// Passes on the objects that belong to a primary object, and hides all others from the model.
+/// Passes on the objects that belong to the operator, and hides all others from the model.
 pub(crate) struct ChildSink {
     inner: ObjectSink,
     owners: Arc<Owners>,
-    /// Fingerprints of the names of objects that the model knows.
-    known: HashSet<u64>,
+    kept: Kept,
+    /// The objects that the model knows, as of the last list and the changes since then.
+    seen: Seen,
+    /// The list in progress.
+    list: Option<ChildList>,
+}
+
+/// The objects of a watch that were passed on although they belong to no primary object. They outlive the sink, because a
+/// watch starts again if the primary kinds change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    /// Fingerprints of their names.
+    names: Arc<Mutex<HashSet<u64>>>,
     hasher: RandomState,
+}
+
+/// The objects that were passed on.
+#[derive(Default)]
+struct Seen {
+    /// Fingerprints of their names.
+    names: HashSet<u64>,
+    /// What the owned ones have in common.
+    evidence: Evidence,
+}
+
+/// A list in progress.
+#[derive(Default)]
+struct ChildList {
+    seen: Seen,
+    /// Objects that look like the operator's own if later objects of the list resemble them.
+    undecided: BTreeMap<ObjectKey, Box<ObjectView>>,
+    /// The number of such objects for which there was no room.
+    dropped: u64,
+    /// Whether the list had to skip an object.
+    is_incomplete: bool,
 }
 
 /// Passes on primary objects, and announces new ones, because the operator may soon create their first children.
@@ -46,6 +85,8 @@ pub(crate) struct NewPrimaries {
 
 /// Age up to which a primary object counts as new.
 const NEW: Span = Span::mins(2);
+/// Limit on objects that wait for the end of a list.
+const MOST_UNDECIDED: usize = 1_000;
 /// Limit on announced namespaces.
 const MOST_ANNOUNCED: usize = 100;
 
@@ -59,6 +100,18 @@ impl Owners {
             self.0.iter().any(|(own_group, kind)| own_group == group && *kind == owner.kind)
         })
     }
+
+    /// Whether a text names one of these kinds: `Widget`, `example.io/v1/Widget`, `example.io/v1, Kind=Widget` or
+    /// `Widget.example.io`.
+    fn name(&self, text: &str) -> bool {
+        let (last, group) = match text.rsplit_once(['/', '=', ' ', ',']) {
+            Some((_, kind)) => (kind, None),
+            None => text.split_once('.').map_or((text, None), |(kind, group)| (kind, Some(group))),
+        };
+        self.0
+            .iter()
+            .any(|(own, kind)| kind.eq_ignore_ascii_case(last) && group.is_none_or(|group| group.ends_with(own)))
+    }
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for Owners {
@@ -70,32 +123,70 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Owners {
 // === impl ChildSink ===
 
 impl ChildSink {
-    pub(crate) fn new(inner: ObjectSink, owners: Arc<Owners>) -> Self {
-        Self { inner, owners, known: HashSet::new(), hasher: RandomState::new() }
+    pub(crate) fn new(inner: ObjectSink, owners: Arc<Owners>, kept: Kept) -> Self {
+        Self { inner, owners, kept, seen: Seen::default(), list: None }
     }
 
     /// Removes the last observation unless the model may see its object.
     fn keep_own(&mut self, out: &mut Vec<Observation>) {
         let Some(Observation::Listed { object, .. } | Observation::Applied { object, .. }) = out.last() else { return };
-        let name = self.name(&object.key);
-        if self.owners.own(object) {
-            self.known.insert(name);
+        let name = self.kept.name(&object.key);
+        let is_own = self.owners.own(object);
+        let is_candidate = !is_own && !self.knows(name) && evidence::is_candidate(object);
+        let is_passed_on = is_own
+            || self.knows(name)
+            || evidence::names_owner(object, &self.owners)
+            || (is_candidate && self.matches(object));
+        if let Some(list) = &mut self.list {
+            list.undecided.remove(&object.key);
+        }
+        if is_passed_on {
+            let seen = self.list.as_mut().map_or(&mut self.seen, |list| &mut list.seen);
+            if seen.names.insert(name) && is_own {
+                seen.evidence.add(object, &self.kept.hasher);
+            }
+            self.kept.set(name, !is_own);
             return;
         }
-        match out.pop() {
-            // The object has lost its owner.
-            Some(Observation::Listed { watch, object } | Observation::Applied { watch, object })
-                if self.known.remove(&name) =>
-            {
-                let ObjectView { key, version, .. } = *object;
-                out.push(Observation::Deleted { watch, key, version });
-            }
-            _ => {}
+        if let (Some(Observation::Listed { object, .. }), Some(list), true) = (out.pop(), &mut self.list, is_candidate)
+        {
+            list.postpone(object);
         }
     }
 
-    fn name(&self, key: &ObjectKey) -> u64 {
-        self.hasher.hash_one(key)
+    /// Whether the model knows an object.
+    fn knows(&self, name: u64) -> bool {
+        let mut seen = std::iter::once(&self.seen).chain(self.list.as_ref().map(|list| &list.seen));
+        seen.any(|seen| seen.names.contains(&name)) || self.kept.contains(name)
+    }
+
+    /// Whether an object resembles those that belong to primary objects.
+    fn matches(&self, object: &ObjectView) -> bool {
+        let mut seen = std::iter::once(&self.seen).chain(self.list.as_ref().map(|list| &list.seen));
+        seen.any(|seen| seen.evidence.matches(object, &self.kept.hasher))
+    }
+
+    /// Passes on the postponed objects that resemble other objects of the list, and takes over the result of the list.
+    fn end_list(&mut self, out: &mut Vec<Observation>) {
+        let Some(ChildList { seen, undecided, dropped, is_incomplete }) = self.list.take() else { return };
+        let earlier = std::mem::replace(&mut self.seen, seen);
+        for (key, object) in undecided {
+            if self.matches(&object) {
+                let name = self.kept.name(&key);
+                self.seen.names.insert(name);
+                self.kept.set(name, true);
+                out.push(Observation::Listed { watch: self.inner.watch.clone(), object });
+            }
+        }
+        if is_incomplete {
+            // The model keeps all objects that this list lacks.
+            self.seen.names.extend(earlier.names);
+        } else {
+            self.kept.retain(&self.seen.names);
+        }
+        if dropped > 0 {
+            warn!(watch = %self.inner.watch, dropped, "hid objects that may belong to the operator, for lack of room");
+        }
     }
 }
 
@@ -105,7 +196,7 @@ impl Sink for ChildSink {
     }
 
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>) {
-        self.known.clear();
+        self.list = Some(ChildList::default());
         self.inner.began(epoch, out);
     }
 
@@ -115,7 +206,14 @@ impl Sink for ChildSink {
         Ok(())
     }
 
+    fn skipped(&mut self) {
+        if let Some(list) = &mut self.list {
+            list.is_incomplete = true;
+        }
+    }
+
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>) {
+        self.end_list(out);
         self.inner.ended(epoch, version, out);
     }
 
@@ -127,16 +225,71 @@ impl Sink for ChildSink {
 
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
         let version = self.inner.deleted(object, out)?;
-        if let Some(Observation::Deleted { key, .. }) = out.last()
-            && !self.known.remove(&self.name(key))
-        {
-            out.pop();
+        if let Some(Observation::Deleted { key, .. }) = out.last() {
+            let name = self.kept.name(key);
+            let is_known = self.knows(name);
+            self.kept.set(name, false);
+            self.seen.names.remove(&name);
+            if let Some(list) = &mut self.list {
+                list.seen.names.remove(&name);
+                list.undecided.remove(key);
+            }
+            if !is_known {
+                out.pop();
+            }
         }
         Ok(version)
     }
 
     fn progressed(&mut self, version: &str, out: &mut Vec<Observation>) {
         self.inner.progressed(version, out);
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// The fingerprint of a name.
+    fn name(&self, key: &ObjectKey) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    fn contains(&self, name: u64) -> bool {
+        self.lock().contains(&name)
+    }
+
+    /// Adds or removes an object.
+    fn set(&self, name: u64, is_kept: bool) {
+        let mut names = self.lock();
+        if is_kept {
+            names.insert(name)
+        } else {
+            names.remove(&name)
+        };
+    }
+
+    /// Removes all others.
+    fn retain(&self, names: &HashSet<u64>) {
+        self.lock().retain(|name| names.contains(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl ChildList ===
+
+impl ChildList {
+    /// Keeps an object until the end of the list.
+    fn postpone(&mut self, object: Box<ObjectView>) {
+        // An object without any owner is more likely one of the operator.
+        let room = if object.owners.is_empty() { MOST_UNDECIDED } else { MOST_UNDECIDED / 2 };
+        if self.undecided.len() < room {
+            self.undecided.insert(object.key.clone(), object);
+        } else {
+            self.dropped += 1;
+        }
     }
 }
 
@@ -199,48 +352,5 @@ impl NewPrimaries {
     /// Takes all announced namespaces.
     pub(crate) fn take(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.namespaces.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use loopwatch_model::observation::WatchId;
-
-    use super::*;
-    use crate::sources::decode::HashKey;
-    use crate::sources::fake::say;
-
-    fn pod(name: &str, owner: Option<&str>) -> Vec<u8> {
-        let owners = owner.map_or(
-            serde_json::json!([]),
-            |kind| serde_json::json!([{ "apiVersion": "example.io/v1", "kind": kind, "name": "o", "uid": "u" }]),
-        );
-        serde_json::json!({ "metadata": { "name": name, "resourceVersion": "3", "ownerReferences": owners } })
-            .to_string()
-            .into_bytes()
-    }
-
-    fn sink() -> ChildSink {
-        let inner = ObjectSink { watch: WatchId("pods".into()), hash_key: HashKey([0; 16]) };
-        ChildSink::new(inner, Arc::new([("example.io", "Widget")].into_iter().collect()))
-    }
-
-    #[test]
-    fn only_children_of_watched_kinds_reach_the_model() {
-        let (mut sink, mut out) = (sink(), Vec::new());
-        for (name, owner) in [("own", Some("Widget")), ("foreign", Some("ReplicaSet")), ("alone", None)] {
-            sink.listed(&pod(name, owner), &mut out).expect("a Pod");
-        }
-        // A foreign change and a foreign deletion change nothing, but the version advances.
-        assert_eq!(sink.applied(&pod("foreign", Some("ReplicaSet")), &mut out).expect("a Pod"), "3");
-        assert_eq!(sink.deleted(&pod("foreign", Some("ReplicaSet")), &mut out).expect("a Pod"), "3");
-        sink.applied(&pod("own", Some("Widget")), &mut out).expect("a Pod");
-        // An object that loses its owner is no longer a child, and becomes one again with an owner.
-        sink.applied(&pod("own", None), &mut out).expect("a Pod");
-        sink.applied(&pod("own", None), &mut out).expect("a Pod");
-        sink.applied(&pod("own", Some("Widget")), &mut out).expect("a Pod");
-        sink.deleted(&pod("own", None), &mut out).expect("a Pod");
-        let said: Vec<String> = out.iter().map(say).collect();
-        assert_eq!(said, ["listed own@3", "applied own@3", "deleted own@3", "applied own@3", "deleted own@3"]);
     }
 }

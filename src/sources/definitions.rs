@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use loopwatch_model::observation::{
-    Condition, ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
-};
+use loopwatch_model::observation::{ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
+use super::conditions::{ConditionDocument, conditions};
 use super::failure::Failure;
 use super::metadata::{ObjectMetadata, or_default};
 use super::watch::{Sink, WatchTarget};
@@ -34,6 +33,8 @@ struct DefinitionTable {
 pub(crate) struct DefinitionSink {
     definitions: Definitions,
     listed: BTreeSet<String>,
+    /// Whether the list had to skip a definition.
+    is_incomplete: bool,
 }
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -82,7 +83,7 @@ impl Definitions {
 
 impl DefinitionSink {
     pub(crate) fn new(definitions: Definitions) -> Self {
-        Self { definitions, listed: BTreeSet::new() }
+        Self { definitions, listed: BTreeSet::new(), is_incomplete: false }
     }
 
     fn seen(&self, view: DefinitionView, out: &mut Vec<Observation>) {
@@ -104,6 +105,7 @@ impl Sink for DefinitionSink {
 
     fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
         self.listed.clear();
+        self.is_incomplete = false;
     }
 
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
@@ -113,13 +115,22 @@ impl Sink for DefinitionSink {
         Ok(())
     }
 
+    fn skipped(&mut self) {
+        self.is_incomplete = true;
+    }
+
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let listed = std::mem::take(&mut self.listed);
+        // A definition that the list skipped is not gone.
+        let is_complete = !self.is_incomplete;
         self.definitions.change(|table| {
             table.known = true;
-            table.by_name.retain(|name, _| listed.contains(name));
+            table.by_name.retain(|name, _| !is_complete || listed.contains(name));
         });
         self.definitions.changed.notify_one();
+        if !is_complete {
+            return;
+        }
         out.push(Observation::DefinitionsListed(listed.into_iter().collect()));
     }
 
@@ -213,19 +224,9 @@ struct DefinitionSubresourcesDocument {
 struct DefinitionStatusDocument {
     /// `null` in the first event of a new definition.
     #[serde(deserialize_with = "or_default")]
-    conditions: Vec<DefinitionConditionDocument>,
+    conditions: Vec<ConditionDocument>,
     #[serde(deserialize_with = "or_default")]
     stored_versions: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DefinitionConditionDocument {
-    r#type: String,
-    status: String,
-    reason: String,
-    message: String,
-    last_transition_time: Option<String>,
 }
 
 /// Decodes one definition and its resource version.
@@ -241,7 +242,7 @@ fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
         storage: storage.map(|version| version.name.clone()).unwrap_or_default(),
         stored: status.stored_versions,
         status: storage.map_or(StatusSchema::Unknown, status_schema),
-        conditions: status.conditions.into_iter().map(condition).collect(),
+        conditions: conditions(status.conditions),
         created: metadata.creation_timestamp.and_then(|time| Timestamp::parse(&time)),
         deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
     };
@@ -256,23 +257,6 @@ fn status_schema(version: &DefinitionVersionDocument) -> StatusSchema {
         None if in_schema => StatusSchema::InBody,
         None if root.is_none_or(|root| root.open == Some(true)) => StatusSchema::Unknown,
         None => StatusSchema::None,
-    }
-}
-
-fn condition(wire: DefinitionConditionDocument) -> Condition {
-    let DefinitionConditionDocument { r#type, status, reason, message, last_transition_time } = wire;
-    Condition {
-        r#type,
-        status: match status.as_str() {
-            "True" => ConditionStatus::True,
-            "False" => ConditionStatus::False,
-            "Unknown" => ConditionStatus::Unknown,
-            _ => ConditionStatus::Absent,
-        },
-        reason: reason.chars().take(128).collect(),
-        message: message.chars().take(256).collect(),
-        changed: last_transition_time.and_then(|time| Timestamp::parse(&time)),
-        ..Condition::default()
     }
 }
 
@@ -303,6 +287,48 @@ mod tests {
         sink.ended(2, "8", &mut out);
         assert_eq!(out.pop(), Some(Observation::DefinitionsListed(Vec::new())));
         assert!(sink.definitions.get("a.io", "ws").is_none());
+    }
+
+    #[test]
+    fn a_definition_that_a_list_skips_is_not_gone() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut out = Vec::new();
+        let definition = br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#;
+        sink.began(1, &mut out);
+        sink.listed(definition, &mut out).expect("a definition");
+        sink.ended(1, "7", &mut out);
+        out.clear();
+        sink.began(2, &mut out);
+        sink.skipped();
+        sink.ended(2, "8", &mut out);
+        assert!(out.is_empty() && sink.definitions.get("a.io", "ws").is_some(), "{out:?}");
+        sink.began(3, &mut out);
+        sink.ended(3, "9", &mut out);
+        assert_eq!(out, [Observation::DefinitionsListed(Vec::new())], "the next list is complete");
+    }
+
+    #[test]
+    fn a_deletion_and_each_change_of_its_conditions_is_reported() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut changed = |deleted: &str, reason: &str| {
+            let mut out = Vec::new();
+            let json = format!(
+                r#"{{"metadata":{{"name":"ws.a.io","deletionTimestamp":{deleted}}},"spec":{{"group":"a.io"}},
+                "status":{{"conditions":[{{"type":"Terminating","status":"True","reason":"{reason}"}}]}}}}"#
+            );
+            sink.applied(json.as_bytes(), &mut out).expect("a definition");
+            match out.pop() {
+                Some(Observation::DefinitionSeen(view)) => {
+                    Some((view.deleted.is_some(), view.conditions[0].reason.clone()))
+                }
+                _ => None,
+            }
+        };
+        let time = r#""2026-01-01T00:00:00Z""#;
+        assert_eq!(changed("null", ""), Some((false, String::new())));
+        assert_eq!(changed(time, ""), Some((true, String::new())));
+        assert_eq!(changed(time, "InstanceDeletionInProgress"), Some((true, "InstanceDeletionInProgress".to_owned())));
+        assert_eq!(changed(time, "InstanceDeletionInProgress"), None, "nothing new");
     }
 
     #[test]

@@ -45,13 +45,24 @@ impl Feed {
     /// # Errors
     /// [`Closed`] if the receiver is gone.
     pub(crate) async fn send(&self, observation: Observation) -> Result<(), Closed> {
+        self.send_latest(|| Some(observation)).await
+    }
+
+    /// Sends the observation that `latest` returns when there is room for it, if any: what was true before the wait may
+    /// no longer be true.
+    ///
+    /// # Errors
+    /// [`Closed`] if the receiver is gone.
+    pub(crate) async fn send_latest(&self, latest: impl FnOnce() -> Option<Observation>) -> Result<(), Closed> {
         loop {
             // Reserves a place before it reads the clock, so that timestamps in the channel are in order even if
             // several senders have waited for a full channel.
             let place = self.sender.reserve().await.map_err(|_| Closed)?;
             let (now, step) = self.clock.read();
             let Some(by_ms) = step else {
-                place.send((now, observation));
+                if let Some(observation) = latest() {
+                    place.send((now, observation));
+                }
                 return Ok(());
             };
             place.send((now, Observation::ClockStepped { by_ms }));

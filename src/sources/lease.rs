@@ -20,6 +20,8 @@ pub(crate) struct LeaseSink {
     namespace: String,
     /// The leases of the list under way.
     listed: BTreeSet<String>,
+    /// Whether that list had to skip a lease.
+    is_incomplete: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -81,7 +83,7 @@ pub(crate) fn target(namespace: &str) -> WatchTarget {
 
 impl LeaseSink {
     pub(crate) fn new(namespace: String) -> Self {
-        Self { namespace, listed: BTreeSet::new() }
+        Self { namespace, listed: BTreeSet::new(), is_incomplete: false }
     }
 }
 
@@ -92,6 +94,7 @@ impl Sink for LeaseSink {
 
     fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
         self.listed.clear();
+        self.is_incomplete = false;
     }
 
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
@@ -101,10 +104,17 @@ impl Sink for LeaseSink {
         Ok(())
     }
 
+    fn skipped(&mut self) {
+        self.is_incomplete = true;
+    }
+
     // The list replaces the set, because leases may have been deleted while nobody watched, even by another sink.
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let names = std::mem::take(&mut self.listed).into_iter().collect();
-        out.push(Observation::LeasesListed { namespace: self.namespace.clone(), names });
+        // A lease that the list skipped is not gone.
+        if !self.is_incomplete {
+            out.push(Observation::LeasesListed { namespace: self.namespace.clone(), names });
+        }
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
@@ -207,5 +217,13 @@ mod tests {
         sink.began(3, &mut out);
         sink.ended(3, "12", &mut out);
         assert_eq!(say(&out), ["pod-1 has a", "op has []"]);
+        out.clear();
+        sink.began(4, &mut out);
+        sink.skipped();
+        sink.ended(4, "15", &mut out);
+        assert!(out.is_empty(), "a lease that the list skipped is not gone");
+        sink.began(5, &mut out);
+        sink.ended(5, "18", &mut out);
+        assert_eq!(say(&out), ["op has []"]);
     }
 }

@@ -1,14 +1,20 @@
-//! The annotations of namespaces that silence findings or set deadlines. loopwatch watches the metadata of all namespaces if
-//! the account may.
+//! Namespaces: annotations that silence findings or set deadlines, and deletions. loopwatch watches the metadata of all
+//! namespaces if the account may, and reads the conditions of those that are being deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
 use loopwatch_model::observation::{NamespaceView, Observation, SourceId};
+use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
+mod terminating;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::terminating::Terminating;
 use super::failure::Failure;
 use super::metadata::or_default;
 use super::watch::{Sink, WatchTarget};
@@ -19,16 +25,21 @@ pub(crate) const RESOURCE: &str = "namespaces";
 /// The reason why the source is off without permission.
 pub(crate) const OFF: &str = "the account may not list and watch namespaces, so their annotations have no effect";
 
-/// Limit on namespaces with annotations. The model has a lower one, and counts what exceeds it.
-const MAX_ANNOTATED: usize = 10_000;
+/// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
+const MAX_REPORTED: usize = 10_000;
 
-/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch make none.
+/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch make none, unless they are
+/// being deleted.
 #[derive(Default)]
 pub(crate) struct NamespaceSink {
-    /// The annotations of each namespace that has any, as reported.
-    reported: BTreeMap<String, BTreeMap<String, String>>,
+    /// The namespaces as reported, without conditions.
+    reported: BTreeMap<String, NamespaceView>,
     /// Those of the list in progress.
-    listed: BTreeMap<String, BTreeMap<String, String>>,
+    listed: BTreeMap<String, NamespaceView>,
+    /// The namespaces whose conditions another task reads.
+    terminating: Terminating,
+    /// Whether the list had to skip a namespace.
+    is_incomplete: bool,
     /// Notified when a list is complete.
     complete: Arc<Notify>,
 }
@@ -44,6 +55,7 @@ struct NamespaceDocument {
 struct NamespaceMetadata {
     name: String,
     resource_version: String,
+    deletion_timestamp: Option<String>,
     #[serde(deserialize_with = "or_default")]
     annotations: BTreeMap<String, String>,
 }
@@ -56,8 +68,17 @@ pub(crate) fn target() -> WatchTarget {
 // === impl NamespaceSink ===
 
 impl NamespaceSink {
-    pub(crate) fn new(complete: Arc<Notify>) -> Self {
-        Self { complete, ..Self::default() }
+    pub(crate) fn new(complete: Arc<Notify>, terminating: Terminating) -> Self {
+        Self { complete, terminating, ..Self::default() }
+    }
+
+    /// Adds the known conditions to a namespace, and lets them be read again if it has changed.
+    fn with_conditions(&self, view: NamespaceView, version: &str) -> NamespaceView {
+        if view.deleted.is_none() {
+            self.terminating.remove(&view.name);
+            return view;
+        }
+        NamespaceView { conditions: self.terminating.note(&view, version), ..view }
     }
 }
 
@@ -68,110 +89,80 @@ impl Sink for NamespaceSink {
 
     fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
         self.listed.clear();
+        self.is_incomplete = false;
     }
 
     fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
-        let NamespaceMetadata { name, annotations, .. } = decode(object)?;
-        self.listed.remove(&name);
-        if !annotations.is_empty() && self.listed.len() < MAX_ANNOTATED {
-            self.listed.insert(name, annotations);
+        let (view, version) = decode(object)?;
+        self.listed.remove(&view.name);
+        if is_reported(&view) && self.listed.len() < MAX_REPORTED {
+            let view = self.with_conditions(view, &version);
+            self.listed.insert(view.name.clone(), view);
         }
         Ok(())
     }
 
+    fn skipped(&mut self) {
+        self.is_incomplete = true;
+    }
+
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
-        self.reported = std::mem::take(&mut self.listed);
-        let views = self.reported.iter().map(|(name, annotations)| view(name.clone(), annotations.clone()));
-        out.push(Observation::NamespacesListed(views.collect()));
+        let listed = std::mem::take(&mut self.listed);
+        let bare = |view: &NamespaceView| NamespaceView { conditions: Vec::new(), ..view.clone() };
+        let reported = listed.iter().map(|(name, view)| (name.clone(), bare(view)));
+        if self.is_incomplete {
+            // A namespace that the list skipped is not gone.
+            self.reported.extend(reported);
+            out.extend(listed.into_values().map(Observation::NamespaceSeen));
+        } else {
+            self.reported = reported.collect();
+            self.terminating.retain(|name| self.reported.contains_key(name));
+            out.push(Observation::NamespacesListed(listed.into_values().collect()));
+        }
         self.complete.notify_one();
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
-        let NamespaceMetadata { name, annotations, resource_version } = decode(object)?;
-        let reported = self.reported.get(&name);
-        if reported.map_or(annotations.is_empty(), |reported| *reported == annotations) {
-            return Ok(resource_version);
+        let (view, version) = decode(object)?;
+        let view = self.with_conditions(view, &version);
+        let bare = NamespaceView { conditions: Vec::new(), ..view.clone() };
+        let reported = self.reported.get(&view.name);
+        if reported.map_or(!is_reported(&view), |reported| *reported == bare) {
+            return Ok(version);
         }
-        if annotations.is_empty() {
-            self.reported.remove(&name);
-        } else if reported.is_some() || self.reported.len() < MAX_ANNOTATED {
-            self.reported.insert(name.clone(), annotations.clone());
+        if !is_reported(&view) {
+            self.reported.remove(&view.name);
+        } else if reported.is_some() || self.reported.len() < MAX_REPORTED {
+            self.reported.insert(view.name.clone(), bare);
         }
-        out.push(Observation::NamespaceSeen(view(name, annotations)));
-        Ok(resource_version)
+        out.push(Observation::NamespaceSeen(view));
+        Ok(version)
     }
 
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
-        let NamespaceMetadata { name, resource_version, .. } = decode(object)?;
+        let (NamespaceView { name, .. }, version) = decode(object)?;
         self.listed.remove(&name);
+        self.terminating.remove(&name);
         if self.reported.remove(&name).is_some() {
             out.push(Observation::NamespaceGone(name));
         }
-        Ok(resource_version)
+        Ok(version)
     }
 
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-fn view(name: String, annotations: BTreeMap<String, String>) -> NamespaceView {
-    NamespaceView { name, annotations, ..NamespaceView::default() }
+/// Whether the model needs to know a namespace.
+fn is_reported(view: &NamespaceView) -> bool {
+    view.deleted.is_some() || !view.annotations.is_empty()
 }
 
-/// Decodes the metadata of a namespace, with only the annotations that loopwatch reads.
-fn decode(object: &[u8]) -> Result<NamespaceMetadata, Failure> {
-    let NamespaceDocument { mut metadata } =
+/// Decodes the metadata of a namespace, with only the annotations that loopwatch reads, and its version.
+fn decode(object: &[u8]) -> Result<(NamespaceView, String), Failure> {
+    let NamespaceDocument { metadata } =
         serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-    metadata.annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
-    Ok(metadata)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn namespace(name: &str, ignore: &str) -> Vec<u8> {
-        let annotations = match ignore {
-            "" => json!(null),
-            ignore => json!({ IGNORE: ignore, "example.io/owner": "team" }),
-        };
-        json!({ "metadata": { "name": name, "resourceVersion": "7", "annotations": annotations } })
-            .to_string()
-            .into_bytes()
-    }
-
-    fn seen(name: &str, ignore: &str) -> NamespaceView {
-        let annotations = [(IGNORE.to_owned(), ignore.to_owned())].into_iter().filter(|_| !ignore.is_empty()).collect();
-        view(name.to_owned(), annotations)
-    }
-
-    #[test]
-    fn only_changes_of_annotations_for_loopwatch_are_reported() {
-        let mut sink = NamespaceSink::default();
-        let list = |sink: &mut NamespaceSink, objects: &[Vec<u8>]| {
-            let mut out = Vec::new();
-            sink.began(1, &mut out);
-            objects.iter().for_each(|object| sink.listed(object, &mut out).expect("a namespace"));
-            sink.ended(1, "7", &mut out);
-            out
-        };
-        let listed = list(&mut sink, &[namespace("a", "all"), namespace("b", ""), namespace("c", "Overdue")]);
-        assert_eq!(listed, [Observation::NamespacesListed(vec![seen("a", "all"), seen("c", "Overdue")])]);
-
-        let mut out = Vec::new();
-        for (name, ignore) in [("a", "all"), ("b", ""), ("b", "all"), ("b", "all"), ("a", ""), ("a", "")] {
-            assert_eq!(sink.applied(&namespace(name, ignore), &mut out).expect("a namespace"), "7");
-        }
-        for name in ["a", "c", "c"] {
-            sink.deleted(&namespace(name, ""), &mut out).expect("a namespace");
-        }
-        let expected = [
-            Observation::NamespaceSeen(seen("b", "all")),
-            Observation::NamespaceSeen(seen("a", "")),
-            Observation::NamespaceGone("c".to_owned()),
-        ];
-        assert_eq!(out, expected);
-        assert_eq!(list(&mut sink, &[]), [Observation::NamespacesListed(Vec::new())], "after a reconnect");
-    }
+    let NamespaceMetadata { name, resource_version, deletion_timestamp, mut annotations } = metadata;
+    annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
+    let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));
+    Ok((NamespaceView { name, annotations, deleted, ..NamespaceView::default() }, resource_version))
 }

@@ -1,6 +1,6 @@
 //! Owns the tasks that talk to the API server: starts one per watch, restarts those that panic, and stops all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::WatchTargets;
-use super::children::{NewPrimaries, Owners};
+use super::children::{Kept, NewPrimaries, Owners};
 use super::cluster::Cluster;
 use super::definitions::Definitions;
 use super::discovery::{Discovered, Discovery};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
-use super::namespaces;
+use super::namespaces::{self, Terminating};
 use super::options::SourceOptions;
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
@@ -52,6 +52,8 @@ pub(crate) enum Job {
     Definitions,
     Lease,
     Namespaces,
+    /// Reads the conditions of namespaces that are being deleted.
+    Terminating,
     Audit,
     Reads,
 }
@@ -73,6 +75,8 @@ struct Running {
     tasks: Tasks,
     /// Notified when the list of namespaces is complete.
     namespaces_listed: Arc<Notify>,
+    /// The namespaces that are being deleted.
+    terminating: Terminating,
     /// Whether the account may watch namespaces, as last reported.
     namespaces: Option<bool>,
     /// The last reported kinds.
@@ -90,6 +94,8 @@ struct Running {
     announced: Option<Instant>,
     /// The watched primary kinds.
     owners: Arc<Owners>,
+    /// The children of each watch that belong to no primary object.
+    kept: BTreeMap<WatchId, Kept>,
     /// Polls in a row without a change.
     idle_polls: u32,
     /// Since when polls have found fewer kinds than are watched. A starting API server may not know all permissions and
@@ -142,6 +148,7 @@ impl Supervisor {
             sync: sync.clone(),
             tasks: Tasks::default(),
             namespaces_listed: Arc::default(),
+            terminating: Terminating::default(),
             namespaces: None,
             kinds: None,
             over: Vec::new(),
@@ -151,6 +158,7 @@ impl Supervisor {
             new_primaries: NewPrimaries::default(),
             announced: None,
             owners: Arc::default(),
+            kept: BTreeMap::new(),
             idle_polls: 0,
             lost_since: None,
             backoff: Backoff::new(),
@@ -375,6 +383,7 @@ impl Running {
     async fn follow_namespaces(&mut self, may: bool) -> Result<(), Closed> {
         if !may {
             self.tasks.stop(&Job::Namespaces).await;
+            self.tasks.stop(&Job::Terminating).await;
             if self.namespaces != Some(false) {
                 let (source, reason) = (SourceId::Namespaces, namespaces::OFF.to_owned());
                 self.feed.send(Observation::NamespacesListed(Vec::new())).await?;
@@ -382,6 +391,7 @@ impl Running {
             }
         } else if !self.tasks.has(&Job::Namespaces) {
             self.start(&Job::Namespaces);
+            self.start(&Job::Terminating);
             // Findings that a namespace ignores must not open at the start.
             let _ = tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
         }
@@ -436,7 +446,7 @@ impl Job {
             Self::Watch(watch) => SourceId::Watch(watch.clone()),
             Self::Definitions => SourceId::Watch(Definitions::watch()),
             Self::Lease => SourceId::Lease,
-            Self::Namespaces => SourceId::Namespaces,
+            Self::Namespaces | Self::Terminating => SourceId::Namespaces,
             Self::Audit => SourceId::Audit,
             Self::Reads => SourceId::Reads,
         }

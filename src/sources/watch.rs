@@ -116,6 +116,9 @@ pub(crate) trait Sink: Send + Sync {
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
     /// Handles an object of the list.
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure>;
+    /// Handles an object that could not be read, which has no name: a list with such an object does not show which objects
+    /// are gone.
+    fn skipped(&mut self) {}
     /// Handles the end of a list.
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>);
     /// Handles a new or changed object; returns its version.
@@ -326,6 +329,7 @@ impl<S: Sink> Watcher<S> {
     /// Skips an object that cannot be read, and counts it.
     fn skip(&mut self, cause: Cause) {
         let source = self.sink.source();
+        self.sink.skipped();
         self.skipped += 1;
         // The same object may be unreadable in every event.
         if self.skipped.is_power_of_two() {

@@ -109,7 +109,7 @@ impl Marks {
 }
 
 /// Whether a name has the words of `known`, which are in lower case and separated by `-`. Without an allocation.
-fn same_words(name: &str, known: &str) -> bool {
+pub(crate) fn same_words(name: &str, known: &str) -> bool {
     let (mut rest, mut last_lower) = (name.bytes().peekable(), false);
     for expected in known.bytes() {
         let next = rest.peek().copied();

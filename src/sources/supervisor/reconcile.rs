@@ -67,6 +67,7 @@ impl Running {
         }
         self.over = over;
         self.set_targets(&run);
+        self.kept.retain(|watch, _| run.contains_key(watch));
         for kind in kinds.iter().filter(|kind| !run.contains_key(&kind.watch)) {
             drop(self.sync.reporter(&kind.watch));
             self.sync.gave_up(&kind.watch);
@@ -139,7 +140,8 @@ impl Running {
                 let (reporter, once) = (self.sync.reporter(watch), self.options.once);
                 let is_filtered = |kind: &WatchedKind| kind.watch == *watch && kind.filtered;
                 if self.kinds.iter().flatten().any(is_filtered) {
-                    self.spawn(job, target, ChildSink::new(sink, Arc::clone(&self.owners)), reporter, once);
+                    let kept = self.kept.entry(watch.clone()).or_default().clone();
+                    self.spawn(job, target, ChildSink::new(sink, Arc::clone(&self.owners), kept), reporter, once);
                 } else {
                     let clock = self.feed.clock().clone();
                     let sink = PrimarySink::new(sink, self.new_primaries.clone(), clock);
@@ -157,8 +159,13 @@ impl Running {
                 }
             }
             Job::Namespaces => {
-                let sink = NamespaceSink::new(Arc::clone(&self.namespaces_listed));
+                let sink = NamespaceSink::new(Arc::clone(&self.namespaces_listed), self.terminating.clone());
                 self.spawn(job, namespaces::target(), sink, SyncReporter::silent(), self.options.once);
+            }
+            Job::Terminating => {
+                let (cluster, feed) = (self.cluster.clone(), self.feed.clone());
+                let failed = self.tasks.has_panicked(job);
+                self.tasks.spawn(job.clone(), self.terminating.clone().follow(cluster, feed, failed));
             }
             Job::Audit => {
                 let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());

@@ -1,0 +1,41 @@
+//! Conditions in documents from which loopwatch reads little else.
+
+use loopwatch_model::observation::{Condition, ConditionStatus};
+use loopwatch_model::time::Timestamp;
+use serde::Deserialize;
+
+/// `metav1.Condition`, and its relatives in definitions and namespaces.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ConditionDocument {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_transition_time: Option<String>,
+}
+
+/// Limit on the conditions of one object.
+const MOST: usize = 32;
+
+/// The conditions of an object, with cut texts.
+pub(crate) fn conditions(documents: Vec<ConditionDocument>) -> Vec<Condition> {
+    documents.into_iter().take(MOST).map(condition).collect()
+}
+
+fn condition(document: ConditionDocument) -> Condition {
+    let ConditionDocument { r#type, status, reason, message, last_transition_time } = document;
+    Condition {
+        r#type,
+        status: match status.as_str() {
+            "True" => ConditionStatus::True,
+            "False" => ConditionStatus::False,
+            "Unknown" => ConditionStatus::Unknown,
+            _ => ConditionStatus::Absent,
+        },
+        reason: reason.chars().take(128).collect(),
+        message: message.chars().take(256).collect(),
+        changed: last_transition_time.and_then(|time| Timestamp::parse(&time)),
+        ..Condition::default()
+    }
+}
