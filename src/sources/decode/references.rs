@@ -25,6 +25,20 @@ pub(super) struct Slot {
     target: Target,
     /// Whether a text under the key is a name. A map with a `name` always is a reference.
     takes_name: bool,
+    /// What shows that the value holds the name of an object, so that the view may keep the name itself.
+    proof: Proof,
+}
+
+/// What shows that a value holds the name of an object, and not a text that may be secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// The key of a text: `secretName`.
+    Key,
+    /// The key of a map with a `name`: `secretRef`.
+    Map,
+    /// A map that has no other fields than a reference: it would describe an object to create, and no reference, with
+    /// `data` or `create`, for example.
+    PlainMap,
 }
 
 /// The kind that the name of a key implies.
@@ -71,7 +85,8 @@ struct FieldOfReference<'a> {
 pub(super) fn keep_name(walk: &mut Walk<'_>, slot: Slot, name: &str) {
     if slot.takes_name && is_name(name) {
         let name_hash = walk.hasher.text(name);
-        keep(walk, slot, Reference { name_hash, ..Reference::default() });
+        let name = if slot.proof == Proof::Key { name.to_owned() } else { String::new() };
+        keep(walk, slot, Reference { name_hash, name, ..Reference::default() });
     }
 }
 
@@ -93,6 +108,11 @@ fn keep(walk: &mut Walk<'_>, slot: Slot, mut reference: Reference) {
     walk.view.references.push(reference);
 }
 
+/// Whether a reference may have a field of this name, besides those of [`ReferenceField`].
+fn of_reference(key: &str) -> bool {
+    matches!(key, "key" | "items" | "defaultMode")
+}
+
 /// Whether a text can be the name of an object. RBAC also allows colons.
 fn is_name(text: &str) -> bool {
     (1..=253).contains(&text.len())
@@ -106,7 +126,7 @@ fn is_name(text: &str) -> bool {
 impl Slot {
     /// The slot under a key. Most keys fail the test of the last byte.
     pub(super) fn of(key: &str) -> Option<Self> {
-        let slot = |target, takes_name| Some(Self { target, takes_name });
+        let slot = |target, takes_name, proof| Some(Self { target, takes_name, proof });
         match key.as_bytes().last()? {
             b'f' | b'e' | b's' | b't' | b'p' => {}
             _ => return None,
@@ -120,17 +140,17 @@ impl Slot {
             ("ClassName", Target::Class),
         ];
         if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
-            return slot(*target, true);
+            return slot(*target, true, Proof::Key);
         }
         let singular = key.strip_suffix('s').unwrap_or(key);
         if let Some(stem) = ["Ref", "Reference"].iter().find_map(|end| singular.strip_suffix(end)) {
             let target = Target::of_stem(stem);
-            return slot(target, target != Target::Any);
+            return slot(target, target != Target::Any, Proof::Map);
         }
         match Target::of_stem(singular) {
             Target::Any => None,
             // A list of names; a single text may be the secret itself.
-            target => slot(target, singular.len() < key.len()),
+            target => slot(target, singular.len() < key.len(), Proof::PlainMap),
         }
     }
 }
@@ -204,13 +224,15 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             return Opaque::spec(&walk.hasher, depth).0.map(entries);
         }
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
-        let (mut reference, mut named) = (Reference::default(), false);
+        let (mut reference, mut named, mut plain) = (Reference::default(), false, true);
         loop {
             let seed = |key: &str| {
                 walk.push_key(key);
-                (hasher.text(key), Slot::of(key), slot.and_then(|_| ReferenceField::of(key)))
+                let field = slot.and_then(|_| ReferenceField::of(key));
+                (hasher.text(key), Slot::of(key), field, field.is_some() || of_reference(key))
             };
-            let Some((hash, below, field)) = entries.next_key_seed(MapKey(seed))? else { break };
+            let Some((hash, below, field, expected)) = entries.next_key_seed(MapKey(seed))? else { break };
+            plain &= expected;
             let value = if let Some(field) = field {
                 let (reference, named, depth) = (&mut reference, &mut named, depth + 1);
                 entries.next_value_seed(Visit(FieldOfReference { hasher: &hasher, depth, reference, named, field }))?
@@ -221,6 +243,9 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             sum.entry(&hasher, hash, value);
         }
         if let Some(slot) = slot.filter(|_| named) {
+            if slot.proof == Proof::PlainMap && !plain {
+                reference.name.clear();
+            }
             keep(walk, slot, reference);
         }
         Ok(sum.map(&hasher))
@@ -253,6 +278,7 @@ impl<'de> AnyShape<'de> for FieldOfReference<'_> {
         match (field, scalar) {
             (ReferenceField::Name, Scalar::Text(name)) if is_name(name) => {
                 reference.name_hash = hasher.text(name);
+                name.clone_into(&mut reference.name);
                 *named = true;
             }
             (ReferenceField::Namespace, Scalar::Text(namespace)) if is_name(namespace) => {

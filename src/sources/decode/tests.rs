@@ -150,13 +150,42 @@ fn references_are_found_in_the_spec() {
     let target = view(&json!({"metadata": {"name": "letsencrypt"}}));
     let reference = |slot: &str| object.references.iter().find(|r| r.slot == slot).expect(slot);
     assert_eq!(reference("spec.issuerRef").name_hash, target.name_hash);
+    assert_eq!(reference("spec.issuerRef").name, "letsencrypt");
     let kept = serde_json::to_string(&object).expect("a view is JSON");
-    assert!(!kept.contains("letsencrypt") && !kept.contains("hunter2"), "{kept}");
+    assert!(!kept.contains("hunter2"), "{kept}");
     assert_eq!(serde_json::from_str::<ObjectView>(&kept).expect("the recorded form").references, object.references);
 
     let many: Vec<_> = (0..40).map(|i| json!({"secretName": format!("s{i}")})).collect();
     let object = of(&json!({"tls": many}), &json!({}));
     assert_eq!((object.references.len(), object.lints.join(" ")), (32, "many_references".to_owned()));
+}
+
+#[test]
+fn a_reference_keeps_a_name_only_where_its_form_shows_that_it_is_one() {
+    let object = of(
+        &json!({
+            "named": {"secretName": "a", "claimName": "b", "storageClassName": "c", "serviceAccountName": "d"},
+            "maps": {"issuerRef": {"name": "e"}, "secretRefs": [{"name": "f"}], "imagePullSecrets": [{"name": "g"}]},
+            "volumes": [{"configMap": {"name": "h", "items": [], "defaultMode": 420}}],
+            "env": [{"valueFrom": {"configMapKeyRef": {"name": "i", "key": "k"}}}],
+            // Texts that may be secrets, or objects that the operator creates.
+            "texts": {"secretRef": "hunter2", "secrets": ["hunter3"], "passwordSecret": "hunter4"},
+            "inline": {"secret": {"name": "created", "data": {"k": "v"}}, "serviceAccount": {"create": true, "name": "own"}},
+        }),
+        &json!({}),
+    );
+    let mut named: Vec<&str> = object.references.iter().map(|r| r.name.as_str()).filter(|n| !n.is_empty()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+    let unnamed = object.references.iter().filter(|r| r.name.is_empty());
+    let mut unnamed: Vec<&str> = unnamed.map(|r| r.slot.as_str()).collect();
+    unnamed.sort_unstable();
+    assert_eq!(
+        unnamed,
+        ["spec.inline.secret", "spec.inline.serviceAccount", "spec.texts.secretRef", "spec.texts.secrets[]"]
+    );
+    let kept = serde_json::to_string(&object).expect("a view is JSON");
+    assert!(!kept.contains("hunter"), "{kept}");
 }
 
 #[test]
