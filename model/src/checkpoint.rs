@@ -1,4 +1,4 @@
-//! Checkpoints: the state that survives a restart, which is learned convergence times and the start times of open
+//! Checkpoints: the state that survives a restart, which is what loopwatch has learned and the start times of open
 //! findings. Objects are not stored, because the API server lists them again.
 
 use std::collections::BTreeMap;
@@ -16,4 +16,7 @@ pub struct Checkpoint {
     pub learned: BTreeMap<String, Vec<u64>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
+    /// The fields that name objects which the operator creates, as `group/Kind path`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
 }

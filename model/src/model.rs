@@ -35,10 +35,13 @@ mod links; // its owner references
 mod logical_owners; // the owner that its annotations name
 mod orphans; // whether it should have an owner
 mod crossings; // its references to other namespaces
+mod references; // its references whose targets may be missing
+mod targets; // what references name
 
 // Many objects.
 mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
+mod dangling; // references to objects that do not exist
 mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
@@ -68,6 +71,7 @@ use self::links::Doubts;
 use self::open_findings::{OpenFindings, Raised, Report};
 use self::orphans::Orphans;
 use self::reads::Reads;
+use self::references::References;
 use self::reviews::Reviews;
 use self::sources::Sources;
 use self::store::{Slot, Store};
@@ -125,6 +129,7 @@ pub struct Model {
 
     open_findings: OpenFindings,
     crossings: Crossings,
+    references: References,
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
@@ -174,6 +179,7 @@ impl Model {
             reads: Reads::default(),
             open_findings: OpenFindings::default(),
             crossings: Crossings::default(),
+            references: References::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
@@ -247,7 +253,11 @@ impl Model {
         let kinds = self.kinds.iter().filter(|kind| !kind.learned.is_empty());
         learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
         let findings = self.open_findings.start_times();
-        Checkpoint { learned, findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect() }
+        Checkpoint {
+            learned,
+            findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
+            outputs: self.references.outputs().cloned().collect(),
+        }
     }
 
     fn fire_timers(&mut self, at: Timestamp) {
@@ -269,6 +279,7 @@ impl Model {
                 Timer::Links => self.links_due(),
                 Timer::Hazards => self.hazards_due(),
                 Timer::Reads => self.reads_due(),
+                Timer::References => self.references_due(),
                 Timer::Findings => {
                     self.findings_due = None;
                     self.hold_limits();
@@ -350,6 +361,7 @@ impl Model {
             }
         }
         self.restored_learning = checkpoint.learned;
+        self.references.restore_outputs(checkpoint.outputs);
         let findings = checkpoint.findings.into_iter();
         let valid = findings.filter_map(|(id, since)| Some((FindingId(u64::from_str_radix(&id, 16).ok()?), since)));
         self.open_findings.restore(valid.collect());

@@ -63,6 +63,9 @@ pub struct Settings {
     pub orphan_after: Span,
     /// The number of owned objects of a kind from which on an object without an owner is suspicious.
     pub orphan_siblings: u32,
+    /// How long the target of a reference may be absent before the finding `DanglingReference` opens. People often create
+    /// an object before the Secret that it refers to.
+    pub dangling_after: Span,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
@@ -166,6 +169,7 @@ impl Default for Settings {
             hazard_kept_for: Span::mins(15),
             orphan_after: Span::mins(5),
             orphan_siblings: 20,
+            dangling_after: Span::mins(2),
             recover_factor: 10,
             recover_at_least: Span::mins(2),
             source_failing_after: Span::mins(2),

@@ -253,7 +253,7 @@ findings! {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
-        explained_by: [Subject(NeverRecovered), Subject(PhaseCycling)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling)],
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -269,7 +269,7 @@ findings! {
         meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["signal", "message", "waits_for", "lost_for", "threshold"],
-        explained_by: [Kind(Failing), Subject(PhaseCycling), Subject(ConditionFlapping)],
+        explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -277,7 +277,7 @@ findings! {
         meaning: "The object has stayed in a transitional phase for too long.",
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["phase", "in_phase_for", "threshold"],
-        explained_by: [Subject(NeverRecovered), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed)],
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -309,7 +309,7 @@ findings! {
         meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
-        explained_by: [Subject(NeverRecovered)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference)],
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -317,7 +317,7 @@ findings! {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["took_then", "waiting_for", "signal", "message"],
-        explained_by: [],
+        explained_by: [Subject(DanglingReference)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }

@@ -20,6 +20,7 @@ impl Model {
         self.sources.rebase(by_ms);
         self.leases.clock_stepped(by_ms);
         self.reads.clock_stepped(by_ms);
+        self.references.clock_stepped(by_ms);
         self.graph.clock_stepped(by_ms);
         self.doubts.clock_stepped(by_ms);
         self.hazards.clock_stepped(by_ms);

@@ -68,7 +68,9 @@ impl Model {
         let same_spec = !new && self.store.get(slot).is_some_and(|record| record.spec_hash == view.hashes.spec);
         if !same_spec || reread {
             self.update_crossings(slot, &view, !comes_into_sight && !reread);
+            self.update_references(slot, &view, !comes_into_sight && live);
         }
+        self.note_writer(slot, &view);
         self.update_object(slot, &view, version, new, live);
         if live {
             self.expect_statuses(watch);
@@ -335,6 +337,7 @@ impl Model {
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         self.remove_crossings(slot, outcome == Outcome::Deleted);
+        self.remove_references(slot);
         let subject = self.subject(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);

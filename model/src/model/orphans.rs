@@ -203,7 +203,7 @@ impl Model {
         if self.orphans.by_owner.is_empty() {
             return;
         }
-        let address = self.address_of(slot);
+        let address = self.object_address(slot);
         self.reviews.objects.extend(self.orphans.by_owner.get(&address).into_iter().flatten());
     }
 
@@ -279,7 +279,7 @@ impl Model {
         if due > now || self.has_open(FindingCode::Orphan, slot) {
             return Some(due);
         }
-        let (address, uid) = (self.address_of(slot), self.store.get(slot)?.uid);
+        let (address, uid) = (self.object_address(slot), self.store.get(slot)?.uid);
         match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
             None => Some(now.after(ASK_AGAIN)),
             Some(Existence::Unreadable) => Some(now.after(TRY_AGAIN)),
@@ -352,7 +352,7 @@ impl Model {
     }
 
     /// Returns the address of an object.
-    pub(crate) fn address_of(&self, slot: Slot) -> ObjectAddress {
+    pub(crate) fn object_address(&self, slot: Slot) -> ObjectAddress {
         let Some(record) = self.store.get(slot) else { return ObjectAddress::default() };
         let kind = self.kind_of(record.watch);
         ObjectAddress {

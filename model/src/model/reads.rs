@@ -4,7 +4,7 @@
 //! arrives, the model reviews the object that the detector looked at. A source may drop a probe, so the model asks again
 //! when a detector still needs the answer after [`ASK_AGAIN`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Model;
@@ -25,6 +25,8 @@ pub(crate) struct Reads {
     next: [Timestamp; 2],
     /// When the timer is due that lets the sources take the next probe.
     due: Option<Timestamp>,
+    /// Answers that nobody needs for long, in the order in which they arrived.
+    brief: VecDeque<(Timestamp, ObjectAddress)>,
 }
 
 /// How soon a read should happen.
@@ -56,6 +58,8 @@ pub(crate) struct ReadObject {
     pub(crate) finalizers: Vec<String>,
     /// The UIDs of its owners.
     pub(crate) owners: Vec<u128>,
+    /// The names of its field managers.
+    pub(crate) writers: Vec<String>,
 }
 
 /// The state of one read.
@@ -66,6 +70,8 @@ struct Read {
     answer: Option<(Timestamp, Existence)>,
     /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed by their timers.
     waiting: BTreeSet<Slot>,
+    /// A detector may need the answer for long.
+    kept: bool,
 }
 
 /// The time after which the model asks again if there is no answer.
@@ -87,6 +93,16 @@ impl Reads {
     fn forget(&mut self, before: Timestamp) {
         let is_needed = |read: &Read| read.asked.is_some() || read.answer.as_ref().is_some_and(|(at, _)| *at >= before);
         self.known.retain(|_, read| is_needed(read));
+    }
+
+    /// Forgets brief answers from before `before`.
+    fn forget_brief(&mut self, before: Timestamp) {
+        while let Some((_, address)) = self.brief.pop_front_if(|(at, _)| *at < before) {
+            let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
+            if self.known.get(&address).is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read)) {
+                self.known.remove(&address);
+            }
+        }
     }
 
     /// Removes and returns the addresses to read now.
@@ -124,6 +140,7 @@ impl Reads {
         asked.chain(&mut self.next).for_each(|at| *at = at.shifted(by_ms));
         let answered = self.known.values_mut().filter_map(|read| read.answer.as_mut());
         answered.for_each(|(at, _)| *at = at.shifted(by_ms));
+        self.brief.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
     }
 }
 
@@ -133,6 +150,32 @@ impl Model {
     /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks for one; `slot` is
     /// reviewed when the answer arrives.
     pub(crate) fn existence(
+        &mut self,
+        slot: Slot,
+        address: &ObjectAddress,
+        not_before: Timestamp,
+        urgency: Urgency,
+    ) -> Option<Existence> {
+        let answer = self.ask(slot, address, not_before, urgency);
+        if let Some(read) = self.reads.known.get_mut(address) {
+            read.kept = true;
+        }
+        answer
+    }
+
+    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has arrived, unless
+    /// another detector needs it.
+    pub(crate) fn brief_existence(
+        &mut self,
+        slot: Slot,
+        address: &ObjectAddress,
+        not_before: Timestamp,
+    ) -> Option<Existence> {
+        self.reads.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.ask(slot, address, not_before, Urgency::Check)
+    }
+
+    fn ask(
         &mut self,
         slot: Slot,
         address: &ObjectAddress,
@@ -185,6 +228,9 @@ impl Model {
         }
         read.answer = Some((self.now, existence));
         self.reviews.objects.append(&mut read.waiting);
+        if !read.kept {
+            self.reads.brief.push_back((self.now, address.clone()));
+        }
     }
 
     /// Removes and returns the reads that the sources should make now, and sets the timer of the next one.
@@ -231,6 +277,7 @@ impl ReadObject {
             deleted: view.deleted,
             finalizers: view.finalizers.clone(),
             owners: view.owners.iter().map(|owner| store::uid_number(&owner.uid)).collect(),
+            writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
         }
     }
 }

@@ -23,7 +23,8 @@ const OF_KINDS: &[(FindingCode, KindDetector)] =
 type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
 /// The detectors of relations between objects.
-const OF_RELATIONS: &[RelationDetector] = &[Model::orphan, Model::logical_owner_missing];
+const OF_RELATIONS: &[RelationDetector] =
+    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference];
 
 // === impl Model ===
 

@@ -10,6 +10,7 @@ use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
 use super::objects::MAX_CONDITIONS;
 use super::open_findings::OpenFindings;
+use super::references::MAX_REFERENCES;
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
 use super::timers::{Timer, Timers};
 use super::{MAX_INTERNED, Model};
@@ -315,6 +316,7 @@ impl Model {
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
             "cross_references" => MAX_CROSSINGS,
+            "references" => MAX_REFERENCES,
             "reference_events" => MAX_REFERENCE_EVENTS,
             OBJECT_BYTES => MAX_OBJECT_BYTES,
             UNREADABLE_OBJECTS => 0,

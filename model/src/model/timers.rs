@@ -24,6 +24,8 @@ pub(crate) enum Timer {
     Hazards,
     /// The time at which the sources may make the next read of an object.
     Reads,
+    /// The next lookup of the target of a reference.
+    References,
 }
 
 /// A queue of timers in the order in which they fire.
