@@ -42,6 +42,7 @@ mod targets; // what references name
 mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
 mod dangling; // references to objects that do not exist
+mod softdelete; // objects that are marked as deleted
 mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
@@ -73,6 +74,7 @@ use self::orphans::Orphans;
 use self::reads::Reads;
 use self::references::References;
 use self::reviews::Reviews;
+use self::softdelete::SoftDeleted;
 use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
@@ -130,6 +132,8 @@ pub struct Model {
     open_findings: OpenFindings,
     crossings: Crossings,
     references: References,
+    /// Objects that annotations mark as deleted, at most [`softdelete::MAX_SOFT_DELETED`].
+    soft_deleted: BTreeMap<Slot, SoftDeleted>,
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
@@ -180,6 +184,7 @@ impl Model {
             open_findings: OpenFindings::default(),
             crossings: Crossings::default(),
             references: References::default(),
+            soft_deleted: BTreeMap::new(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),

@@ -66,6 +66,16 @@ pub struct Settings {
     /// How long the target of a reference may be absent before the finding `DanglingReference` opens. People often create
     /// an object before the Secret that it refers to.
     pub dangling_after: Span,
+    /// The annotation that marks an object as deleted although it still exists, unless its value is empty, `false`, `no`,
+    /// `off`, `disabled` or `0`.
+    pub soft_delete_enable: String,
+    /// The annotation with the phase of such a deletion.
+    pub soft_delete_phase: String,
+    /// The annotation with its time, in RFC 3339 or in seconds since the Unix epoch.
+    pub soft_delete_time: String,
+    /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens. Operators that keep
+    /// deleted objects for a while usually remove them within a day.
+    pub soft_deleted_after: Span,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
@@ -170,6 +180,10 @@ impl Default for Settings {
             orphan_after: Span::mins(5),
             orphan_siblings: 20,
             dangling_after: Span::mins(2),
+            soft_delete_enable: "soft-delete/enable".to_owned(),
+            soft_delete_phase: "soft-delete/phase".to_owned(),
+            soft_delete_time: "deleted_at".to_owned(),
+            soft_deleted_after: Span::hours(24),
             recover_factor: 10,
             recover_at_least: Span::mins(2),
             source_failing_after: Span::mins(2),
@@ -178,6 +192,14 @@ impl Default for Settings {
             limits: Limits::default(),
             findings: BTreeMap::new(),
         }
+    }
+}
+
+impl Settings {
+    /// Returns the annotations that show that an object was marked as deleted.
+    #[must_use]
+    pub fn soft_delete_annotations(&self) -> [&str; 3] {
+        [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time]
     }
 }
 

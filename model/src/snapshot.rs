@@ -12,7 +12,7 @@ use self::totals::add_each;
 pub use self::totals::{
     ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,
 };
-pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard};
+pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase};
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
@@ -87,6 +87,19 @@ pub struct KindSummary {
     pub namespaces: BTreeMap<Arc<str>, NamespaceTotals>,
     /// Deletions, per finalizer.
     pub finalizers: BTreeMap<Arc<str>, FinalizerSummary>,
+    /// The number of references to missing objects, by the kind of these.
+    pub dangling: BTreeMap<String, u64>,
+    /// Objects that annotations mark as deleted, by phase.
+    pub soft_deleted: BTreeMap<SoftDeletePhase, SoftDeleteSummary>,
+}
+
+/// Objects that annotations mark as deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoftDeleteSummary {
+    /// Number of objects.
+    pub objects: u64,
+    /// When the object that has been marked longest was marked.
+    pub oldest: Option<Timestamp>,
 }
 
 /// One watch of a kind.

@@ -21,6 +21,7 @@ impl Model {
         self.leases.clock_stepped(by_ms);
         self.reads.clock_stepped(by_ms);
         self.references.clock_stepped(by_ms);
+        self.rebase_soft_deletions(by_ms);
         self.graph.clock_stepped(by_ms);
         self.doubts.clock_stepped(by_ms);
         self.hazards.clock_stepped(by_ms);

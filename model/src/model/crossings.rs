@@ -123,8 +123,17 @@ impl Model {
             Some(_) => {}
             None => _ = self.crossings.incomplete.insert(slot),
         }
-        self.crossings.replace(slot, new.unwrap_or_default());
+        let new = new.unwrap_or_default();
+        self.count_crossings(slot, old.len(), new.len());
+        self.crossings.replace(slot, new);
         self.release_crossings(&old);
+    }
+
+    /// Updates the number of references of the object's kind: the object had `old` of them and has `new` now.
+    fn count_crossings(&mut self, slot: Slot, old: usize, new: usize) {
+        let Some(record) = self.store.get(slot) else { return };
+        let totals = &mut self.kinds[self.watches[record.watch as usize].kind as usize].totals;
+        totals.cross_references = totals.cross_references.saturating_add(new as u64).saturating_sub(old as u64);
     }
 
     /// Forgets the references of an object. If it was `deleted`, they have disappeared.
@@ -136,6 +145,7 @@ impl Model {
             self.announce_crossing(version, ReferenceChange::Disappeared, gone);
         }
         self.release_crossings(&old);
+        self.count_crossings(slot, old.len(), 0);
     }
 
     /// Returns whether the references of an object that the model does not know yet are news: it was created just now, or
@@ -182,6 +192,10 @@ impl Model {
             TargetName::Named(name) => name.to_string(),
             TargetName::Unnamed(_) => String::new(),
         };
+        let number = self.store.get(crossing.slot).map(|record| self.watches[record.watch as usize].kind);
+        if let Some(number) = number {
+            self.kinds[number as usize].totals.cross_reference_changes[change as usize] += 1;
+        }
         let form = ReferenceForm::CrossNamespaceReference;
         let target = ObjectName { group, kind, namespace, name };
         self.push_reference_event(crossing.slot, version, (form, change), path, target);

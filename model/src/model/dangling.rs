@@ -5,6 +5,8 @@
 //! looked, is an output of the operator, so its absence is no cause of anything; the same holds for all objects of the
 //! kind. A field whose targets are absent for several objects that have converged is an output, too, or not needed.
 
+use std::collections::BTreeMap;
+
 use super::Model;
 use super::detection::Detection;
 use super::graph::Owner;
@@ -242,15 +244,17 @@ impl Model {
         slots.len() >= UNNEEDED_BY.min(half.max(2))
     }
 
-    /// Returns the number of references to missing objects, by the kind of these.
-    pub(crate) fn dangling_references(&self) -> std::collections::BTreeMap<String, u64> {
-        let mut counts = std::collections::BTreeMap::new();
-        for (index, _) in self.references.queued().filter(|(_, held)| held.missing) {
-            if let Some((address, _)) = self.target_of(index) {
-                *counts.entry(address.kind).or_default() += 1;
+    /// Returns the number of references to missing objects, by the kind of the object with the reference and that of the
+    /// missing object.
+    pub(crate) fn dangling_references(&self) -> BTreeMap<u16, BTreeMap<String, u64>> {
+        let mut kinds: BTreeMap<u16, BTreeMap<String, u64>> = BTreeMap::new();
+        for (index, held) in self.references.queued().filter(|(_, held)| held.missing) {
+            let kind = self.store.get(held.slot).map(|record| self.watches[record.watch as usize].kind);
+            if let Some((kind, (address, _))) = kind.zip(self.target_of(index)) {
+                *kinds.entry(kind).or_default().entry(address.kind).or_default() += 1;
             }
         }
-        counts
+        kinds
     }
 }
 

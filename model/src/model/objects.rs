@@ -71,6 +71,7 @@ impl Model {
             self.update_references(slot, &view, !comes_into_sight && live);
         }
         self.note_writer(slot, &view);
+        self.update_soft_deletion(slot, &view);
         self.update_object(slot, &view, version, new, live);
         if live {
             self.expect_statuses(watch);
@@ -338,6 +339,7 @@ impl Model {
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         self.remove_crossings(slot, outcome == Outcome::Deleted);
         self.remove_references(slot);
+        self.soft_deleted.remove(&slot);
         let subject = self.subject(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);

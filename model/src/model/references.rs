@@ -27,7 +27,7 @@ const ROUND: Span = Span::mins(10);
 /// The maximum number of references that one step looks up.
 const MAX_STEP: usize = 256;
 /// The maximum number of kinds and fields that are known to name what the operator creates.
-const MAX_OUTPUTS: usize = 1_000;
+pub(super) const MAX_OUTPUTS: usize = 1_000;
 /// The maximum number of field managers of an operator that are remembered per kind.
 const MAX_WRITERS: usize = 8;
 /// Separates the parts of a place. No name of a group, a kind or a namespace contains it.

@@ -24,7 +24,7 @@ type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
 /// The detectors of relations between objects.
 const OF_RELATIONS: &[RelationDetector] =
-    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference];
+    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference, Model::soft_delete_lingering];
 
 // === impl Model ===
 

@@ -86,11 +86,16 @@ impl Model {
 
     fn shown_kinds(&self) -> Vec<KindSummary> {
         let mut kinds: Vec<KindSummary> = Vec::new();
+        let (mut dangling, mut soft_deleted) = (self.dangling_references(), self.soft_deletions());
         for (number, kind) in self.kinds.iter().enumerate() {
             let of_kind = |watch: &&Watch| usize::from(watch.kind) == number && watch.active;
             let watches: Vec<&Watch> = self.watches.iter().filter(of_kind).collect();
             if !watches.is_empty() {
-                kinds.push(self.kind_summary(number, kind, &watches));
+                let mut summary = self.kind_summary(number, kind, &watches);
+                let number = u16::try_from(number).unwrap_or(u16::MAX);
+                summary.dangling = dangling.remove(&number).unwrap_or_default();
+                summary.soft_deleted = soft_deleted.remove(&number).unwrap_or_default();
+                kinds.push(summary);
             }
         }
         kinds.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
@@ -113,6 +118,8 @@ impl Model {
             owner_references: self.owner_references(number, kind),
             namespaces: self.namespaces(number, kind),
             finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
+            dangling: BTreeMap::new(),
+            soft_deleted: BTreeMap::new(),
         }
     }
 

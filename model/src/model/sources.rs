@@ -10,8 +10,9 @@ use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
 use super::objects::MAX_CONDITIONS;
 use super::open_findings::OpenFindings;
-use super::references::MAX_REFERENCES;
+use super::references::{MAX_OUTPUTS, MAX_REFERENCES};
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
+use super::softdelete::MAX_SOFT_DELETED;
 use super::timers::{Timer, Timers};
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
@@ -317,6 +318,8 @@ impl Model {
             "leases" => MAX_LEASES,
             "cross_references" => MAX_CROSSINGS,
             "references" => MAX_REFERENCES,
+            "outputs" => MAX_OUTPUTS,
+            "soft_deleted" => MAX_SOFT_DELETED,
             "reference_events" => MAX_REFERENCE_EVENTS,
             OBJECT_BYTES => MAX_OBJECT_BYTES,
             UNREADABLE_OBJECTS => 0,

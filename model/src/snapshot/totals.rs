@@ -25,6 +25,10 @@ pub struct KindTotals {
     pub phases: BTreeMap<Arc<str>, u64>,
     /// Bad owner references seen, by [`OwnerHazard`] in its order.
     pub hazards: [u64; OwnerHazard::ALL.len()],
+    /// References to objects in other namespaces now.
+    pub cross_references: u64,
+    /// Number of these references that have appeared, and that have disappeared.
+    pub cross_reference_changes: [u64; 2],
 }
 
 /// The owner references of the objects of one kind.

@@ -139,3 +139,18 @@ words! {
         Failing = "failing",
     }
 }
+
+words! {
+    /// The phase of an object that annotations mark as deleted.
+    SoftDeletePhase {
+        /// `canary`.
+        Canary = "canary",
+        /// `stable`.
+        Stable = "stable",
+        /// `off`.
+        Off = "off",
+        /// No phase, or any other text.
+        #[default]
+        Other = "other",
+    }
+}
