@@ -1,5 +1,5 @@
-//! Checkpoints: the state that survives a restart, which is what loopwatch has learned and the start times of open
-//! findings. Objects are not stored, because the API server lists them again.
+//! Checkpoints: the state that survives a restart, which is learned times, the start times of open findings, and signs of
+//! life of controllers. Objects are not stored, because the API server lists them again.
 
 use std::collections::BTreeMap;
 
@@ -19,4 +19,32 @@ pub struct Checkpoint {
     /// The fields that name objects which the operator creates, as `group/Kind path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// The leader election leases that have been seen renewed, by `namespace/name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub leases: BTreeMap<String, SeenLease>,
+    /// The experience with finalizers, by the name of the kind and of the finalizer, with a space between them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub finalizers: BTreeMap<String, FinalizerMemory>,
+}
+
+/// A leader election lease that has been seen renewed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SeenLease {
+    /// When its holder last renewed it.
+    pub alive: Timestamp,
+    /// The identity of its last holder.
+    pub holder: String,
+}
+
+/// The experience with one finalizer of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FinalizerMemory {
+    /// The bucket counts of the times from deletion to removal, as in [`Checkpoint::learned`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removals: Vec<u64>,
+    /// How often each field manager has removed the finalizer.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub removers: BTreeMap<String, u32>,
 }

@@ -18,6 +18,8 @@ mod detection; // the conclusion of a detector
 mod open_findings;
 mod reads; // reads of single objects that detectors ask for
 mod leases;
+mod controllers; // signs of life of controllers
+pub(crate) mod actors; // of finalizers
 
 // One object.
 pub mod reading; // reads its status
@@ -27,7 +29,8 @@ mod silence; // statuses that say nothing
 mod writers; // who wrote it, and when
 mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
-pub(crate) mod deletion; // finalizers
+mod finalizers; // which actor removes them, and how long that usually takes
+mod deletion; // the wait for finalizers
 mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while
@@ -43,6 +46,7 @@ mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
 mod dangling; // references to objects that do not exist
 mod softdelete; // objects that are marked as deleted
+mod blocked; // deletions that do not end
 mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
@@ -61,6 +65,7 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::controllers::Controllers;
 use self::crossings::Crossings;
 use self::detection::Detection;
 use self::graph::Graph;
@@ -79,7 +84,7 @@ use self::sources::Sources;
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
 use self::tuning::Tuned;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, FinalizerMemory};
 use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
 use crate::observation::{
     DefinitionView, LeaseView, Observation, PermissionsView, Probe, SourceId, StatusSchema, WatchId,
@@ -137,12 +142,17 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
+    controllers: Controllers,
+    /// The groups of the primary kinds that the operator surely serves.
+    served_groups: BTreeSet<Arc<str>>,
     /// The definitions without a status subresource, by name; at most [`MAX_DEFINITIONS`].
     definitions: BTreeMap<String, DefinitionView>,
     /// The annotations of namespaces, by the name of the namespace; only of those that have any.
     namespaces: BTreeMap<String, Box<annotated::Annotated>>,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
+    /// The experience with finalizers of an earlier run, by kind.
+    restored_finalizers: BTreeMap<String, Vec<(String, FinalizerMemory)>>,
 
     /// By limit: how many items exceeded it, and when the last one did.
     dropped: BTreeMap<&'static str, (u64, Timestamp)>,
@@ -188,9 +198,12 @@ impl Model {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
+            controllers: Controllers::default(),
+            served_groups: BTreeSet::new(),
             definitions: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
+            restored_finalizers: BTreeMap::new(),
             dropped: BTreeMap::new(),
             observations: BTreeMap::new(),
         }
@@ -262,6 +275,8 @@ impl Model {
             learned,
             findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
             outputs: self.references.outputs().cloned().collect(),
+            leases: self.controllers.remembered(),
+            finalizers: self.finalizer_memories(),
         }
     }
 
@@ -336,6 +351,7 @@ impl Model {
             Observation::LeasesListed { namespace, names } => {
                 self.sources.note_success(&SourceId::Lease, self.now);
                 self.leases.listed(&namespace, &names);
+                self.set_leases_visible(true);
             }
             Observation::Answered { probe: Probe::Count(watch), answer } => self.count_answered(&watch, &answer),
             Observation::Answered { probe: Probe::Read(address), answer } => self.read_answered(&address, &answer),
@@ -367,6 +383,8 @@ impl Model {
         }
         self.restored_learning = checkpoint.learned;
         self.references.restore_outputs(checkpoint.outputs);
+        self.controllers.restore(checkpoint.leases);
+        self.restore_finalizers(checkpoint.finalizers);
         let findings = checkpoint.findings.into_iter();
         let valid = findings.filter_map(|(id, since)| Some((FindingId(u64::from_str_radix(&id, 16).ok()?), since)));
         self.open_findings.restore(valid.collect());
@@ -401,6 +419,10 @@ impl Model {
 
     fn lease_seen(&mut self, lease: LeaseView) {
         self.sources.note_success(&SourceId::Lease, self.now);
+        let renewed = self.leases.is_renewed_by(&lease);
+        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after) {
+            self.review_deletions();
+        }
         if !self.leases.seen(self.now, lease) {
             self.count_dropped("leases");
         }

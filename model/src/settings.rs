@@ -76,6 +76,12 @@ pub struct Settings {
     /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens. Operators that keep
     /// deleted objects for a while usually remove them within a day.
     pub soft_deleted_after: Span,
+    /// How long the controller of a finalizer must have been absent before the finding `FinalizerOwnerAbsent` opens. Five
+    /// minutes is longer than a rollout with the strategy Recreate, or a change of the leader, usually takes.
+    pub owner_absent_after: Span,
+    /// How long a cleanup may take before the finding `CleanupSlow` opens. If a finalizer's removals usually take longer,
+    /// three times their learned 99th percentile applies instead.
+    pub cleanup_slow_after: Span,
     /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
     /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
     pub recover_factor: u32,
@@ -184,6 +190,8 @@ impl Default for Settings {
             soft_delete_phase: "soft-delete/phase".to_owned(),
             soft_delete_time: "deleted_at".to_owned(),
             soft_deleted_after: Span::hours(24),
+            owner_absent_after: Span::mins(5),
+            cleanup_slow_after: Span::mins(5),
             recover_factor: 10,
             recover_at_least: Span::mins(2),
             source_failing_after: Span::mins(2),

@@ -12,7 +12,9 @@ use self::totals::add_each;
 pub use self::totals::{
     ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,
 };
-pub use self::words::{DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase};
+pub use self::words::{
+    DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase,
+};
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};

@@ -92,7 +92,7 @@ fn the_last_of_many_finalizers_is_found_stuck_when_the_others_are_gone() {
         lab.apply(&widget);
     }
     lab.advance(Span::mins(7));
-    lab.assert_no_findings();
+    assert!(!lab.has("FinalizerStuck"));
     lab.advance(Span::secs(30));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/app"]);
     assert!(lab.evidence().contains("example.io/part-0") && !lab.evidence().contains("part-1"), "{}", lab.evidence());
@@ -133,7 +133,8 @@ fn the_actor_of_a_finalizer_is_the_controller_that_removes_it() {
         let mut view = lab.view(&widget);
         view.managers[1].finalizers.clear(); // another controller has added it
         lab.apply_view(view);
-        lab.advance(Span::mins(16));
+        // The garbage collector waits for other objects, so it may take longer.
+        lab.advance(Span::mins(if finalizer == "foregroundDeletion" { 61 } else { 16 }));
         assert!(lab.evidence().contains(actor), "{finalizer}: {}", lab.evidence());
         assert!(!lab.evidence().contains("widget-operator"), "{finalizer}: {}", lab.evidence());
     }
@@ -171,7 +172,11 @@ fn losing_the_permission_to_list_removes_no_finalizer() {
     lab.discover(&[kind()]);
     lab.list(&[widget]);
     let totals = lab.kind().finalizers["example.io/f"].totals.clone();
-    assert_eq!((totals.outcomes, totals.removal.count()), ([0, 0], 0), "nobody has removed it");
+    assert_eq!(
+        (totals.outcomes, totals.removal.count()),
+        ([0, 0, 1, 0, 0], 0),
+        "timed out once, but nobody has removed it"
+    );
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
 }
@@ -180,18 +185,18 @@ fn losing_the_permission_to_list_removes_no_finalizer() {
 fn a_change_of_scope_removes_no_finalizer_and_its_removal_counts_once() {
     let mut lab = Lab::new();
     let widget = terminating(&mut lab, "web", "example.io/f");
-    lab.advance(Span::mins(5));
+    lab.advance(Span::mins(4));
     let narrow = namespaced("team-a");
     lab.discover(std::slice::from_ref(&narrow));
     let view = lab.view(&widget);
     lab.list_in(&narrow.watch, vec![view]);
-    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [0, 0]);
-    assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [1, 0]);
+    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [0; 5]);
+    assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [1, 0, 0, 0, 0]);
     lab.list_in(&narrow.watch, Vec::new());
-    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0]);
+    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0, 0, 0, 0]);
     lab.discover(&[kind()]);
     lab.list(&[]);
-    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0]);
+    assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -205,5 +210,5 @@ fn a_deletion_that_ends_while_the_permission_is_missing_waits_for_nothing() {
     lab.list(&[]);
     lab.recover();
     lab.assert_no_findings();
-    assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [0, 0]);
+    assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [0; 5]);
 }

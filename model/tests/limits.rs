@@ -315,6 +315,6 @@ fn objects_that_come_and_go_leave_nothing_behind() {
     assert!(snapshot.findings.is_empty() && snapshot.unhealthy.is_empty());
     let totals = &snapshot.kinds[0].totals;
     assert!(totals.phases.is_empty() && totals.conditions.is_empty(), "{totals:?}");
-    assert_eq!(snapshot.kinds[0].finalizers["example.io/f"].waiting, [0, 0]);
+    assert_eq!(snapshot.kinds[0].finalizers["example.io/f"].waiting, [0; 5]);
     assert_eq!(snapshot.kinds[0].oldest_unconverged, None);
 }

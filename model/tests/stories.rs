@@ -796,7 +796,7 @@ fn the_foreign_finalizer_that_is_left_names_its_own_controller() {
     view.managers[1].finalizers.clear();
     lab.apply_view(view);
     lab.advance(Span::mins(7));
-    lab.assert_no_findings();
+    assert!(!lab.has("FinalizerStuck"));
     lab.advance(Span::mins(1));
     let evidence = lab.evidence();
     assert!(evidence.contains("actor the controller of snapshots.backup.example.com"), "{evidence}");
@@ -1338,7 +1338,7 @@ fn a_velero_backup_that_succeeded_and_is_deleted_by_its_time_to_live_leaves_noth
     lab.delete(&backup);
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
-    assert_eq!(lab.kind().finalizers["gc.velero.io/backup"].totals.outcomes, [1, 0]);
+    assert_eq!(lab.kind().finalizers["gc.velero.io/backup"].totals.outcomes, [1, 0, 0, 0, 0]);
 }
 
 // Dumps.

@@ -83,7 +83,7 @@ catalog! {
             "Number of objects that are being deleted."
             => Kind(deletion::terminating_objects);
         "loopwatch_finalizer_objects" Gauge Stable ["group", "kind", "finalizer", "verdict"]
-            "Number of objects whose deletion waits for a finalizer, by verdict (progressing, stuck)."
+            "Number of objects whose deletion waits for a finalizer, by verdict (progressing, slow, stuck, blocked_by_dependent, owner_absent)."
             => Kind(deletion::finalizer_objects);
         "loopwatch_finalizer_oldest_seconds" Gauge Stable ["group", "kind", "finalizer"]
             "Age of the oldest deletion that waits for a finalizer; absent if none."
@@ -92,7 +92,7 @@ catalog! {
             "Time from the deletion request for an object until a finalizer is removed."
             => Kind(deletion::finalizer_removal);
         "loopwatch_finalizer_outcomes_total" Counter Stable ["group", "kind", "finalizer", "outcome"]
-            "Finalizers removed from objects that were being deleted, by outcome (removed, removed_late)."
+            "Waits for a finalizer that ended in time or late (removed, removed_late), deletions that got stuck (timed_out), and finalizers that other writers removed (lost) or that come and go (flapping)."
             => Kind(deletion::finalizer_outcomes);
     }
     "Ownership" {

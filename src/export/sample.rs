@@ -117,9 +117,9 @@ fn databases() -> KindSummary {
     removal.observe(Span::secs(12));
     removal.observe(Span::mins(21));
     let cleanup = FinalizerSummary {
-        waiting: [1, 1],
+        waiting: [1, 1, 0, 0, 0],
         oldest: Some(ago(Span::hours(76))),
-        totals: FinalizerTotals { removal, outcomes: [1, 1], ..FinalizerTotals::default() },
+        totals: FinalizerTotals { removal, outcomes: [1, 1, 0, 0, 0], ..FinalizerTotals::default() },
     };
     kind.finalizers = BTreeMap::from([("db.example.io/volume-cleanup".into(), cleanup)]);
     kind

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Graph, NodeId, Operator};
-use crate::model::deletion::built_in_actor;
+use crate::model::actors::built_in;
 
 /// A finalizer that no controller will remove once the operator is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ const SHARED: &[&str] = &["k8s.io", "x-k8s.io", "kubernetes.io", "github.com", "
 
 /// The relation of an operator to a finalizer of this object. `None` if another controller removes it.
 pub(super) fn claim(graph: &Graph, operator: &Operator, id: NodeId, finalizer: &str) -> Option<Claim> {
-    if built_in_actor(finalizer).is_some() {
+    if built_in(finalizer).is_some() {
         return None;
     }
     // Old finalizers have no domain, or one before a dot instead of a slash: `finalizers.fluxcd.io`.

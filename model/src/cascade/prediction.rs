@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::collector::Collector;
 use super::operator::{Stranded, claim, stranded};
 use super::{Cascade, DEFINITION, Graph, NAMESPACE, NodeId, Request, Standing};
-use crate::model::deletion::built_in_actor;
+use crate::model::actors::built_in;
 
 /// What a deletion would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Graph {
             request.operator.as_ref().is_some_and(|operator| claim(self, operator, id, finalizer).is_some())
         };
         // Kubernetes removes its own finalizers by itself.
-        let holds = |_: NodeId, finalizer: &str| built_in_actor(finalizer).is_none();
+        let holds = |_: NodeId, finalizer: &str| built_in(finalizer).is_none();
         let before = Collector::new(self, holds).run(&[], request.cascade);
         let before_later = Collector::new(self, is_stranded).run(&[], request.cascade);
         let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
@@ -163,7 +163,7 @@ impl Graph {
         let mut blockers = Vec::new();
         while let Some(node) = open.pop() {
             let waits_for: Vec<NodeId> = at_once.waits_for(node).collect();
-            let finalizers = self.own_finalizers(node.0).filter(|finalizer| built_in_actor(finalizer).is_none());
+            let finalizers = self.own_finalizers(node.0).filter(|finalizer| built_in(finalizer).is_none());
             blockers.push(Blocker { node, finalizers: finalizers.cloned().collect(), waits_for: waits_for.clone() });
             open.extend(waits_for.into_iter().filter(|other| seen.insert(*other)));
         }

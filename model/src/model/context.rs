@@ -1,5 +1,8 @@
 //! The context in which one object is judged, and the update that a new version of it brings.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
@@ -36,6 +39,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) namespace: &'a mut WatchNamespace,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) condition_sets: &'a Interner<ConditionSet>,
+    /// The groups of the primary kinds that the operator surely serves.
+    pub(crate) served_groups: &'a BTreeSet<Arc<str>>,
 }
 
 /// A new version of an object, compared with the previous one.

@@ -1,4 +1,4 @@
-//! Deletions: which finalizers block them, for how long, and which actor should remove each.
+//! Deletions: which finalizers block them, for how long, and how each wait ends.
 
 use std::sync::Arc;
 
@@ -6,24 +6,8 @@ use super::context::{ObjectContext, Update};
 use super::kinds::FinalizerWaits;
 use super::sight::Sight;
 use super::store::Deletion;
-use super::writers::is_controller;
-use crate::observation::ObjectView;
 use crate::snapshot::FinalizerOutcome;
 use crate::time::{Span, Timestamp};
-
-/// The finalizers of Kubernetes itself and the actors that remove them (kubernetes/api `core/v1/types.go`, apimachinery
-/// `meta/v1/types.go`, kubernetes `pkg/volume/util/finalizer.go`, cloud-provider `service/helpers/helper.go`).
-const BUILT_IN: &[(&str, &str)] = &[
-    ("foregroundDeletion", "garbage collector, once all blocking dependents are gone"),
-    ("orphan", "garbage collector"),
-    ("kubernetes", "namespace controller, once the namespace is empty"),
-    ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
-    ("kubernetes.io/pv-protection", "kube-controller-manager, once no claim binds the volume"),
-    ("customresourcecleanup.apiextensions.k8s.io", "API server, once all instances are gone"),
-    ("batch.kubernetes.io/job-tracking", "Job controller"),
-    ("service.kubernetes.io/load-balancer-cleanup", "cloud service controller"),
-    ("resource.kubernetes.io/delete-protection", "resource claim controller"),
-];
 
 /// The multiple of `finalizer_stuck_after` for which a changing status counts as progress. Beyond it, the status is
 /// probably an error message that differs with every attempt.
@@ -34,11 +18,6 @@ const BELIEVE_PHASES: i64 = 24;
 
 /// The number of phases and conditions of one deletion that are remembered, of which the earliest make room.
 const MAX_SHOWN: usize = 32;
-
-/// The part of Kubernetes that removes this finalizer, if it is one of Kubernetes itself.
-pub(crate) fn built_in_actor(finalizer: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(name, _)| *name == finalizer).map(|(_, actor)| *actor)
-}
 
 // === impl ObjectContext ===
 
@@ -62,6 +41,10 @@ impl ObjectContext<'_> {
             last_progress: None,
             shown: Vec::new(),
             actors: Vec::new(),
+            newest_write: None,
+            was_abandoned: false,
+            // If it has taken that long already, it may have counted before a restart.
+            timed_out: now >= since.after(threshold),
         });
         let since = deletion.since; // a later request with a shorter grace period does not begin a new deletion
         // A phase that the object has shown before in this deletion is no progress, nor is one that means a failure: it may
@@ -77,18 +60,23 @@ impl ObjectContext<'_> {
         if !removed.is_empty() || status_moves {
             deletion.last_progress = Some(now);
         }
-        deletion.actors = finalizers.iter().map(|f| (f.clone(), actor(update.view, f))).collect();
+        let newest = update.view.managers.iter().filter_map(|m| m.time).max();
+        let known = std::mem::replace(&mut deletion.newest_write, newest);
+        if update.live && !removed.is_empty() && !update.new {
+            self.note_removals(update.view, removed, known);
+        }
+        let actors = self.actors(update.view, finalizers);
+        if let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
+            deletion.actors = actors;
+        }
         for finalizer in removed {
             self.finalizer_removed(finalizer, since);
         }
         let mut all_fit = true;
         for finalizer in finalizers.iter().filter(|_| first) {
-            let room = self.kind.finalizers.len() < self.settings.limits.finalizers || self.kind.retire_finalizer();
-            if room || self.kind.finalizers.contains_key(finalizer) {
-                let totals = self.kind.finalizers.entry(finalizer.clone()).or_default();
-                totals.waiting.insert((since, self.slot));
-            } else {
-                all_fit = false;
+            match self.kind.waits_for(self.settings.limits.finalizers, finalizer) {
+                Some(waits) => _ = waits.waiting.insert((since, self.slot)),
+                None => all_fit = false,
             }
         }
         all_fit
@@ -100,33 +88,54 @@ impl ObjectContext<'_> {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
             if gone {
-                self.finalizer_removed(finalizer, deletion.since);
-            } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
-                waits.waiting.remove(&(deletion.since, self.slot));
+                self.removal_ended(finalizer, deletion.since, deletion.was_abandoned);
+            } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer)
+                && waits.waiting.remove(&(deletion.since, self.slot))
+            {
+                waits.removals.add_censored(self.now.since(deletion.since)); // it took longer than that
             }
         }
     }
 
-    /// Returns when a deletion counts as stuck: once it has taken `finalizer_stuck_after` and has made no progress for
-    /// half of that time.
-    pub(crate) fn stuck_at(&self, deletion: &Deletion) -> Timestamp {
-        let threshold = self.settings.finalizer_stuck_after;
-        let stuck = deletion.since.after(threshold);
-        deletion.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(threshold.0 / 2))))
+    /// Counts that the deletion has got stuck, once per deletion.
+    pub(crate) fn count_timeout(&mut self) {
+        let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) else { return };
+        if std::mem::replace(&mut deletion.timed_out, true) {
+            return;
+        }
+        for (finalizer, _) in &deletion.actors {
+            if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
+                waits.totals.outcomes[FinalizerOutcome::TimedOut as usize] += 1;
+            }
+        }
+    }
+
+    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+        let deletion = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref());
+        let abandoned = deletion.is_some_and(|deletion| deletion.was_abandoned);
+        self.removal_ended(finalizer, since, abandoned);
     }
 
     /// Counts the removal of a finalizer. It may have happened as early as the blindness of the watch began. In the grace
     /// after that, this matters only if the removal would otherwise count as late.
-    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+    fn removal_ended(&mut self, finalizer: &Arc<str>, since: Timestamp, abandoned: bool) {
         let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
         let watched = self.sight != Sight::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
-        let Some(FinalizerWaits { waiting, totals }) = self.kind.finalizers.get_mut(finalizer) else { return };
+        let Some(FinalizerWaits { waiting, totals, removals }) = self.kind.finalizers.get_mut(finalizer) else {
+            return;
+        };
         if !waiting.remove(&(since, self.slot)) {
             return;
         }
         let took = at.since(since);
         totals.removal.observe(took);
+        // An outage shows how long the outage was, and blindness how long that was.
+        if abandoned || !watched {
+            removals.add_censored(took);
+        } else {
+            removals.add(took);
+        }
         let outcome = match took >= self.settings.finalizer_stuck_after {
             true => FinalizerOutcome::RemovedLate,
             false => FinalizerOutcome::Removed,
@@ -135,17 +144,12 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns the actor that should remove a finalizer: a component of Kubernetes, else the field manager that added it if
-/// it behaves like a controller, else the controller of the finalizer's domain.
-fn actor(view: &ObjectView, finalizer: &str) -> String {
-    if let Some(built_in) = built_in_actor(finalizer) {
-        return built_in.to_owned();
-    }
-    let added_by =
-        view.managers.iter().find(|m| m.finalizers.iter().any(|f| f == finalizer) && is_controller(view, &m.name));
-    match (added_by, finalizer.split_once('/')) {
-        (Some(manager), _) => format!("field manager {}", manager.name),
-        (None, Some((domain, _))) => format!("the controller of {domain}"),
-        (None, None) => "unknown".to_owned(),
+// === impl Deletion ===
+
+impl Deletion {
+    /// Returns when the deletion counts as stuck, given how long it may take.
+    pub(crate) fn stuck_at(&self, after: Span) -> Timestamp {
+        let stuck = self.since.after(after);
+        self.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(after.0 / 2))))
     }
 }

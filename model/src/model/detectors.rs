@@ -10,13 +10,10 @@ use crate::time::{Span, Timestamp};
 /// A detector that looks at a single object.
 type Detector = fn(&ObjectContext<'_>) -> Option<Detection>;
 
-/// Detectors of objects that are being deleted. No other detector applies to these.
-const OF_DELETIONS: &[Detector] = &[|object| object.finalizer_stuck()];
-
 /// Detectors of objects of child kinds. Their state is only evidence about their owners.
 const OF_CHILDREN: &[Detector] = &[|object| object.annotations_invalid()];
 
-/// Detectors of all other objects.
+/// Detectors of all other objects. Those of deletions look at other objects, too: see `relations.rs`.
 const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.missed_deadline(),
     |object| object.regressed(),
@@ -33,11 +30,10 @@ impl ObjectContext<'_> {
     /// Returns all problems that the object has, or will have if nothing changes.
     pub(crate) fn detections(&self) -> Vec<Detection> {
         let Some(hot) = self.record.hot.as_ref() else { return Vec::new() };
-        let detectors = match hot.deletion {
-            Some(_) => OF_DELETIONS,
-            None if self.is_child() => OF_CHILDREN,
-            None => OF_LIVE_OBJECTS,
-        };
+        if hot.deletion.is_some() {
+            return Vec::new(); // nothing else is expected of an object that is being deleted
+        }
+        let detectors = if self.is_child() { OF_CHILDREN } else { OF_LIVE_OBJECTS };
         detectors.iter().filter_map(|detect| detect(self)).collect()
     }
 
@@ -187,27 +183,6 @@ impl ObjectContext<'_> {
         let problems = &self.record.hot.as_ref()?.annotated.as_ref()?.problems;
         let evidence = || Evidence::new().text("problem", problems.join("; "));
         (!problems.is_empty()).then(|| self.detect(FindingCode::ConfigInvalid, self.now, self.now, evidence))
-    }
-
-    fn finalizer_stuck(&self) -> Option<Detection> {
-        let deletion = self.record.hot.as_ref()?.deletion.as_ref()?;
-        if deletion.actors.is_empty() {
-            return None;
-        }
-        Some(self.detect(FindingCode::FinalizerStuck, deletion.since, self.stuck_at(deletion), || {
-            let mut actors: Vec<String> = Vec::new();
-            for (_, actor) in &deletion.actors {
-                if !actors.contains(actor) {
-                    actors.push(actor.clone());
-                }
-            }
-            Evidence::new()
-                .with("actor", Value::Names(actors))
-                .with("finalizers", Value::Names(deletion.actors.iter().map(|(f, _)| f.to_string()).collect()))
-                .with("terminating_for", Value::Age(deletion.since))
-                .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
-                .with("threshold", Value::Span(self.settings.finalizer_stuck_after))
-        }))
     }
 
     /// Adds the signal that decided the verdict, and its message.

@@ -98,11 +98,14 @@ impl ObjectContext<'_> {
     }
 
     /// Returns whether a finding about the same problem is open under another code: a missed deadline changes its code
-    /// with what the operator has done so far.
+    /// with what the operator has done so far, and a deletion with what is known about its cause.
     fn has_predecessor(&self, code: FindingCode) -> bool {
-        const OF_DEADLINES: [FindingCode; 3] =
-            [FindingCode::Unacknowledged, FindingCode::StatusLag, FindingCode::Overdue];
-        OF_DEADLINES.contains(&code) && OF_DEADLINES.iter().any(|other| self.has_finding(*other))
+        const SAME_PROBLEM: [[FindingCode; 3]; 2] = [
+            [FindingCode::Unacknowledged, FindingCode::StatusLag, FindingCode::Overdue],
+            [FindingCode::FinalizerOwnerAbsent, FindingCode::DeletionBlockedByDependent, FindingCode::FinalizerStuck],
+        ];
+        let mut same = SAME_PROBLEM.iter().filter(|codes| codes.contains(&code)).flatten();
+        same.any(|other| self.has_finding(*other))
     }
 
     /// Returns whether a finding of this code about the object is open, or waits for room.

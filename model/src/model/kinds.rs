@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::actors::FinalizerWriters;
 use super::learned::{Durations, Learned};
 use super::orphans::Siblings;
 use super::store::Slot;
@@ -38,6 +39,12 @@ pub(crate) struct Kind {
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
     pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
+    /// The field managers that add and remove finalizers; at most `limits.finalizers`.
+    pub(crate) finalizer_writers: BTreeMap<Arc<str>, FinalizerWriters>,
+    /// Removal times of an earlier run, until the first deletion that waits for the finalizer.
+    pub(crate) restored_removals: BTreeMap<Arc<str>, Durations>,
+    /// When each controller that writes objects of the kind last did so, by the API server's clock.
+    pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
     /// Objects that converged and now fail with the same spec, by the time at which they began to fail.
     pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
     /// When the number of failing objects reached the thresholds.
@@ -75,6 +82,8 @@ const MAX_DEPARTED: usize = 100_000;
 pub(crate) struct FinalizerWaits {
     pub(crate) waiting: BTreeSet<(Timestamp, Slot)>,
     pub(crate) totals: FinalizerTotals,
+    /// How long removals take.
+    pub(crate) removals: Durations,
 }
 
 /// One kind in one scope.

@@ -99,6 +99,26 @@ impl Durations {
     /// Returns the estimated time within which 95 % of the spec changes end, rounded up to a bucket bound, or `None` if
     /// fewer than 95 % end within the longest time seen.
     pub(crate) fn p95(&self) -> Option<Span> {
+        self.within(0.05)
+    }
+
+    /// Returns the estimated time within which 99 % end, as [`Durations::p95`].
+    pub(crate) fn p99(&self) -> Option<Span> {
+        self.within(0.01)
+    }
+
+    /// Returns the form that checkpoints store: the ended ones, then the censored ones.
+    pub(crate) fn to_numbers(&self) -> Vec<u64> {
+        self.ended.iter().chain(&self.censored).map(|count| u64::from(*count)).collect()
+    }
+
+    /// Reads the form that checkpoints store, as [`Learned::from_numbers`].
+    pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
+        Learned::from_numbers(numbers).update
+    }
+
+    /// Returns the time after which at most the given share has not ended.
+    fn within(&self, share: f64) -> Option<Span> {
         let mut at_risk = self.counted();
         let mut surviving = 1.0_f64;
         for (bucket, bound) in BOUNDS_MS.iter().enumerate() {
@@ -106,8 +126,8 @@ impl Durations {
                 return None;
             }
             surviving *= 1.0 - f64::from(self.ended[bucket]) / at_risk as f64;
-            // The margin covers rounding, because 0.05 is not a binary fraction.
-            if surviving <= 0.05 + 1e-9 {
+            // The margin covers rounding, because the shares are not binary fractions.
+            if surviving <= share + 1e-9 {
                 return Some(Span(*bound));
             }
             at_risk -= u64::from(self.ended[bucket]) + u64::from(self.censored[bucket]);

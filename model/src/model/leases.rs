@@ -41,6 +41,12 @@ impl Leases {
         true
     }
 
+    /// Returns whether a lease is known, and this version of it shows a renewal.
+    pub(super) fn is_renewed_by(&self, lease: &LeaseView) -> bool {
+        let known = self.rows.get(&(lease.namespace.clone(), lease.name.clone()));
+        known.is_some_and(|known| known.lease.renewed != lease.renewed && lease.renewed.is_some())
+    }
+
     /// Forgets a deleted lease.
     pub(super) fn gone(&mut self, namespace: String, name: String) {
         self.rows.remove(&(namespace, name));

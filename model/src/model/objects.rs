@@ -179,6 +179,7 @@ impl Model {
         let Some(mut context) = self.context(slot) else { return };
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, annotated_deadline) != annotated_deadline;
+        context.note_writers(view);
         let child = context.is_child();
         if child {
             context.ignore_voice();
@@ -302,7 +303,7 @@ impl Model {
         if (was_hot || is_first) && self.open_findings.has_restored() {
             self.open_findings.keep_restored_of(&self.subject(slot), &expected);
         }
-        let has_findings = !findings.is_empty();
+        let (has_findings, noted) = (!findings.is_empty(), findings.clone());
         self.update_kind(slot, failing_since);
         self.set_object_timer(slot, due);
         if let Some(record) = self.store.get_mut(slot) {
@@ -314,6 +315,7 @@ impl Model {
         }
         self.update_unhealthy(slot, has_findings);
         self.note_workload(slot);
+        self.note_blocked(slot, &noted);
     }
 
     /// Opens the findings in `found` and closes those in `old` that are not among them.
@@ -399,6 +401,7 @@ impl Model {
             record,
             texts: &self.texts,
             condition_sets: &self.condition_sets,
+            served_groups: &self.served_groups,
         })
     }
 

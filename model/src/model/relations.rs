@@ -23,8 +23,15 @@ const OF_KINDS: &[(FindingCode, KindDetector)] =
 type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
 /// The detectors of relations between objects.
-const OF_RELATIONS: &[RelationDetector] =
-    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference, Model::soft_delete_lingering];
+const OF_RELATIONS: &[RelationDetector] = &[
+    Model::owner_absent,
+    Model::finalizer_stuck,
+    Model::cleanup_slow,
+    Model::orphan,
+    Model::logical_owner_missing,
+    Model::dangling_reference,
+    Model::soft_delete_lingering,
+];
 
 // === impl Model ===
 

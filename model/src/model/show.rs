@@ -166,8 +166,15 @@ impl Model {
         };
         for (_, slot) in &waits.waiting {
             let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
-            let stuck = hot.is_some_and(|hot| hot.findings.contains(&FindingCode::FinalizerStuck));
-            let verdict = if stuck { DeletionVerdict::Stuck } else { DeletionVerdict::Progressing };
+            let has = |code| hot.is_some_and(|hot| hot.findings.contains(&code));
+            let verdicts = [
+                (FindingCode::FinalizerOwnerAbsent, DeletionVerdict::OwnerAbsent),
+                (FindingCode::DeletionBlockedByDependent, DeletionVerdict::BlockedByDependent),
+                (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
+                (FindingCode::CleanupSlow, DeletionVerdict::Slow),
+            ];
+            let verdict = verdicts.into_iter().find(|(code, _)| has(*code)).map(|(_, verdict)| verdict);
+            let verdict = verdict.unwrap_or_default();
             summary.waiting[verdict as usize] += 1;
         }
         summary

@@ -139,6 +139,9 @@ impl Model {
             source.since = now;
         }
         self.set_failing(id, true);
+        if *id == SourceId::Lease {
+            self.set_leases_visible(false);
+        }
         self.source_due(number);
     }
 
@@ -169,6 +172,9 @@ impl Model {
         self.open_findings.clear(self.now, source_finding_code(id), &source_subject(id));
         self.clear_blind(id);
         self.set_failing(id, false);
+        if *id == SourceId::Lease {
+            self.set_leases_visible(true);
+        }
     }
 
     /// Notes that a source is off.
@@ -178,6 +184,9 @@ impl Model {
         let summary = &mut self.sources.list[number as usize].summary;
         summary.last_success = None;
         summary.off = Some(reason);
+        if *id == SourceId::Lease {
+            self.set_leases_visible(false);
+        }
     }
 
     /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::actors::Actor;
 use super::annotated::Annotated;
 use super::graph::Owner;
 use super::intern::Symbol;
@@ -207,7 +208,13 @@ pub(crate) struct Deletion {
     /// Fingerprints of the phases and conditions that the object has shown since. Returning to one is no progress.
     pub(crate) shown: Vec<u64>,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
-    pub(crate) actors: Vec<(Arc<str>, String)>,
+    pub(crate) actors: Vec<(Arc<str>, Actor)>,
+    /// The newest write in the managed fields, by the API server's clock.
+    pub(crate) newest_write: Option<Timestamp>,
+    /// The controller of a finalizer was found absent during the deletion, so its duration shows nothing.
+    pub(crate) was_abandoned: bool,
+    /// The deletion has counted as timed out.
+    pub(crate) timed_out: bool,
 }
 
 /// Recent changes of an object's phase and conditions without a spec change.

@@ -10,7 +10,7 @@ use super::sources::source_subject;
 use super::store::{self, Flag, Slot};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Answer, Probe, SourceId, WatchId, WatchedKind};
+use crate::observation::{Answer, Probe, Role, SourceId, WatchId, WatchedKind};
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
@@ -48,6 +48,9 @@ impl Model {
                 self.reset_watch(number);
             }
         }
+        let served = self.watches.iter().filter(|watch| watch.active).map(|watch| &self.kinds[watch.kind as usize]);
+        let served = served.filter(|kind| kind.role == Role::Primary && !kind.suspected && !kind.group.is_empty());
+        self.served_groups = served.map(|kind| kind.group.clone()).collect();
         self.review_permissions();
     }
 
@@ -161,6 +164,9 @@ impl Model {
         let mut kind = Kind::new(watched);
         if let Some(numbers) = self.restored_learning.get(&kind.name()) {
             kind.learned = super::learned::Learned::from_numbers(numbers);
+        }
+        if let Some(memories) = self.restored_finalizers.get(&kind.name()) {
+            kind.restore_finalizers(self.settings.limits.finalizers, memories);
         }
         kind
     }

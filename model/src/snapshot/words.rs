@@ -100,6 +100,12 @@ words! {
         Progressing = "progressing",
         /// Past the threshold and without progress: no controller removes the finalizer.
         Stuck = "stuck",
+        /// It takes longer than usual.
+        Slow = "slow",
+        /// The controller that removes the finalizer is gone.
+        OwnerAbsent = "owner_absent",
+        /// Another object that must be deleted first is stuck.
+        BlockedByDependent = "blocked_by_dependent",
     }
 }
 
@@ -111,6 +117,12 @@ words! {
         Removed = "removed",
         /// Removed after the threshold.
         RemovedLate = "removed_late",
+        /// The deletion got stuck. A later removal counts, too.
+        TimedOut = "timed_out",
+        /// Another writer removed it although the object was not being deleted.
+        Lost = "lost",
+        /// Removed and added again and again.
+        Flapping = "flapping",
     }
 }
 

@@ -1,0 +1,236 @@
+//! Which controllers are alive, as far as loopwatch can see: their leader election leases and their writes.
+//!
+//! A write proves that a controller was alive, but no writes prove nothing: an operator without work is quiet. Only a lease
+//! that nobody renews any more, or that is gone, shows that a controller has stopped. A lease is as old as the time since
+//! loopwatch saw it renewed, so it survives its holder; a controller without a lease never counts as absent.
+
+use std::collections::BTreeMap;
+
+use super::Model;
+use crate::checkpoint::SeenLease;
+use crate::observation::LeaseView;
+use crate::time::{Span, Timestamp};
+
+/// The leases that loopwatch has seen renewed.
+#[derive(Debug, Default)]
+pub(crate) struct Controllers {
+    /// By `namespace/name`. At most [`MAX_LEASES`]; those that are unknown for longest make room.
+    leases: BTreeMap<String, SeenLease>,
+    /// Since when the leases are up to date; `None` while their source fails or is off.
+    visible_since: Option<Timestamp>,
+}
+
+/// A controller, by everything that is known about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ControllerName<'a> {
+    /// Its field manager.
+    pub(crate) manager: Option<&'a str>,
+    /// The domain of its finalizer.
+    pub(crate) domain: Option<&'a str>,
+}
+
+/// Whether a controller is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It was alive at `last`, and counts as absent from `absent_at` on if nothing changes.
+    SeenAlive { last: Timestamp, absent_at: Timestamp },
+    /// It was alive at `last` and has been absent for long enough since.
+    Absent { last: Timestamp, absent_at: Timestamp },
+    /// Nothing shows it.
+    Unknown,
+}
+
+/// The maximum number of leases that are remembered.
+const MAX_LEASES: usize = 200;
+
+/// How long a lease that is not renewed is remembered.
+const REMEMBERED_FOR: Span = Span::hours(7 * 24);
+
+/// The age up to which a lease that loopwatch sees for the first time shows that its holder is alive.
+const RECENT: Span = Span::mins(1);
+
+/// Names of field managers that many programs share, because they are the defaults of frameworks.
+const GENERIC: &[&str] = &[
+    "Go-http-client",
+    "app",
+    "ansible-operator",
+    "controller",
+    "controller-manager",
+    "default",
+    "fabric8-kubernetes-client",
+    "java",
+    "main",
+    "manager",
+    "node-fetch",
+    "okhttp",
+    "operator",
+    "python-requests",
+    "server",
+    "unknown",
+];
+
+// === impl Controllers ===
+
+impl Controllers {
+    /// Takes what an earlier process knew.
+    pub(crate) fn restore(&mut self, leases: BTreeMap<String, SeenLease>) {
+        self.leases.extend(leases.into_iter().take(MAX_LEASES));
+    }
+
+    /// Returns what should survive a restart.
+    pub(crate) fn remembered(&self) -> BTreeMap<String, SeenLease> {
+        self.leases.clone()
+    }
+
+    /// Notes that the leases are up to date, or that their source fails or is off.
+    pub(crate) fn set_visible(&mut self, now: Timestamp, visible: bool) {
+        self.visible_since = visible.then(|| self.visible_since.unwrap_or(now));
+    }
+
+    /// Handles a lease. `renewed` tells whether loopwatch saw it renewed just now. Returns whether a controller that was
+    /// absent is alive again.
+    pub(crate) fn lease_seen(&mut self, now: Timestamp, lease: &LeaseView, renewed: bool, absent_after: Span) -> bool {
+        let key = format!("{}/{}", lease.namespace, lease.name);
+        let known = self.leases.get(&key).map(|seen| seen.alive);
+        let written = lease.written.map(|written| written.min(now));
+        // At first sight, only a recent renewal, or one since the last run, shows that anybody is alive.
+        let first =
+            written.filter(|written| now.since(*written) <= RECENT || known.is_some_and(|alive| *written > alive));
+        let alive = if renewed { Some(now) } else { first };
+        let Some(alive) = alive.filter(|_| !lease.holder.is_empty()) else { return false };
+        if known.is_none() && self.leases.len() >= MAX_LEASES {
+            self.leases.retain(|_, seen| now.since(seen.alive) <= REMEMBERED_FOR);
+            let oldest = self.leases.iter().min_by_key(|(_, seen)| seen.alive).map(|(key, _)| key.clone());
+            if let Some(oldest) = oldest.filter(|_| self.leases.len() >= MAX_LEASES) {
+                self.leases.remove(&oldest);
+            }
+        }
+        let alive = known.map_or(alive, |known| known.max(alive));
+        self.leases.insert(key, SeenLease { alive, holder: lease.holder.clone() });
+        known.is_none_or(|known| alive.since(known) >= absent_after)
+    }
+
+    /// Returns whether a controller is alive. `written` is when it last wrote anything, by the API server's clock.
+    pub(crate) fn liveness(
+        &self,
+        now: Timestamp,
+        controller: ControllerName<'_>,
+        written: Option<Timestamp>,
+        absent_after: Span,
+    ) -> Liveness {
+        let direct = |(key, seen): &(&String, &SeenLease)| is_related(key, &seen.holder, controller);
+        let workloads: Vec<&str> = self
+            .leases
+            .iter()
+            .filter(direct)
+            .map(|(_, seen)| workload(&seen.holder))
+            .filter(|w| !w.is_empty())
+            .collect();
+        // The same Deployment may hold another lease after an upgrade.
+        let related = self.leases.iter().filter(|(key, seen)| {
+            is_related(key, &seen.holder, controller) || workloads.contains(&workload(&seen.holder))
+        });
+        let recent = related.map(|(_, seen)| seen.alive).filter(|alive| now.since(*alive) <= REMEMBERED_FOR);
+        let (Some(renewed), Some(visible)) = (recent.max(), self.visible_since) else { return Liveness::Unknown };
+        let last = written.map_or(renewed, |written| written.min(now).max(renewed));
+        let absent_at = last.max(visible).after(absent_after);
+        if absent_at <= now { Liveness::Absent { last, absent_at } } else { Liveness::SeenAlive { last, absent_at } }
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        self.leases.values_mut().for_each(|seen| seen.alive = seen.alive.shifted(by_ms));
+        self.visible_since = self.visible_since.map(|since| since.shifted(by_ms));
+    }
+}
+
+/// Returns whether a field manager's name says nothing about the program behind it.
+pub(crate) fn is_generic(manager: &str) -> bool {
+    manager.is_empty() || GENERIC.contains(&manager)
+}
+
+/// Returns whether a domain equals `parent` or is a subdomain of it.
+pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
+    let prefix = domain.strip_suffix(parent);
+    !parent.is_empty() && prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+}
+
+/// Returns whether a lease, as `namespace/name`, is one of the controller, according to its name and holder.
+fn is_related(key: &str, holder: &str, controller: ControllerName<'_>) -> bool {
+    let name = key.split_once('/').map_or(key, |(_, name)| name);
+    let by_manager = controller.manager.filter(|manager| !is_generic(manager)).is_some_and(|manager| {
+        name.contains(manager) || (name.len() >= 4 && manager.contains(name)) || workload(holder) == manager
+    });
+    // `6ab5f5a3.example.io`: a random part, or the name of the operator, and the domain of all its groups.
+    let domain_of_lease = name.split_once('.').map(|(_, domain)| domain).filter(|domain| domain.contains('.'));
+    let by_domain = controller
+        .domain
+        .is_some_and(|domain| is_within(name, domain) || domain_of_lease.is_some_and(|lease| is_within(domain, lease)));
+    by_manager || by_domain
+}
+
+/// Returns the name of the Deployment whose Pod holds a lease: `operator-7d9f8c6b5-x2x4v_6f1c…` is of `operator`.
+fn workload(holder: &str) -> &str {
+    let pod = holder.split('_').next().unwrap_or_default();
+    let mut parts = pod.rsplitn(3, '-');
+    let (_, _, name) = (parts.next(), parts.next(), parts.next());
+    name.unwrap_or(pod)
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Notes whether the leases can be seen. When they can be seen again, deletions are reviewed.
+    pub(crate) fn set_leases_visible(&mut self, visible: bool) {
+        let was_visible = self.controllers.visible_since.is_some();
+        self.controllers.set_visible(self.now, visible);
+        if visible && !was_visible {
+            self.review_deletions();
+        }
+    }
+
+    /// Marks all objects for a review whose deletion waits for a finalizer.
+    pub(crate) fn review_deletions(&mut self) {
+        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
+        self.reviews.objects.extend(waits.flat_map(|waits| waits.waiting.iter().map(|(_, slot)| *slot)));
+    }
+
+    /// Returns whether a controller is alive, and when it last wrote an object of the watched kinds.
+    pub(crate) fn liveness(&self, group: &str, controller: ControllerName<'_>) -> Liveness {
+        let written = controller.manager.and_then(|manager| {
+            // Equal generic names in other groups are other programs.
+            let kinds = self.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
+            kinds.flat_map(|kind| &kind.writers).filter(|(name, _)| **name == *manager).map(|(_, at)| *at).max()
+        });
+        self.controllers.liveness(self.now, controller, written, self.settings.owner_absent_after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_belongs_to_the_controller_that_its_name_or_its_holder_names() {
+        for (lease, holder, manager, domain, related) in [
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "example.io", true),
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "db.example.io", true),
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "other.io", false),
+            ("ops/widget-operator-lock", "x_1", "widget-operator", "", true),
+            ("ops/lock", "widget-operator-7d9f8c6b5-x2x4v_6f1c", "widget-operator", "", true),
+            ("ops/manager", "manager-7d9f8c6b5-x2x4v_6f1c", "manager", "", false),
+            ("ops/lock.io", "x_1", "", "example.io", false),
+        ] {
+            let domain = (!domain.is_empty()).then_some(domain);
+            let controller = ControllerName { manager: Some(manager), domain };
+            assert_eq!(is_related(lease, holder, controller), related, "{lease} {holder} {manager} {domain:?}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_within_itself_and_its_parents() {
+        assert!(is_within("example.io", "example.io") && is_within("db.example.io", "example.io"));
+        assert!(!is_within("badexample.io", "example.io") && !is_within("example.io", "db.example.io"));
+        assert!(!is_within("example.io", ""));
+    }
+}
