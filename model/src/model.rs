@@ -46,6 +46,7 @@ mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
 mod dangling; // references to objects that do not exist
 mod softdelete; // objects that are marked as deleted
+mod chains; // of objects that wait for each other's deletion
 mod blocked; // deletions that do not end
 mod reviews; // subjects to judge although no event arrived
 
@@ -354,8 +355,7 @@ impl Model {
                 self.set_leases_visible(true);
             }
             Observation::Answered { probe: Probe::Count(watch), answer } => self.count_answered(&watch, &answer),
-            Observation::Answered { probe: Probe::Read(address), answer } => self.read_answered(&address, &answer),
-            Observation::Answered { probe: Probe::Dependents { .. }, .. } => {}
+            Observation::Answered { probe, answer } => self.read_answered(&probe, &answer),
             Observation::SourceFailed { source, .. }
             | Observation::SourceOff { source, .. }
             | Observation::SourceRecovered { source }
@@ -435,8 +435,8 @@ impl Model {
         if !enabled {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
-        let Detection { code, since, evidence, weak, confidence, not_before, .. } = detection;
-        let report = Report { code, subject, since, severity, weak, confidence, evidence, not_before };
+        let Detection { code, since, evidence, weak, confidence, not_before, blocker, .. } = detection;
+        let report = Report { code, subject, since, severity, weak, confidence, evidence, not_before, blocker };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }

@@ -52,6 +52,7 @@ fn explained(info: &FindingInfo) -> String {
     let explainers = info.explained_by.iter().map(|explainer| match explainer {
         Explainer::Subject(code) => code.name().to_owned(),
         Explainer::Kind(code) => format!("{} of the kind", code.name()),
+        Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
     });
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }

@@ -62,6 +62,8 @@ pub enum Explainer {
     Subject(FindingCode),
     /// This finding, on the object's kind as a whole.
     Kind(FindingCode),
+    /// This finding, on the object that the evidence names as the blocker.
+    Blocker(FindingCode),
 }
 
 macro_rules! findings {
@@ -117,7 +119,7 @@ findings! {
         meaning: "The object is being deleted, but another object that must be deleted first is stuck.",
         near_miss: "A foreground deletion whose dependents disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "chain", "terminating_for", "last_progress"],
-        explained_by: [],
+        explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
         advice: "The blocker in the evidence is the last object of the chain. Find out why its finalizers stay; the other objects of the chain follow by themselves.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -149,7 +151,7 @@ findings! {
         meaning: "The namespace is being deleted, but objects of the operator block it.",
         near_miss: "A namespace that is blocked only by objects of other operators, or one whose objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
-        explained_by: [],
+        explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
         advice: "The blocker in the evidence is one of the objects that remain. Find out why its finalizers stay. Do not remove the finalizer of the namespace: its objects would remain in the API server, and their resources would leak.",
         command: "kubectl get namespace {name} -o jsonpath='{.status.conditions}'",
     }
@@ -157,7 +159,7 @@ findings! {
         meaning: "The custom resource definition is being deleted, but objects of its kind remain.",
         near_miss: "A definition whose last objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
-        explained_by: [],
+        explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
         advice: "The blocker in the evidence is one of the objects that remain. Its controller must run until all of them are gone, so uninstall the operator only after its definitions.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
     }

@@ -2,57 +2,129 @@
 //! Each object has at most one of these findings, the one that names the cause best.
 
 use super::Model;
+use super::actors;
+use super::chains::Blocker;
 use super::controllers::Liveness;
 use super::detection::Detection;
 use super::store::{Deletion, Flag, Record, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::Timestamp;
 
+/// A controller of a finalizer that has stopped, or will count as absent if nothing changes.
+struct Absence {
+    actor: String,
+    last: Timestamp,
+    due: Timestamp,
+}
+
 // === impl Model ===
 
 impl Model {
-    /// Detects that the controller that should remove a finalizer has stopped: it was alive before.
-    pub(crate) fn owner_absent(&mut self, slot: Slot) -> Option<Detection> {
-        let (record, deletion) = self.terminating(slot)?;
-        let (absent, last, due) = self.first_absence(record, deletion)?;
-        Some(self.detect_deletion(record, FindingCode::FinalizerOwnerAbsent, deletion.since, due, || {
-            Evidence::new()
-                .with("actor", Value::Names(absent.clone()))
-                .with("finalizers", Value::Names(finalizers(deletion)))
-                .with("terminating_for", Value::Age(deletion.since))
-                .with("last_seen", Value::Time(last))
-                .with("absent_for", Value::Age(last))
-        }))
+    /// Returns the problem of a deletion, and what it will be if nothing changes.
+    pub(crate) fn deletion_detections(&mut self, slot: Slot) -> Vec<Detection> {
+        let Some((record, deletion)) = self.terminating(slot).filter(|(_, d)| !d.actors.is_empty()) else {
+            return Vec::new();
+        };
+        let absent = self.first_absence(record, deletion);
+        if let Some(absence) = absent.as_ref().filter(|absence| absence.due <= self.now) {
+            return vec![self.owner_absent(record, deletion, absence)];
+        }
+        let doubt_at = deletion.stuck_at(self.settings.finalizer_stuck_after);
+        let is_collected = deletion.actors.iter().any(|(finalizer, _)| actors::is_of_garbage_collector(finalizer));
+        let blocker = self.find_blocker(slot, doubt_at <= self.now);
+        let Some((record, deletion)) = self.terminating(slot) else { return Vec::new() };
+        let mut detections = Vec::from_iter(absent.map(|absence| self.owner_absent(record, deletion, &absence)));
+        match &blocker {
+            Some(blocker) => detections.push(self.blocked(record, deletion, blocker)),
+            // Then it is time to read the dependents.
+            None if is_collected && doubt_at > self.now => {
+                let code = FindingCode::DeletionBlockedByDependent;
+                detections.push(self.detect_deletion(record, code, deletion.since, doubt_at, Evidence::new));
+            }
+            None => {}
+        }
+        let blocked_at = blocker.map(|blocker| blocker.due);
+        if blocked_at.is_none_or(|at| at > self.now) {
+            let stuck = self.finalizer_stuck(record, deletion, blocked_at);
+            let slow = self.cleanup_slow(record, deletion).filter(|_| stuck.due > self.now);
+            detections.push(stuck);
+            detections.extend(slow);
+        }
+        detections
     }
 
-    /// Detects a deletion that makes no progress, for no better known cause.
-    pub(crate) fn finalizer_stuck(&mut self, slot: Slot) -> Option<Detection> {
-        let (record, deletion) = self.terminating(slot)?;
-        if deletion.actors.is_empty() || self.is_owner_absent(record, deletion) {
-            return None;
+    /// Notes that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile. The objects
+    /// that wait for this one are reviewed.
+    pub(crate) fn note_blocked(&mut self, slot: Slot, old: &[FindingCode], findings: &[FindingCode]) {
+        use FindingCode::{DeletionBlockedByDependent, FinalizerOwnerAbsent, FinalizerStuck};
+        if self.terminating(slot).is_none() || old == findings {
+            return;
         }
+        self.review_waiting_owners(slot, false);
+        if ![FinalizerOwnerAbsent, DeletionBlockedByDependent, FinalizerStuck].iter().any(|c| findings.contains(c)) {
+            return;
+        }
+        let Some(mut context) = self.context(slot) else { return };
+        context.count_timeout();
+        if let Some(deletion) = context.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
+            deletion.was_abandoned |= findings.contains(&FinalizerOwnerAbsent);
+        }
+    }
+
+    /// Returns when the deletion of an object counts as stuck, or the controller of one of its finalizers as absent.
+    pub(crate) fn blocks_at(&self, record: &Record, deletion: &Deletion) -> Timestamp {
+        let stuck = deletion.stuck_at(self.kind_of(record.watch).stuck_after(&self.settings, deletion));
+        self.first_absence(record, deletion).map_or(stuck, |absence| absence.due.min(stuck))
+    }
+
+    /// Detects that the controller that should remove a finalizer has stopped: it was alive before.
+    fn owner_absent(&self, record: &Record, deletion: &Deletion, absence: &Absence) -> Detection {
+        self.detect_deletion(record, FindingCode::FinalizerOwnerAbsent, deletion.since, absence.due, || {
+            Evidence::new()
+                .with("actor", Value::Names(vec![absence.actor.clone()]))
+                .with("finalizers", Value::Names(finalizers(deletion)))
+                .with("terminating_for", Value::Age(deletion.since))
+                .with("last_seen", Value::Time(absence.last))
+                .with("absent_for", Value::Age(absence.last))
+        })
+    }
+
+    /// Detects that another object must be deleted first, and is stuck.
+    fn blocked(&self, record: &Record, deletion: &Deletion, blocker: &Blocker) -> Detection {
+        let code = FindingCode::DeletionBlockedByDependent;
+        let detection = self.detect_deletion(record, code, deletion.since, blocker.due, || {
+            Evidence::new()
+                .text("blocker", blocker.name.clone())
+                .with("blocker_finalizers", Value::Names(blocker.finalizers.clone()))
+                .with("actor", Value::Names(blocker.actors.clone()))
+                .with("chain", Value::Names(blocker.chain.clone()))
+                .with("terminating_for", Value::Age(deletion.since))
+                .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
+        });
+        detection.blocked_by(blocker.watched.clone())
+    }
+
+    /// Detects a deletion that makes no progress, for no better known cause. If an object below it is not stuck yet, this
+    /// waits until it is.
+    fn finalizer_stuck(&self, record: &Record, deletion: &Deletion, blocked_at: Option<Timestamp>) -> Detection {
         let threshold = self.kind_of(record.watch).stuck_after(&self.settings, deletion);
-        let due = deletion.stuck_at(threshold);
-        Some(self.detect_deletion(record, FindingCode::FinalizerStuck, deletion.since, due, || {
+        let stuck = deletion.stuck_at(threshold);
+        let due = blocked_at.map_or(stuck, |at| at.max(stuck));
+        self.detect_deletion(record, FindingCode::FinalizerStuck, deletion.since, due, || {
             Evidence::new()
                 .with("actor", Value::Names(deletion.actor_texts()))
                 .with("finalizers", Value::Names(finalizers(deletion)))
                 .with("terminating_for", Value::Age(deletion.since))
                 .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
                 .with("threshold", Value::Span(threshold))
-        }))
+        })
     }
 
     /// Detects a deletion that makes progress, or has not waited for long enough to be stuck, but takes longer than usual.
-    pub(crate) fn cleanup_slow(&mut self, slot: Slot) -> Option<Detection> {
-        let (record, deletion) = self.terminating(slot)?;
+    fn cleanup_slow(&self, record: &Record, deletion: &Deletion) -> Option<Detection> {
         let kind = self.kind_of(record.watch);
         let own = deletion.own_finalizers().map(|finalizer| (kind.slow_after(&self.settings, finalizer), finalizer));
         let ((after, learned), finalizer) = own.max_by_key(|((after, _), _)| *after)?;
-        let stuck = deletion.stuck_at(kind.stuck_after(&self.settings, deletion)) <= self.now;
-        if stuck || self.is_owner_absent(record, deletion) {
-            return None;
-        }
         let due = deletion.since.after(after);
         Some(self.detect_deletion(record, FindingCode::CleanupSlow, deletion.since, due, || {
             Evidence::new()
@@ -64,28 +136,14 @@ impl Model {
         }))
     }
 
-    /// Notes that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile.
-    pub(crate) fn note_blocked(&mut self, slot: Slot, findings: &[FindingCode]) {
-        use FindingCode::{DeletionBlockedByDependent, FinalizerOwnerAbsent, FinalizerStuck};
-        if ![FinalizerOwnerAbsent, DeletionBlockedByDependent, FinalizerStuck].iter().any(|c| findings.contains(c)) {
-            return;
-        }
-        let Some(mut context) = self.context(slot) else { return };
-        context.count_timeout();
-        if let Some(deletion) = context.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
-            deletion.was_abandoned |= findings.contains(&FinalizerOwnerAbsent);
-        }
-    }
-
     /// Returns an object that is being deleted.
     fn terminating(&self, slot: Slot) -> Option<(&Record, &Deletion)> {
         let record = self.store.get(slot)?;
         Some((record, record.hot.as_ref()?.deletion.as_ref()?))
     }
 
-    /// Returns the text of the actor of a finalizer that is absent, or will be if nothing changes; when it was last seen; and
-    /// when its absence is a finding.
-    fn first_absence(&self, record: &Record, deletion: &Deletion) -> Option<(Vec<String>, Timestamp, Timestamp)> {
+    /// Returns the controller that was or will be absent first.
+    fn first_absence(&self, record: &Record, deletion: &Deletion) -> Option<Absence> {
         let group = &self.kind_of(record.watch).group;
         let absences = deletion.actors.iter().filter_map(|(_, actor)| {
             let (Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at }) =
@@ -95,13 +153,9 @@ impl Model {
             };
             // A controller that is started on demand may need as long to come back.
             let due = absent_at.max(deletion.since.after(self.settings.owner_absent_after));
-            Some((vec![actor.to_string()], last, due))
+            Some(Absence { actor: actor.to_string(), last, due })
         });
-        absences.min_by_key(|(.., due)| *due)
-    }
-
-    fn is_owner_absent(&self, record: &Record, deletion: &Deletion) -> bool {
-        self.first_absence(record, deletion).is_some_and(|(.., due)| due <= self.now)
+        absences.min_by_key(|absence| absence.due)
     }
 
     /// Returns a detection about a deletion.

@@ -86,7 +86,9 @@ impl Model {
                 self.target_exists(index, &path, &Found { owned, written });
             }
             Some(Existence::Absent) => self.target_absent(index, LOOK_AGAIN),
-            Some(Existence::KindUnknown | Existence::Unreadable) => self.target_unknown(index),
+            Some(Existence::KindUnknown | Existence::Unreadable | Existence::Dependents(_)) => {
+                self.target_unknown(index)
+            }
         }
         Lookup::Done
     }

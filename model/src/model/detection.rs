@@ -4,7 +4,7 @@
 //! threshold sets the timer and opens the finding. `detectors.rs` contains the detectors that look at a single object,
 //! `relations.rs` those that look at several objects at once.
 
-use crate::finding::{Confidence, Evidence, FindingCode};
+use crate::finding::{Confidence, Evidence, FindingCode, Subject};
 use crate::time::Timestamp;
 
 /// A problem that is a finding, or becomes one if nothing changes.
@@ -23,6 +23,8 @@ pub(crate) struct Detection {
     /// The earliest start that a finding of an earlier run may give this one. A problem that began before it was another
     /// one.
     pub(crate) not_before: Option<Timestamp>,
+    /// The object of which a finding may explain this one.
+    pub(crate) blocker: Option<Subject>,
 }
 
 // === impl Detection ===
@@ -37,7 +39,16 @@ impl Detection {
         evidence: impl FnOnce() -> Evidence,
     ) -> Self {
         let evidence = if due <= now { evidence() } else { Evidence::new() };
-        Self { code, since, due, evidence, weak: false, confidence: Confidence::Confirmed, not_before: None }
+        Self {
+            code,
+            since,
+            due,
+            evidence,
+            weak: false,
+            confidence: Confidence::Confirmed,
+            not_before: None,
+            blocker: None,
+        }
     }
 
     /// Sets the earliest possible start, unless a later one is set.
@@ -49,6 +60,11 @@ impl Detection {
     pub(crate) fn suspected_if(self, suspected: bool) -> Self {
         let confidence = if suspected { Confidence::Suspected } else { self.confidence };
         Self { confidence, ..self }
+    }
+
+    /// Sets the object of which a finding may explain this one.
+    pub(crate) fn blocked_by(self, blocker: Option<Subject>) -> Self {
+        Self { blocker, ..self }
     }
 
     /// Makes the detection weak if `weak`.

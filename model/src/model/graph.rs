@@ -10,8 +10,8 @@ use std::hash::BuildHasher as _;
 
 use super::Model;
 use super::intern::Symbol;
-use super::store::{self, Slot, Store};
-use crate::observation::OwnerReference;
+use super::store::{self, Record, Slot, Store};
+use crate::observation::{ObjectAddress, OwnerReference};
 use crate::time::{Span, Timestamp};
 
 /// One owner of an object.
@@ -154,6 +154,22 @@ impl Model {
     pub(crate) fn owner_kind(&self, owner: &Owner) -> (&str, &str) {
         let text: &str = self.texts.get(owner.kind);
         text.split_once('/').unwrap_or(("", text))
+    }
+
+    /// Returns the address of an object.
+    pub(crate) fn object_address(&self, slot: Slot) -> ObjectAddress {
+        self.store.get(slot).map(|record| self.record_address(record)).unwrap_or_default()
+    }
+
+    /// Returns the address of the object of a record.
+    pub(crate) fn record_address(&self, record: &Record) -> ObjectAddress {
+        let kind = self.kind_of(record.watch);
+        ObjectAddress {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            namespace: record.namespace.to_string(),
+            name: record.name.to_string(),
+        }
     }
 
     /// Adds a new object to the graph. Its children are reviewed, because they have an owner now.

@@ -516,6 +516,6 @@ const fn reason(existence: &Existence) -> OwnerHazard {
     match existence {
         Existence::Exists(_) => OwnerHazard::Replaced,
         Existence::KindUnknown => OwnerHazard::KindUnknown,
-        Existence::Absent | Existence::Unreadable => OwnerHazard::Missing,
+        Existence::Absent | Existence::Unreadable | Existence::Dependents(_) => OwnerHazard::Missing,
     }
 }

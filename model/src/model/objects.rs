@@ -315,7 +315,7 @@ impl Model {
         }
         self.update_unhealthy(slot, has_findings);
         self.note_workload(slot);
-        self.note_blocked(slot, &noted);
+        self.note_blocked(slot, &old, &noted);
     }
 
     /// Opens the findings in `found` and closes those in `old` that are not among them.
@@ -354,6 +354,7 @@ impl Model {
         self.orphans.remove(slot);
         self.review_logically_owned(slot);
         self.links_removed(slot, outcome == Outcome::Deleted);
+        self.review_waiting_owners(slot, outcome == Outcome::Deleted);
         self.remove_from_graph(slot, outcome == Outcome::Deleted);
         let Some(record) = self.store.remove(slot) else { return };
         self.texts.release(record.phase);

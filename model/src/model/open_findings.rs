@@ -28,6 +28,9 @@ pub(crate) struct OpenFindings {
     overflowed: bool,
     /// The findings with weak evidence, which are at most warnings.
     weak: BTreeSet<FindingId>,
+    /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
+    blockers: BTreeMap<FindingId, Subject>,
+    blocked: BTreeSet<(Subject, FindingId)>,
     /// Findings that close at an instant unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
@@ -60,6 +63,8 @@ pub(crate) struct Report {
     pub(crate) evidence: Evidence,
     /// The earliest start that a finding of an earlier run may give this one.
     pub(crate) not_before: Option<Timestamp>,
+    /// The object of which a finding may explain this one.
+    pub(crate) blocker: Option<Subject>,
 }
 
 /// What became of a report.
@@ -91,6 +96,7 @@ impl OpenFindings {
             self.weak.remove(&id);
         }
         report.severity = self.at_most(id, report.severity);
+        self.set_blocker(id, report.blocker.take());
         self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
             let rank = (finding.severity, id);
@@ -142,6 +148,7 @@ impl OpenFindings {
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
         self.weak.remove(&id);
+        self.set_blocker(id, None);
         self.close(now, id);
         if let Some(finding) = self.waiting.remove(&id) {
             self.queue.remove(&(finding.severity, id));
@@ -336,8 +343,7 @@ impl OpenFindings {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         for finding in self.open.values_mut().chain(self.waiting.values_mut()) {
             finding.found = finding.found.shifted(by_ms);
-            // The API server wrote when a deletion and a definition began.
-            if !matches!(finding.code, FindingCode::FinalizerStuck | FindingCode::StatusSubresourceMissing) {
+            if !has_dated_start(finding.code) {
                 finding.since = finding.since.shifted(by_ms);
                 finding.evidence.rebase_ages(by_ms);
             }
@@ -383,8 +389,26 @@ impl OpenFindings {
         self.waiting.insert(finding.id, Finding { explained_by: None, ..finding });
     }
 
+    fn set_blocker(&mut self, id: FindingId, blocker: Option<Subject>) {
+        if self.blockers.get(&id) == blocker.as_ref() {
+            return;
+        }
+        self.unexplained.insert(id);
+        let old = match &blocker {
+            Some(blocker) => self.blockers.insert(id, blocker.clone()),
+            None => self.blockers.remove(&id),
+        };
+        if let Some(old) = old {
+            self.blocked.remove(&(old, id));
+        }
+        self.blocked.extend(blocker.map(|blocker| (blocker, id)));
+    }
+
     /// Marks the open findings that a finding of `code` on `subject` could explain.
     fn touch_explained(&mut self, code: FindingCode, subject: &Subject) {
+        let first = (subject.clone(), FindingId(0));
+        let blocked = self.blocked.range(first..).take_while(|(blocker, _)| blocker == subject);
+        self.unexplained.extend(blocked.map(|(_, id)| *id));
         for info in FINDINGS {
             if info.explained_by.contains(&Explainer::Subject(code)) {
                 self.unexplained.insert(FindingId::of(info.code, subject));
@@ -406,6 +430,7 @@ impl OpenFindings {
             let id = match explainer {
                 Explainer::Subject(code) => FindingId::of(*code, &finding.subject),
                 Explainer::Kind(code) => FindingId::of(*code, &finding.subject.whole_kind()?),
+                Explainer::Blocker(code) => FindingId::of(*code, self.blockers.get(&finding.id)?),
             };
             self.open.get(&id).filter(|deeper| deeper.speaks_for(finding)).map(|deeper| deeper.id)
         })
@@ -434,6 +459,24 @@ fn is_limited(finding: &Finding) -> bool {
     !matches!(finding.subject, Subject::Limit { .. })
 }
 
+/// Returns whether the API server wrote when the problem began.
+fn has_dated_start(code: FindingCode) -> bool {
+    use FindingCode::{
+        CleanupSlow, DefinitionStuck, DeletionBlockedByDependent, FinalizerOwnerAbsent, FinalizerStuck, NamespaceStuck,
+        StatusSubresourceMissing,
+    };
+    matches!(
+        code,
+        CleanupSlow
+            | DefinitionStuck
+            | DeletionBlockedByDependent
+            | FinalizerOwnerAbsent
+            | FinalizerStuck
+            | NamespaceStuck
+            | StatusSubresourceMissing
+    )
+}
+
 fn update(finding: &mut Finding, report: Report) {
     finding.since = finding.since.min(report.since);
     finding.severity = report.severity;
@@ -457,6 +500,7 @@ mod tests {
             confidence,
             evidence: Evidence::new(),
             not_before: None,
+            blocker: None,
         }
     }
 

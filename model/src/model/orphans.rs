@@ -351,18 +351,6 @@ impl Model {
         hot.is_some_and(|hot| hot.findings.contains(&code))
     }
 
-    /// Returns the address of an object.
-    pub(crate) fn object_address(&self, slot: Slot) -> ObjectAddress {
-        let Some(record) = self.store.get(slot) else { return ObjectAddress::default() };
-        let kind = self.kind_of(record.watch);
-        ObjectAddress {
-            group: kind.group.to_string(),
-            kind: kind.kind.to_string(),
-            namespace: record.namespace.to_string(),
-            name: record.name.to_string(),
-        }
-    }
-
     /// Returns the UIDs of an object's owners among the watched kinds, with their kinds and names.
     pub(crate) fn owner_names(&self, slot: Slot) -> Vec<(u128, String)> {
         let name = |owner: &Owner| (owner.uid(), format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner)));

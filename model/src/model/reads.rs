@@ -10,15 +10,15 @@ use std::sync::Arc;
 use super::Model;
 use super::store::{self, Slot};
 use super::timers::Timer;
-use crate::observation::{Answer, ObjectAddress, ObjectView, Probe};
+use crate::observation::{Answer, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// All reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    known: BTreeMap<ObjectAddress, Read>,
+    known: BTreeMap<Probe, Read>,
     /// Probes that the sources have not taken yet, in the order in which they should.
-    queue: BTreeSet<(Urgency, u64, ObjectAddress)>,
+    queue: BTreeSet<(Urgency, u64, Probe)>,
     /// The number of the last entry in the queue.
     last: u64,
     /// Until when the sources take no probe of each urgency.
@@ -26,7 +26,7 @@ pub(crate) struct Reads {
     /// When the timer is due that lets the sources take the next probe.
     due: Option<Timestamp>,
     /// Answers that nobody needs for long, in the order in which they arrived.
-    brief: VecDeque<(Timestamp, ObjectAddress)>,
+    brief: VecDeque<(Timestamp, Probe)>,
 }
 
 /// How soon a read should happen.
@@ -39,13 +39,15 @@ pub(crate) enum Urgency {
 }
 
 /// What a read has shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Existence {
     Exists(Arc<ReadObject>),
     /// The kind exists, but not the object.
     Absent,
     /// The API server serves no such kind.
     KindUnknown,
+    /// These objects name it as an owner.
+    Dependents(Arc<Vec<Dependent>>),
     /// The account may not read it, or the API server failed.
     Unreadable,
 }
@@ -97,19 +99,19 @@ impl Reads {
 
     /// Forgets brief answers from before `before`.
     fn forget_brief(&mut self, before: Timestamp) {
-        while let Some((_, address)) = self.brief.pop_front_if(|(at, _)| *at < before) {
+        while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {
             let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
-            if self.known.get(&address).is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read)) {
-                self.known.remove(&address);
+            if self.known.get(&probe).is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read)) {
+                self.known.remove(&probe);
             }
         }
     }
 
-    /// Removes and returns the addresses to read now.
-    fn take(&mut self, now: Timestamp) -> Vec<ObjectAddress> {
+    /// Removes and returns the probes to send now.
+    fn take(&mut self, now: Timestamp) -> Vec<Probe> {
         let mut taken = Vec::new();
         for urgency in [Urgency::Doubt, Urgency::Check] {
-            let first = (urgency, 0, ObjectAddress::default());
+            let first = (urgency, 0, Probe::Count(WatchId::default()));
             let Some(entry) = self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned() else {
                 continue;
             };
@@ -123,8 +125,8 @@ impl Reads {
     }
 
     /// Removes and returns all addresses to read, whatever the time.
-    fn take_all(&mut self) -> Vec<ObjectAddress> {
-        std::mem::take(&mut self.queue).into_iter().map(|(.., address)| address).collect()
+    fn take_all(&mut self) -> Vec<Probe> {
+        std::mem::take(&mut self.queue).into_iter().map(|(.., probe)| probe).collect()
     }
 
     /// Returns when the sources may take the next probe, if any waits.
@@ -156,11 +158,12 @@ impl Model {
         not_before: Timestamp,
         urgency: Urgency,
     ) -> Option<Existence> {
-        let answer = self.ask(slot, address, not_before, urgency);
-        if let Some(read) = self.reads.known.get_mut(address) {
+        let probe = Probe::Read(address.clone());
+        let existence = self.answer(slot, &probe, not_before, urgency);
+        if let Some(read) = self.reads.known.get_mut(&probe) {
             read.kept = true;
         }
-        answer
+        existence
     }
 
     /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has arrived, unless
@@ -172,79 +175,96 @@ impl Model {
         not_before: Timestamp,
     ) -> Option<Existence> {
         self.reads.forget_brief(self.now.shifted(-ASK_AGAIN.0));
-        self.ask(slot, address, not_before, Urgency::Check)
+        self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
     }
 
-    fn ask(
-        &mut self,
-        slot: Slot,
-        address: &ObjectAddress,
-        not_before: Timestamp,
-        urgency: Urgency,
-    ) -> Option<Existence> {
-        let now = self.now;
-        if let Some(read) = self.reads.known.get(address)
-            && let Some((at, existence)) = &read.answer
-            && *at >= not_before
-        {
+    fn answer(&mut self, slot: Slot, probe: &Probe, not_before: Timestamp, urgency: Urgency) -> Option<Existence> {
+        let answer = self.reads.known.get(probe).and_then(|read| read.answer.as_ref());
+        if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
             return Some(existence.clone());
         }
-        if !self.reads.known.contains_key(address) && self.reads.known.len() >= MAX_READS {
+        self.ask(slot, probe.clone(), urgency);
+        None
+    }
+
+    /// Returns the objects that name this one as an owner, as far as the last read has shown; `None` before the first
+    /// answer, and if nobody could read them. If the last read was before `not_before`, asks for another one; `slot` is
+    /// reviewed when its answer arrives.
+    pub(crate) fn dependents(
+        &mut self,
+        slot: Slot,
+        owner: &ObjectAddress,
+        uid: u128,
+        not_before: Timestamp,
+    ) -> Option<Arc<Vec<Dependent>>> {
+        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
+        let answer = self.reads.known.get(&probe).and_then(|read| read.answer.clone());
+        if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
+            self.ask(slot, probe, Urgency::Doubt);
+        }
+        match answer {
+            Some((_, Existence::Dependents(found))) => Some(found),
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
+        let now = self.now;
+        if !self.reads.known.contains_key(&probe) && self.reads.known.len() >= MAX_READS {
             self.reads.forget(now.shifted(-ASK_AGAIN.0));
             if self.reads.known.len() >= MAX_READS {
-                self.count_dropped("reads");
-                return None;
+                return self.count_dropped("reads");
             }
         }
-        let read = self.reads.known.entry(address.clone()).or_default();
+        let read = self.reads.known.entry(probe.clone()).or_default();
         if read.waiting.len() < MAX_WAITING {
             read.waiting.insert(slot);
         }
         let is_asked = read.asked.is_some_and(|(at, asked, _)| now < at.after(ASK_AGAIN) && asked <= urgency);
         if !is_asked {
             if let Some((_, asked, number)) = read.asked {
-                self.reads.queue.remove(&(asked, number, address.clone()));
+                self.reads.queue.remove(&(asked, number, probe.clone()));
             }
             self.reads.last += 1;
             read.asked = Some((now, urgency, self.reads.last));
-            self.reads.queue.insert((urgency, self.reads.last, address.clone()));
+            self.reads.queue.insert((urgency, self.reads.last, probe));
             self.set_reads_timer();
         }
-        None
     }
 
     /// Handles the answer to a read.
-    pub(crate) fn read_answered(&mut self, address: &ObjectAddress, answer: &Answer) {
+    pub(crate) fn read_answered(&mut self, probe: &Probe, answer: &Answer) {
         let existence = match answer {
             Answer::Found(view) => Existence::Exists(Arc::new(ReadObject::of(view))),
             Answer::Absent => Existence::Absent,
             Answer::KindUnknown => Existence::KindUnknown,
-            Answer::Counted { .. } | Answer::Dependents { .. } | Answer::Failed(_) => Existence::Unreadable,
+            Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
+            Answer::Counted { .. } | Answer::Failed(_) => Existence::Unreadable,
         };
         // A recording may contain answers to questions that this model did not ask.
-        let Some(read) = self.reads.known.get_mut(address) else { return };
+        let Some(read) = self.reads.known.get_mut(probe) else { return };
         if let Some((_, urgency, number)) = read.asked.take() {
-            self.reads.queue.remove(&(urgency, number, address.clone()));
+            self.reads.queue.remove(&(urgency, number, probe.clone()));
         }
         read.answer = Some((self.now, existence));
         self.reviews.objects.append(&mut read.waiting);
         if !read.kept {
-            self.reads.brief.push_back((self.now, address.clone()));
+            self.reads.brief.push_back((self.now, probe.clone()));
         }
     }
 
     /// Removes and returns the reads that the sources should make now, and sets the timer of the next one.
-    pub(crate) fn take_reads(&mut self) -> impl Iterator<Item = Probe> + use<> {
+    pub(crate) fn take_reads(&mut self) -> Vec<Probe> {
         let taken = self.reads.take(self.now);
         self.set_reads_timer();
-        taken.into_iter().map(Probe::Read)
+        taken
     }
 
     /// Removes and returns all probes, without a limit on their rate. For sources to which an answer costs nothing, such as
     /// a dump.
     pub fn all_probes(&mut self) -> Vec<Probe> {
         let mut probes = self.probes();
-        probes.extend(self.reads.take_all().into_iter().map(Probe::Read));
+        probes.extend(self.reads.take_all());
         self.set_reads_timer();
         probes
     }

@@ -22,16 +22,9 @@ const OF_KINDS: &[(FindingCode, KindDetector)] =
 /// A detector that compares an object with other objects. It may ask for reads of these.
 type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
-/// The detectors of relations between objects.
-const OF_RELATIONS: &[RelationDetector] = &[
-    Model::owner_absent,
-    Model::finalizer_stuck,
-    Model::cleanup_slow,
-    Model::orphan,
-    Model::logical_owner_missing,
-    Model::dangling_reference,
-    Model::soft_delete_lingering,
-];
+/// The detectors of relations between objects. Those of deletions, which exclude each other, are in `blocked.rs`.
+const OF_RELATIONS: &[RelationDetector] =
+    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference, Model::soft_delete_lingering];
 
 // === impl Model ===
 
@@ -46,8 +39,9 @@ impl Model {
             self.postpone_review(slot);
             return Vec::new();
         }
-        let detections = OF_RELATIONS.iter().filter_map(|detect| detect(self, slot));
-        detections.map(|detection| detection.suspected_if(suspected)).collect()
+        let mut detections = self.deletion_detections(slot);
+        detections.extend(OF_RELATIONS.iter().filter_map(|detect| detect(self, slot)));
+        detections.into_iter().map(|detection| detection.suspected_if(suspected)).collect()
     }
 
     /// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While no watch of the kind
