@@ -64,7 +64,30 @@ func (r *reconciler) own(o *unstructured.Unstructured, child client.Object, labe
 		merged[key] = value
 	}
 	child.SetLabels(merged)
-	return controllerutil.SetControllerReference(o, child, r.Scheme())
+	_, outdated := r.fault("OwnerReplaced", o)
+	owner := r.kind.object()
+	owner.SetNamespace(o.GetNamespace())
+	owner.SetName(o.GetName())
+	owner.SetUID(r.progress.uid(o, outdated))
+	return controllerutil.SetControllerReference(owner, child, r.Scheme())
+}
+
+// reachOut creates a ConfigMap in another namespace, if a fault wants that. The object is its owner, although an owner
+// must be in the same namespace.
+func (r *reconciler) reachOut(ctx context.Context, o *unstructured.Unstructured) error {
+	f, on := r.fault("CrossNamespaceOwner", o)
+	if !on {
+		return nil
+	}
+	c := childrenOf(r.kind, o)
+	meta := c.meta("-shared")
+	meta.Namespace, meta.Labels = f.Params["to"], c.labels
+	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, r.kind.gvk())}
+	err := r.Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"from": o.GetNamespace()}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("failed to create the ConfigMap in %s: %w", meta.Namespace, err)
+	}
+	return nil
 }
 
 // plan is the input from which the children are made.
@@ -100,7 +123,11 @@ func (r *reconciler) applyChildren(ctx context.Context, o *unstructured.Unstruct
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: c.meta("")}
 	done, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
-		shape(deployment, c, p, digest(configMap.Data, secret.Data, p.references))
+		configuration := digest(configMap.Data, secret.Data, p.references)
+		if _, stale := r.fault("StaleConfiguration", o); stale && deployment.Spec.Template.Annotations[configAnnotation] != "" {
+			configuration = deployment.Spec.Template.Annotations[configAnnotation]
+		}
+		shape(deployment, c, p, configuration)
 		return r.own(o, deployment, c.labels)
 	})
 	if err != nil {
@@ -160,6 +187,8 @@ func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, 
 			return "", "ReferenceForbidden", nil
 		}
 		switch err := r.Get(ctx, key, wanted.object); {
+		case apierrors.IsNotFound(err) && wanted.to.Optional:
+			continue
 		case apierrors.IsNotFound(err):
 			return "", wanted.kind + "NotFound", nil
 		case err != nil:

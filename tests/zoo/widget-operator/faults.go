@@ -17,7 +17,8 @@ type faultKind struct {
 	Params map[string]string `json:"params,omitempty"`
 }
 
-// catalog is the one table of faults. A fault has the name of the finding that should report it, except Stopped.
+// catalog is the one table of faults. A fault has the name of the finding that should report it, except Stopped and
+// FinalizerReleased, which should cause none.
 var catalog = []faultKind{
 	{Name: "Unacknowledged", Effect: "the operator ignores changes and leaves the status alone, including observedGeneration; deletions still work"},
 	{Name: "Overdue", Effect: "from the next change: acknowledged, then Ready=False, reason Waiting, Progressing=True, phase Provisioning"},
@@ -30,6 +31,13 @@ var catalog = []faultKind{
 	{Name: "Failing", Effect: "all objects get Ready=False, reason DependencyUnavailable, phase Degraded, and each reconcile ends in an error"},
 	{Name: "NeverRecovered", Effect: "an object whose spec was invalid keeps Ready=False, reason InvalidSpec, after the spec is valid again; the operator acknowledges the generation"},
 	{Name: "FinalizerStuck", Effect: "the cleanup ends in an error, phase Deleting, reason CleanupFailed"},
+	{Name: "CleanupSlow", Effect: "the cleanup takes longer, phase Deleting, reason CleaningUp, and then succeeds", Params: map[string]string{"delay": "90s"}},
+	{Name: "FinalizerLost", Effect: "a second controller (field manager zoo-archiver) wants its finalizer archiver.example.com/copy on each object; it and the operator replace the list of finalizers by their own, whenever that is missing"},
+	{Name: "FinalizerFlapping", Effect: "the operator adds its finalizer to a live object and removes it again, one after the other, each after a period", Params: map[string]string{"period": "1s"}},
+	{Name: "FinalizerReleased", Effect: "the operator removes its own finalizer from live objects, because there is nothing to clean up; no fault"},
+	{Name: "OwnerReplaced", Effect: "the owner references of children have the UID of the first object of that name, also after the object has been deleted and created again"},
+	{Name: "CrossNamespaceOwner", Effect: "each object also owns a ConfigMap KIND-NAME-shared in another namespace", Params: map[string]string{"to": "default"}},
+	{Name: "StaleConfiguration", Effect: "changes of Secrets and ConfigMaps no longer roll the Deployment"},
 	{Name: "Stopped", Effect: "every worker of every kind hangs; the process lives, answers its probes and renews its Lease; takes no selectors"},
 }
 
@@ -72,10 +80,15 @@ func newFault(name string, query map[string]string) (fault, error) {
 }
 
 func (f fault) check() error {
-	if value, set := f.Params["period"]; set {
-		if d, err := time.ParseDuration(value); err != nil || d < 10*time.Millisecond {
-			return fmt.Errorf("period must be a duration of 10ms or more, not %q", value)
+	for _, name := range []string{"period", "delay"} {
+		if value, set := f.Params[name]; set {
+			if d, err := time.ParseDuration(value); err != nil || d < 10*time.Millisecond {
+				return fmt.Errorf("%s must be a duration of 10ms or more, not %q", name, value)
+			}
 		}
+	}
+	if to, set := f.Params["to"]; set && to == "" {
+		return fmt.Errorf("to must be the name of a namespace")
 	}
 	if f.Kind != "" && !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == f.Kind }) {
 		return fmt.Errorf("no such kind: %q", f.Kind)
@@ -86,8 +99,9 @@ func (f fault) check() error {
 	return nil
 }
 
-func (f fault) period() time.Duration {
-	d, err := time.ParseDuration(f.Params["period"])
+// duration returns the value of a parameter that is a duration.
+func (f fault) duration(name string) time.Duration {
+	d, err := time.ParseDuration(f.Params[name])
 	if err != nil {
 		panic(err) // check has already parsed it.
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestInvalidFaultsAreRejected(t *testing.T) {
@@ -23,6 +26,10 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"PhaseCycling", map[string]string{"kind": "widget"}, "no such kind"},
 		{"ConditionMalformed", map[string]string{"period": "1s"}, "takes no parameter"},
 		{"Stopped", map[string]string{"kind": "Widget"}, "takes no selectors"},
+		{"CleanupSlow", map[string]string{"delay": "2s"}, ""},
+		{"CleanupSlow", map[string]string{"delay": "soon"}, "10ms or more"},
+		{"CrossNamespaceOwner", map[string]string{"to": "other"}, ""},
+		{"CrossNamespaceOwner", map[string]string{"to": ""}, "name of a namespace"},
 	} {
 		_, err := newFault(c.name, c.query)
 		switch {
@@ -122,6 +129,45 @@ func TestAnInvalidSpecIsReported(t *testing.T) {
 		_, wrong := readSpec(o)
 		if (c.wrong == "") != (wrong == "") || !strings.Contains(wrong, c.wrong) {
 			t.Errorf("%v: want %q, got %q", c.spec, c.wrong, wrong)
+		}
+	}
+}
+
+func TestTheArchiverOverwritesFinalizersOnlyWithTheFault(t *testing.T) {
+	for _, c := range []struct {
+		about              string
+		had                []string
+		deleted, on, wrote bool
+		has                []string
+	}{
+		{"no fault", []string{finalizer}, false, false, false, []string{finalizer}},
+		{"the fault", []string{finalizer}, false, true, true, []string{archiveFinalizer}},
+		{"both already there", []string{archiveFinalizer, finalizer}, false, true, false, []string{archiveFinalizer, finalizer}},
+		{"the fault is over", []string{archiveFinalizer, finalizer}, false, false, true, []string{finalizer}},
+		{"deleted", []string{archiveFinalizer, finalizer}, true, true, true, []string{finalizer}},
+		{"deleted before it could", []string{finalizer}, true, true, false, []string{finalizer}},
+	} {
+		o := kinds[0].object()
+		o.SetFinalizers(c.had)
+		if c.deleted {
+			now := metav1.Now()
+			o.SetDeletionTimestamp(&now)
+		}
+		if wrote := overwriteFinalizers(o, c.on); wrote != c.wrote || !reflect.DeepEqual(o.GetFinalizers(), c.has) {
+			t.Errorf("%s: wrote %v, %v", c.about, wrote, o.GetFinalizers())
+		}
+	}
+}
+
+func TestAUIDIsKeptOnlyWithTheFault(t *testing.T) {
+	p, o := newProgress(), kinds[0].object()
+	for _, c := range []struct {
+		uid, want types.UID
+		keep      bool
+	}{{"a", "a", false}, {"b", "b", true}, {"c", "b", true}, {"c", "c", false}, {"d", "d", true}} {
+		o.SetUID(c.uid)
+		if got := p.uid(o, c.keep); got != c.want {
+			t.Errorf("%v: got %s", c, got)
 		}
 	}
 }

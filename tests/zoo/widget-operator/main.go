@@ -4,8 +4,11 @@
 //	kinds.go       the kinds, and the properties in which they differ
 //	reconciler.go  the reconcile of one object
 //	verdict.go     the result of a reconcile
+//	finalizers.go  the finalizer of an object, and its cleanup
 //	styles.go      how each kind writes a verdict into its status
 //	children.go    the Deployment, ConfigMap and Secret of an object
+//	autoscaler.go  a client that changes scales
+//	archiver.go    a second controller, which overwrites finalizers
 //	faults.go      all faults, and those that are on
 //	faulthttp.go   the HTTP server that switches faults
 package main
@@ -166,6 +169,9 @@ func run(c config) error {
 		}
 	}
 	if c.faultAddress != "" {
+		if err := mgr.Add(&archiver{Client: mgr.GetClient(), faults: faults}); err != nil {
+			return err
+		}
 		if err := mgr.Add(&faultServer{address: c.faultAddress, faults: faults, reconcilers: reconcilers, elected: mgr.Elected()}); err != nil {
 			return err
 		}

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -53,6 +52,7 @@ type spec struct {
 type reference struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
+	Optional  bool   `json:"optional,omitempty"`
 }
 
 func (r reference) key(home string) types.NamespacedName {
@@ -182,16 +182,13 @@ func (r *reconciler) attend(ctx context.Context, o *unstructured.Unstructured) (
 	if s.Suspend {
 		return ctrl.Result{}, nil
 	}
-	if !controllerutil.ContainsFinalizer(o, finalizer) {
-		before := client.MergeFromWithOptions(o.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		controllerutil.AddFinalizer(o, finalizer)
-		if err := r.Patch(ctx, o, before); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
+	again, err := r.holdFinalizer(ctx, o)
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	was, _, _ := unstructured.NestedMap(o.Object, "status")
 	if r.kind.finishes && (was["phase"] == phaseSucceeded || was["phase"] == phaseFailed) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: again}, nil
 	}
 	v, result, failure := r.judge(ctx, o, s, wrong, was)
 	if apierrors.IsConflict(failure) || apierrors.IsAlreadyExists(failure) {
@@ -200,30 +197,8 @@ func (r *reconciler) attend(ctx context.Context, o *unstructured.Unstructured) (
 	if err := r.report(ctx, o, was, v); err != nil {
 		return ctrl.Result{}, err
 	}
+	result.RequeueAfter = sooner(result.RequeueAfter, again)
 	return result, failure
-}
-
-// finalize cleans up after a deleted object. The garbage collector removes its children.
-func (r *reconciler) finalize(ctx context.Context, o *unstructured.Unstructured) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(o, finalizer) {
-		return ctrl.Result{}, nil
-	}
-	was, _, _ := unstructured.NestedMap(o.Object, "status")
-	v := verdict{generation: o.GetGeneration()}
-	if _, on := r.fault("FinalizerStuck", o); on {
-		v.working(phaseDeleting, "CleanupFailed", "the backend refuses to let go")
-		if err := r.report(ctx, o, was, v); err != nil {
-			return ctrl.Result{}, err
-		}
-		return ctrl.Result{}, fmt.Errorf("failed to clean up after %s/%s: the backend refuses to let go", o.GetNamespace(), o.GetName())
-	}
-	if left := time.Until(o.GetDeletionTimestamp().Add(r.config.cleanupAfter)); r.config.cleanupAfter > 0 && left > 0 {
-		v.working(phaseDeleting, "CleaningUp", "cleaning up")
-		return ctrl.Result{RequeueAfter: left}, r.report(ctx, o, was, v)
-	}
-	before := client.MergeFromWithOptions(o.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	controllerutil.RemoveFinalizer(o, finalizer)
-	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, o, before))
 }
 
 // judge does the work and returns its result.
@@ -256,6 +231,10 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	if missing != "" {
 		v.working(phasePending, missing, "waiting for what the spec refers to")
 		return v, ctrl.Result{}, nil
+	}
+	if err := r.reachOut(ctx, o); err != nil {
+		v.working(phaseProvisioning, "ApplyFailed", err.Error())
+		return v, ctrl.Result{}, err
 	}
 	deployment, changed, err := r.applyChildren(ctx, o, plan{spec: s, references: references})
 	if err != nil {
@@ -293,7 +272,7 @@ func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdi
 	}
 	if f, on := r.fault("PhaseCycling", o); on {
 		phases := []string{phasePending, phaseProvisioning, phaseValidating}
-		turn, left := beat(f.period())
+		turn, left := beat(f.duration("period"))
 		v.working(phases[turn%int64(len(phases))], "Working", "working")
 		v.ready = "Unknown"
 		return ctrl.Result{RequeueAfter: left}
@@ -321,7 +300,7 @@ func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdi
 		return ctrl.Result{RequeueAfter: r.config.readyAfter + time.Second}
 	}
 	if f, on := r.fault("ConditionFlapping", o); on {
-		turn, left := beat(f.period())
+		turn, left := beat(f.duration("period"))
 		if turn%2 == 1 {
 			v.ready, v.reason, v.message = "False", "ProbeFailed", "the last probe failed"
 		}

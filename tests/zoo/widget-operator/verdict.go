@@ -62,6 +62,9 @@ const reasonInvalid = "InvalidSpec"
 type progress struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]*attempt
+
+	// first holds the UIDs that the operator keeps because of the fault OwnerReplaced.
+	first map[types.NamespacedName]types.UID
 }
 
 // attempt is the work on one spec of one object.
@@ -78,7 +81,7 @@ type attempt struct {
 }
 
 func newProgress() *progress {
-	return &progress{known: map[types.NamespacedName]*attempt{}}
+	return &progress{known: map[types.NamespacedName]*attempt{}, first: map[types.NamespacedName]types.UID{}}
 }
 
 // on returns the attempt at the object's current spec. It calls settled only when it sees the object for the first
@@ -96,6 +99,21 @@ func (p *progress) on(o *unstructured.Unstructured, spec string, settled func() 
 		a.spec, a.since, a.settled = spec, time.Now(), false
 	}
 	return a
+}
+
+// uid returns the object's UID, or, if it is to be kept, the UID of the first object of that name.
+func (p *progress) uid(o *unstructured.Unstructured, keep bool) types.UID {
+	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first, seen := p.first[key]; seen && keep {
+		return first
+	}
+	delete(p.first, key)
+	if keep {
+		p.first[key] = o.GetUID()
+	}
+	return o.GetUID()
 }
 
 func (p *progress) forget(key types.NamespacedName) {
