@@ -399,7 +399,8 @@ fn account_within(kube: &Kube, namespace: &str) {
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
 }
 
-fn definition(group: &str, versions: &[&str]) -> Value {
+/// A definition of the kind `Thing` in a group.
+pub(crate) fn definition(group: &str, versions: &[&str]) -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
         "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}});
@@ -416,7 +417,8 @@ fn definition(group: &str, versions: &[&str]) -> Value {
             "names": {"kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing"}}})
 }
 
-fn wait_served(kube: &Kube, group: &str, version: &str, served: bool) {
+/// Waits until the kind `Thing` of a group is served, or no longer.
+pub(crate) fn wait_served(kube: &Kube, group: &str, version: &str, served: bool) {
     eventually(Duration::from_secs(30), &format!("{group}/{version} is served: {served}"), || {
         let answer = kube.get(&path(&format!("{group}/{version}"), "Thing", "", ""));
         if answer.is_ok() == served { Ok(()) } else { Err(format!("{answer:?}")) }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::bed::{bed, test};
 use crate::compare::{expect_audited, expect_equal};
 use crate::recorder::Recorder;
+use loopwatch_testbed::accounts::allow_leader_election;
 use loopwatch_testbed::kube::{Kube, ZOO, ZOO_KINDS};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
@@ -113,19 +114,6 @@ fn busy_operator() {
 
 /// Findings that are correct here: they concern a definition and the account.
 const TRUE_ANYWAY: [&str; 2] = ["StatusSubresourceMissing", "PermissionMissing"];
-
-/// Grants the operator's account the permissions for leader election in a namespace.
-fn allow_leader_election(kube: &Kube, namespace: &str) {
-    let name = "widget-operator-leader-election";
-    kube.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": name, "namespace": namespace},
-        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-            {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}));
-    kube.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": name, "namespace": namespace},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));
-}
 
 /// Users who create, change, break, repair, suspend and delete objects, with a fixed random seed.
 struct Users {

@@ -13,6 +13,7 @@ mod check;
 mod clock;
 mod compare;
 mod cost;
+mod deletion;
 mod discovery;
 mod faults;
 mod healthy;
@@ -21,10 +22,13 @@ mod itself;
 mod lossless;
 mod notify;
 mod outage;
+mod ownership;
 mod path;
+mod proof;
 mod published;
 mod recorder;
 mod recording;
+mod references;
 mod table;
 mod tuning;
 mod workloads;
@@ -71,6 +75,9 @@ fn trials() -> Vec<Trial> {
         what_if::trials(),
         alerts::trials(),
         faults::trials(),
+        deletion::trials(),
+        ownership::trials(),
+        references::trials(),
         check::trials(),
         clock::trials(),
         recording::trials(),

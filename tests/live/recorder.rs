@@ -51,6 +51,11 @@ impl Recorder {
         Self::scenario(namespace, sidecar, namespace, kubeconfig)
     }
 
+    /// Records some namespaces, separated by commas, as the scenario `name` if `SCENARIOS` is set.
+    pub(crate) fn for_scenario_in(namespaces: &str, name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
+        Self::scenario(name, sidecar, namespaces, kubeconfig)
+    }
+
     /// Records all namespaces as the scenario `name` if `SCENARIOS` is set.
     pub(crate) fn for_wide_scenario(name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
         Self::scenario(name, sidecar, "", kubeconfig)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::kube::Kube;
-use super::operator::ACCOUNT;
+use super::operator::{ACCOUNT, NAMESPACE};
 
 /// The API version of roles and bindings.
 pub const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -25,4 +25,38 @@ pub fn own_account(kube: &Kube, namespace: &str, group: &str, resources: &[&str]
 pub fn service_account(kube: &Kube, namespace: &str) {
     kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": ACCOUNT, "namespace": namespace}}));
+}
+
+/// Lets the zoo operator's account elect a leader in a namespace.
+pub fn allow_leader_election(kube: &Kube, namespace: &str) {
+    let name = "widget-operator-leader-election";
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "Role",
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
+            {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]}));
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));
+}
+
+/// Creates an account with the permissions of the zoo operator, the permission to create StatefulSets, and permission to
+/// read what a cascade of deletions involves: workloads, Pods, volume claims, leases, namespaces and definitions.
+pub fn reader_account(kube: &Kube, namespace: &str) {
+    service_account(kube, namespace);
+    let reader = "zoo-reader";
+    let read = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]});
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": reader}, "rules": [
+        read("apiextensions.k8s.io", &["customresourcedefinitions"]),
+        read("coordination.k8s.io", &["leases"]),
+        read("apps", &["deployments", "statefulsets", "daemonsets", "replicasets"]),
+        json!({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["create"]}),
+        read("batch", &["jobs", "cronjobs"]),
+        read("", &["namespaces", "pods", "services", "persistentvolumeclaims"])]}));
+    for role in ["widget-operator", reader] {
+        kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{role}:{namespace}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+    }
 }

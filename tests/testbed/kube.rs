@@ -116,17 +116,39 @@ impl Kube {
         }
     }
 
+    /// Creates an object as another field manager, in the way of a controller (no server-side apply).
+    pub fn create_as(&self, manager: &str, object: &Value) -> Value {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let collection = path(text("/apiVersion"), text("/kind"), text("/metadata/namespace"), "");
+        let path = format!("{collection}?fieldManager={manager}");
+        let answer = self.call("POST", &path, "application/json", Some(object));
+        answer.unwrap_or_else(|error| panic!("{error}"))
+    }
+
     /// Patches an object (merge patch).
     pub fn patch(&self, api: &str, kind: &str, namespace: &str, name: &str, change: &Value) -> Value {
-        let path = format!("{}?fieldManager={FIELD_MANAGER}", path(api, kind, namespace, name));
+        self.patch_as(FIELD_MANAGER, api, kind, namespace, name, change)
+    }
+
+    /// Patches an object (merge patch) as another field manager.
+    pub fn patch_as(&self, manager: &str, api: &str, kind: &str, namespace: &str, name: &str, change: &Value) -> Value {
+        let path = format!("{}?fieldManager={manager}", path(api, kind, namespace, name));
         let answer = self.call("PATCH", &path, "application/merge-patch+json", Some(change));
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Deletes an object, which may be gone already.
     pub fn delete(&self, api: &str, kind: &str, namespace: &str, name: &str) {
-        let answer = self.call("DELETE", &path(api, kind, namespace, name), "application/json", None);
-        match answer {
+        self.delete_at(&path(api, kind, namespace, name));
+    }
+
+    /// Like [`Kube::delete`], with a policy for the objects that it owns: `Background`, `Foreground` or `Orphan`.
+    pub fn delete_with(&self, policy: &str, api: &str, kind: &str, namespace: &str, name: &str) {
+        self.delete_at(&format!("{}?propagationPolicy={policy}", path(api, kind, namespace, name)));
+    }
+
+    fn delete_at(&self, path: &str) {
+        match self.call("DELETE", path, "application/json", None) {
             Err(error) if !error.contains("not found") => panic!("{error}"),
             _ => {}
         }

@@ -73,7 +73,8 @@ impl Operator {
         self.start_again();
     }
 
-    fn start_again(&mut self) {
+    /// Starts it again with the same flags after it has ended.
+    pub fn start_again(&mut self) {
         self.process = self.process.program.start();
         self.wait_ready();
     }
