@@ -344,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_read_unless_the_user_says_otherwise() {
+        let options = |arguments: &[&str]| {
+            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags =
+                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16])).secrets)
+        };
+        assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
+        assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
+        assert!(options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected metadata or off")));
+    }
+
+    #[test]
     fn variables_are_the_names_of_the_flags() {
         assert_eq!(variable("max-object-series"), "LOOPWATCH_MAX_OBJECT_SERIES");
     }

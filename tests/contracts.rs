@@ -289,6 +289,34 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
 }
 
 #[test]
+fn reader_rights_cover_dependents_and_no_contents() {
+    let reader = fs::read_to_string(root().join("deploy/components/reader-rights/reader.yaml")).expect("readable");
+    let documents = documents(&reader);
+    let rules: Vec<&Value> = documents.iter().filter_map(|document| document["rules"].as_array()).flatten().collect();
+    let has = |list: &Value, word: &str| list.as_array().is_some_and(|list| list.iter().any(|entry| entry == word));
+    let allows = |verb: &str, group: &str, resource: &str| {
+        rules.iter().any(|rule| {
+            has(&rule["apiGroups"], group) && has(&rule["resources"], resource) && has(&rule["verbs"], verb)
+        })
+    };
+    // The kinds of `created_for` in src/sources/reads/dependents.rs.
+    for (group, resource) in [
+        ("apps", "replicasets"),
+        ("apps", "controllerrevisions"),
+        ("", "pods"),
+        ("", "persistentvolumeclaims"),
+        ("batch", "jobs"),
+        ("discovery.k8s.io", "endpointslices"),
+    ] {
+        assert!(allows("get", group, resource) && allows("list", group, resource), "{resource}");
+    }
+    assert!(allows("get", "", "namespaces"), "to read what blocks the deletion of a namespace");
+    for resource in ["secrets", "configmaps", "*"] {
+        assert!(!allows("get", "", resource) && !allows("list", "", resource), "{resource} have contents to protect");
+    }
+}
+
+#[test]
 fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
     for (file, containers) in
         [("deploy/components/sidecar/sidecar.yaml", "initContainers"), ("deploy/base/deployment.yaml", "containers")]

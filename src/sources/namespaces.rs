@@ -23,7 +23,8 @@ pub(crate) const GROUP: &str = "";
 pub(crate) const RESOURCE: &str = "namespaces";
 
 /// The reason why the source is off without permission.
-pub(crate) const OFF: &str = "the account may not list and watch namespaces, so their annotations have no effect";
+pub(crate) const OFF: &str = "the account may not list and watch namespaces, so their annotations have no effect, and loopwatch does not \
+     see their deletions";
 
 /// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
 const MAX_REPORTED: usize = 10_000;

@@ -1,4 +1,4 @@
-//! Reads single objects that the model asks for: whether they exist, and their metadata.
+//! Reads single objects that the model asks for: whether they exist, their metadata, and their dependents.
 //!
 //! Every answer that could accuse somebody is certain: [`Answer::Absent`] only if the API server says that this object does
 //! not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds lacks the kind. Everything else is
@@ -15,10 +15,12 @@ use serde_json::value::RawValue;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, timeout};
 
+mod dependents;
 mod kinds;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::dependents::ChildKinds;
 use self::kinds::Kinds;
 use super::address::collection;
 use super::cluster::{Cluster, METADATA, encode};
@@ -34,6 +36,7 @@ pub(crate) struct Reader {
     hash_key: HashKey,
     secrets: SecretAccess,
     kinds: Kinds,
+    children: ChildKinds,
     refusals: Refusals,
 }
 
@@ -41,8 +44,14 @@ pub(crate) struct Reader {
 #[derive(Default)]
 struct Refusals(BTreeMap<RefusedScope, Instant>);
 
-/// Group, resource and namespace.
-type RefusedScope = (String, String, String);
+/// A verb, a kind, and a namespace or the whole cluster.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RefusedScope {
+    verb: &'static str,
+    group: String,
+    resource: String,
+    namespace: Option<String>,
+}
 
 /// Time for one answer. One slow API server must not delay the reads of other kinds for longer.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -68,16 +77,17 @@ pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::
 // === impl Reader ===
 
 impl Reader {
-    pub(crate) fn new(cluster: Cluster, options: &SourceOptions) -> Self {
+    pub(crate) fn new(cluster: Cluster, options: &SourceOptions, children: ChildKinds) -> Self {
         let SourceOptions { hash_key, secrets, .. } = *options;
-        Self { kinds: Kinds::new(cluster.clone()), cluster, hash_key, secrets, refusals: Refusals::default() }
+        let (kinds, refusals) = (Kinds::new(cluster.clone()), Refusals::default());
+        Self { cluster, hash_key, secrets, kinds, children, refusals }
     }
 
     async fn answer(&mut self, probe: &Probe) -> Answer {
         let answer = match probe {
             Probe::Read(address) => self.read(address).await,
-            // The audit counts.
-            Probe::Count(_) | Probe::Dependents { .. } => Err(Cause::Invalid),
+            Probe::Dependents { owner, uid } => self.dependents(owner, uid).await,
+            Probe::Count(_) => Err(Cause::Invalid), // the audit counts
         };
         answer.unwrap_or_else(Answer::Failed)
     }
@@ -93,12 +103,8 @@ impl Reader {
         if namespace == Some("") {
             return Err(Cause::Invalid);
         }
-        if self.secrets == SecretAccess::Off && served.is_secret() {
-            return Err(Cause::Forbidden);
-        }
-        let scope: RefusedScope =
-            (served.group.clone(), served.resource.clone(), namespace.unwrap_or_default().to_owned());
-        if self.refusals.contain(&scope) {
+        let scope = RefusedScope::new("get", &served, namespace);
+        if self.leaves_alone(&served) || self.refusals.contain(&scope) {
             return Err(Cause::Forbidden);
         }
         match self.get(&served, namespace, name).await {
@@ -118,6 +124,11 @@ impl Reader {
         }
     }
 
+    /// Whether the user does not want loopwatch to read objects of a kind.
+    fn leaves_alone(&self, kind: &ApiKind) -> bool {
+        self.secrets == SecretAccess::Off && kind.is_secret()
+    }
+
     async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<ObjectView, Failure> {
         let path = collection(&kind.group, &kind.version, &kind.resource, namespace);
         let path = format!("{path}/{}", encode(name));
@@ -127,6 +138,15 @@ impl Reader {
             Ok(object) if object.key.name == name => Ok(object),
             _ => Err(Failure::new(Cause::Undecodable, format!("{path}: the response is another object"))),
         }
+    }
+}
+
+// === impl RefusedScope ===
+
+impl RefusedScope {
+    fn new(verb: &'static str, kind: &ApiKind, namespace: Option<&str>) -> Self {
+        let (group, resource) = (kind.group.clone(), kind.resource.clone());
+        Self { verb, group, resource, namespace: namespace.map(str::to_owned) }
     }
 }
 

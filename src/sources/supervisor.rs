@@ -20,6 +20,7 @@ use super::feed::{Closed, Feed};
 use super::lease;
 use super::namespaces::{self, Terminating};
 use super::options::SourceOptions;
+use super::reads::ChildKinds;
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
 use super::watch::backoff::Backoff;
@@ -71,6 +72,8 @@ struct Running {
     /// The other probes. Outlives a reader that panics.
     reads: Arc<Mutex<mpsc::Receiver<Probe>>>,
     targets: WatchTargets,
+    /// The watched child kinds.
+    children: ChildKinds,
     sync: InitialSync,
     tasks: Tasks,
     /// Notified when the list of namespaces is complete.
@@ -145,6 +148,7 @@ impl Supervisor {
             counts: Arc::new(Mutex::new(to_count)),
             reads: Arc::new(Mutex::new(to_read)),
             targets: WatchTargets::default(),
+            children: ChildKinds::default(),
             sync: sync.clone(),
             tasks: Tasks::default(),
             namespaces_listed: Arc::default(),

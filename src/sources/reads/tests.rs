@@ -2,9 +2,9 @@ use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{REFUSED_FOR, Reader};
+use super::{ChildKinds, REFUSED_FOR, Reader};
 use crate::sources::decode::HashKey;
-use crate::sources::fake::world::{CONFIG_MAP, FakeKind, NAMESPACE, WIDGET, World, object};
+use crate::sources::fake::world::{CONFIG_MAP, FakeKind, NAMESPACE, POD, REPLICA_SET, WIDGET, World, object};
 use crate::sources::fake::{Reply, Script};
 use crate::sources::options::{SecretAccess, SourceOptions};
 
@@ -33,7 +33,7 @@ fn world() -> World {
 }
 
 fn reader(world: &World) -> Reader {
-    Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])))
+    Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])), ChildKinds::default())
 }
 
 async fn read(reader: &mut Reader, address: ObjectAddress) -> String {
@@ -120,7 +120,7 @@ async fn secrets_are_left_alone_if_the_user_says_so() {
     let requests = || world.change(|state| state.requests.iter().filter(|r| r.contains("secrets")).count());
     let before = requests();
     let options = SourceOptions { secrets: SecretAccess::Off, ..SourceOptions::new(HashKey([0; 16])) };
-    let mut reader = Reader::new(world.cluster(), &options);
+    let mut reader = Reader::new(world.cluster(), &options, ChildKinds::default());
     assert_eq!(read(&mut reader, secret()).await, "failed: forbidden");
     assert_eq!(requests(), before, "without a request");
 }
@@ -147,7 +147,7 @@ async fn read_scripted(
     addresses: &[ObjectAddress],
 ) -> (Vec<String>, Vec<String>) {
     let script = Script::new(replies);
-    let mut reader = Reader::new(script.cluster(), &SourceOptions::new(HashKey([0; 16])));
+    let mut reader = Reader::new(script.cluster(), &SourceOptions::new(HashKey([0; 16])), ChildKinds::default());
     let mut answers = Vec::new();
     for address in addresses {
         answers.push(read(&mut reader, address.clone()).await);
@@ -198,4 +198,74 @@ async fn an_unchanged_list_shows_at_once_that_a_kind_is_unknown_and_a_missing_gr
     let changed = discovery("2").into_iter().skip(1);
     let (answers, _) = read_scripted(discovery("1").into_iter().chain(changed), &[gizmo(), gizmo()]).await;
     assert_eq!(answers, ["kind unknown", "failed: throttled"], "the kind may be new");
+}
+
+/// The dependents of an object with the UID `u` in a namespace, or of a cluster-scoped one.
+async fn dependents(reader: &mut Reader, kind: (&str, &str), namespace: &str) -> (Vec<String>, bool) {
+    let owner = address(kind.0, kind.1, namespace, "owner");
+    match reader.answer(&Probe::Dependents { owner, uid: "u".to_owned() }).await {
+        Answer::Dependents { found, complete } => {
+            let name =
+                |found: loopwatch_model::observation::Dependent| format!("{} {}", found.kind, found.object.key.name);
+            (found.into_iter().map(name).collect(), complete)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A cluster with child kinds ConfigMap and Secret, and ReplicaSets with Pods.
+fn family() -> (World, ChildKinds) {
+    let world = World::new(&[WIDGET, CONFIG_MAP, SECRET, POD, REPLICA_SET]);
+    world.change(|state| {
+        let config_maps = vec![
+            object("team", "own", Some(WIDGET)),
+            object("team", "alone", None),
+            object("other", "elsewhere", Some(WIDGET)),
+        ];
+        state.objects.insert("configmaps", config_maps);
+        state.objects.insert("secrets", vec![object("team", "own", Some(WIDGET))]);
+        state.objects.insert("pods", vec![object("team", "pod", Some(REPLICA_SET))]);
+        state.objects.insert("replicasets", Vec::new());
+    });
+    let children = ChildKinds::default();
+    let kinds = ["ConfigMap", "Secret"].map(|kind| (String::new(), kind.to_owned()));
+    children.write().expect("not poisoned").extend(kinds);
+    (world.allow("", &["list"], "", &["configmaps", "secrets", "pods"]), children)
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_are_found_in_child_kinds_and_in_those_of_workloads() {
+    let (world, children) = family();
+    let mut reader = Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])), children);
+    let own = vec!["ConfigMap own".to_owned(), "Secret own".to_owned()];
+    assert_eq!(dependents(&mut reader, ("example.io", "Widget"), "team").await, (own.clone(), true));
+    let everywhere = ["ConfigMap own", "ConfigMap elsewhere", "Secret own"].map(str::to_owned).to_vec();
+    assert_eq!(dependents(&mut reader, ("example.io", "Widget"), "").await, (everywhere, true));
+    let with_pod = ["ConfigMap own", "Pod pod", "Secret own"].map(str::to_owned).to_vec();
+    assert_eq!(dependents(&mut reader, ("apps", "ReplicaSet"), "team").await, (with_pod, true));
+    // The account may not list ReplicaSets.
+    assert_eq!(dependents(&mut reader, ("apps", "Deployment"), "team").await, (own.clone(), false));
+    assert_eq!(dependents(&mut reader, ("apps", "Deployment"), "team").await, (own, false));
+    assert_eq!(world.change(|state| state.refused.len()), 1, "a refusal is remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_are_incomplete_without_secrets_and_beyond_the_limits() {
+    let (world, children) = family();
+    let options = SourceOptions { secrets: SecretAccess::Off, ..SourceOptions::new(HashKey([0; 16])) };
+    let mut reader = Reader::new(world.cluster(), &options, children.clone());
+    let own = vec!["ConfigMap own".to_owned()];
+    assert_eq!(dependents(&mut reader, ("example.io", "Widget"), "team").await, (own, false));
+    let many = |number: usize, owner| (0..number).map(|n| object("team", &format!("o-{n}"), owner)).collect::<Vec<_>>();
+    let mut reader = Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])), children);
+    for (objects, namespace, expected) in [
+        (many(500, Some(WIDGET)), "team", (500, false)), // and the Secret
+        (many(1_200, None), "team", (1, true)),
+        (many(1_200, None), "", (1, false)),
+        (many(5_001, None), "team", (1, false)),
+    ] {
+        world.change(|state| state.objects.insert("configmaps", objects));
+        let (found, complete) = dependents(&mut reader, ("example.io", "Widget"), namespace).await;
+        assert_eq!((found.len(), complete), expected);
+    }
 }

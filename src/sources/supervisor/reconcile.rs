@@ -128,6 +128,9 @@ impl Running {
     fn set_targets(&self, run: &BTreeMap<WatchId, WatchedKind>) {
         let targets = run.iter().map(|(watch, kind)| (watch.clone(), self.target(kind))).collect();
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+        let children = run.values().filter(|kind| kind.role == Role::Child);
+        let children = children.map(|kind| (kind.group.clone(), kind.kind.clone())).collect();
+        *self.children.write().unwrap_or_else(PoisonError::into_inner) = children;
     }
 
     /// Starts a job, unless there is no longer anything to watch.
@@ -173,7 +176,7 @@ impl Running {
                 self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.counts), failed));
             }
             Job::Reads => {
-                let reader = Reader::new(self.cluster.clone(), &self.options);
+                let reader = Reader::new(self.cluster.clone(), &self.options, self.children.clone());
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.reads));
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));

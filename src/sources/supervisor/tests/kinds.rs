@@ -8,7 +8,7 @@ use crate::sources::fake::say;
 use crate::sources::fake::world::{
     CONFIG_MAP, FakeKind, GADGET, LEASE, NAMESPACE, POD, REPLICA_SET, THING, WIDGET, World, object,
 };
-use crate::sources::options::ChildSelection;
+use crate::sources::options::{ChildSelection, SecretAccess};
 
 /// The kinds that were reported last.
 fn last_kinds(seen: &[Observation]) -> Vec<WatchedKind> {
@@ -343,4 +343,23 @@ async fn reviews_by_an_idle_account_back_off() {
     let _ = run.within(3_600).await;
     let per_ten_minutes = reviews(&world) / 6;
     assert!(per_ten_minutes * 2 < at_first, "{at_first}, then {per_ten_minutes} reviews in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_no_child_kind_if_the_user_says_so() {
+    let secret = ("", "v1", "Secret", "secrets", true, false);
+    for (secrets, expected) in [
+        (SecretAccess::Metadata, "kinds [widgets.example.io@v1, secrets@v1]"),
+        (SecretAccess::Off, "kinds [widgets.example.io@v1]"),
+    ] {
+        let world = World::new(&[WIDGET, secret])
+            .allow("", &["list", "watch"], "example.io", &["widgets"])
+            .allow("", &["update"], "example.io", &["widgets/status"])
+            .allow("", &["*"], "", &["secrets"]);
+        world.change(|state| state.objects.insert("secrets", vec![object("team", "child", Some(WIDGET))]));
+        let mut run = Run::start(&world, |options| options.secrets = secrets);
+        assert_eq!(run.kinds_within(5).await.as_deref(), Some(expected));
+        let asked = world.change(|state| state.requests.iter().any(|request| request.contains("secrets")));
+        assert_eq!(asked, secrets == SecretAccess::Metadata);
+    }
 }
