@@ -180,8 +180,8 @@ fn is_one_of(key: &str, words: &[&str]) -> bool {
 }
 
 fn is_other(name: &str) -> bool {
-    let begins = |word: &&str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    OTHERS.iter().any(|word| begins(&word))
+    let begins = |word: &&'static str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    OTHERS.iter().any(begins)
 }
 
 fn is_shared(name: &str) -> bool {

@@ -90,7 +90,7 @@ fn foreign_objects_are_hidden_and_one_that_loses_its_owner_stays() {
     let lost = pod("own", None);
     assert_eq!(lab.applied(&lost), ["applied own@3"]);
     assert_eq!(lab.list(&[lost.clone(), pod("alone", None)]), ["own"], "also in the next list");
-    assert_eq!(lab.list(&[lost.clone()]), ["own"]);
+    assert_eq!(lab.list(std::slice::from_ref(&lost)), ["own"]);
     assert_eq!(lab.applied(&pod("own", Some("ReplicaSet"))), ["applied own@3"], "adopted by somebody else");
     assert_eq!(lab.deleted(&lost), ["deleted own@3"]);
     assert!(lab.applied(&lost).is_empty(), "another object of this name");
