@@ -4,7 +4,7 @@
 //! not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds lacks the kind. Everything else is
 //! [`Answer::Failed`]. The requests ask for metadata only, never for the contents of an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use loopwatch_model::observation::{
 };
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 mod dependents;
 mod kinds;
@@ -21,7 +21,7 @@ mod kinds;
 mod tests;
 
 pub(crate) use self::dependents::ChildKinds;
-use self::kinds::Kinds;
+use self::kinds::{Kinds, NotFound};
 use super::address::collection;
 use super::cluster::{Cluster, METADATA, encode};
 use super::decode::{self, HashKey};
@@ -57,14 +57,37 @@ struct RefusedScope {
 const WITHIN: Duration = Duration::from_secs(5);
 /// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry in the audit log.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
+/// Limit on probes that wait for a list of kinds. Beyond it, their answer is that nothing is known.
+const MAX_POSTPONED: usize = 1_000;
 /// Limit on remembered refusals. Without room, loopwatch asks again.
 const MAX_REFUSALS: usize = 10_000;
 
 /// Answers probes until the channel closes. If an earlier task has failed, the first answer shows that this one works.
 pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, mut failed: bool) {
     let mut probes = probes.lock().await;
-    while let Some(probe) = probes.recv().await {
-        let answer = reader.answer(&probe).await;
+    let mut postponed: VecDeque<(Probe, Instant)> = VecDeque::new();
+    loop {
+        let retry_at = postponed.front().map(|(_, asked)| reader.kinds.ready_at(*asked));
+        let retry = async { sleep_until(retry_at.unwrap_or_else(Instant::now)).await };
+        let (probe, asked) = tokio::select! {
+            probe = probes.recv() => match probe {
+                Some(probe) => (probe, Instant::now()),
+                None => return,
+            },
+            () = retry, if retry_at.is_some() => match postponed.pop_front() {
+                Some(first) => first,
+                None => continue,
+            },
+        };
+        let answer = match reader.answer(&probe, asked).await {
+            Ok(answer) => answer,
+            Err(NotFound::TooEarly) if postponed.len() < MAX_POSTPONED => {
+                postponed.push_back((probe, asked));
+                continue;
+            }
+            Err(NotFound::TooEarly) => Answer::Failed(Cause::Throttled),
+            Err(NotFound::Failed(cause)) => Answer::Failed(cause),
+        };
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
             return;
         }
@@ -83,43 +106,44 @@ impl Reader {
         Self { cluster, hash_key, secrets, kinds, children, refusals }
     }
 
-    async fn answer(&mut self, probe: &Probe) -> Answer {
-        let answer = match probe {
-            Probe::Read(address) => self.read(address).await,
+    /// Answers a probe that was asked at this time.
+    async fn answer(&mut self, probe: &Probe, asked: Instant) -> Result<Answer, NotFound> {
+        match probe {
+            Probe::Read(address) => self.read(address, asked).await,
             Probe::Dependents { owner, uid } => self.dependents(owner, uid).await,
-            Probe::Count(_) => Err(Cause::Invalid), // the audit counts
-        };
-        answer.unwrap_or_else(Answer::Failed)
+            Probe::Count(_) => Err(NotFound::Failed(Cause::Invalid)), // the audit counts
+        }
     }
 
-    async fn read(&mut self, address: &ObjectAddress) -> Result<Answer, Cause> {
+    async fn read(&mut self, address: &ObjectAddress, asked: Instant) -> Result<Answer, NotFound> {
         let ObjectAddress { group, kind, namespace, name } = address;
         if !is_name(name) || !(namespace.is_empty() || is_name(namespace)) {
-            return Err(Cause::Invalid);
+            return Err(NotFound::Failed(Cause::Invalid));
         }
-        let Some(served) = self.kinds.find(group, kind).await? else { return Ok(Answer::KindUnknown) };
+        let Some(served) = self.kinds.find(group, kind, asked).await? else { return Ok(Answer::KindUnknown) };
         // An object of a namespaced kind cannot be without a namespace, and a cluster-scoped kind ignores it.
         let namespace = served.namespaced.then_some(namespace.as_str());
         if namespace == Some("") {
-            return Err(Cause::Invalid);
+            return Err(NotFound::Failed(Cause::Invalid));
         }
         let scope = RefusedScope::new("get", &served, namespace);
         if self.leaves_alone(&served) || self.refusals.contain(&scope) {
-            return Err(Cause::Forbidden);
+            return Err(NotFound::Failed(Cause::Forbidden));
         }
+        let sent = Instant::now();
         match self.get(&served, namespace, name).await {
             Ok(object) => Ok(Answer::Found(Box::new(object))),
             Err(failure) if failure.names_absent_object => Ok(Answer::Absent),
             // The API server may no longer serve the kind.
-            Err(failure) if failure.status == Some(404) => match self.kinds.find_again(group, kind).await? {
-                Some(_) => Err(Cause::NotFound),
+            Err(failure) if failure.status == Some(404) => match self.kinds.find_again(group, kind, sent).await? {
+                Some(_) => Err(NotFound::Failed(Cause::NotFound)),
                 None => Ok(Answer::KindUnknown),
             },
             Err(failure) => {
                 if failure.cause == Cause::Forbidden {
                     self.refusals.add(scope);
                 }
-                Err(failure.cause)
+                Err(NotFound::Failed(failure.cause))
             }
         }
     }

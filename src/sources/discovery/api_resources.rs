@@ -227,6 +227,11 @@ impl ApiResources {
         self.unknown.iter()
     }
 
+    /// Whether the API server says when the kinds change.
+    pub(crate) fn has_tag(&self) -> bool {
+        self.tag.is_some()
+    }
+
     /// The kind of this group and name. If several resources have the kind, one that can be watched.
     pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<&ApiKind> {
         let first = (group.to_owned(), String::new());

@@ -12,9 +12,10 @@ use loopwatch_model::observation::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Reader;
+use super::kinds::NotFound;
 use crate::sources::address::collection;
 use crate::sources::cluster::{LIST_METADATA, encode};
 use crate::sources::decode;
@@ -64,17 +65,18 @@ fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str
 // === impl Reader ===
 
 impl Reader {
-    pub(super) async fn dependents(&mut self, owner: &ObjectAddress, uid: &str) -> Result<Answer, Cause> {
+    pub(super) async fn dependents(&mut self, owner: &ObjectAddress, uid: &str) -> Result<Answer, NotFound> {
         if uid.is_empty() || !(owner.namespace.is_empty() || super::is_name(&owner.namespace)) {
-            return Err(Cause::Invalid);
+            return Err(NotFound::Failed(Cause::Invalid));
         }
+        let asked = Instant::now();
         let watched = self.children.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let created = created_for(&owner.group, &owner.kind).iter();
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();
         let mut found = Found { dependents: Vec::new(), is_complete: true };
         for (group, kind) in candidates {
-            match self.kinds.find(&group, &kind).await {
+            match self.kinds.find(&group, &kind, asked).await {
                 Ok(Some(kind)) => self.dependents_of_kind(&kind, owner, uid, &mut found).await,
                 Ok(None) => {}
                 Err(_) => found.is_complete = false,

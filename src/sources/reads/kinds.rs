@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use crate::sources::cluster::Cluster;
 use crate::sources::discovery::api_resources::{ApiKind, ApiResources};
+use crate::sources::failure::Failure;
 
-/// The list of kinds, as old as it may be.
+/// The list of kinds, which may be old.
 pub(super) struct Kinds {
     cluster: Cluster,
     listed: ApiResources,
@@ -17,8 +18,19 @@ pub(super) struct Kinds {
     at: Option<Instant>,
 }
 
+/// The reason why a kind cannot be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotFound {
+    /// It is not known whether the API server serves the kind.
+    Failed(Cause),
+    /// The list of kinds may be outdated, and was read so short a time ago that it is not read again now.
+    TooEarly,
+}
+
 /// The shortest time between two reads of the list.
 const READ_EVERY: Duration = Duration::from_secs(60);
+/// The same, if the list has certainly changed.
+const READ_CHANGED_EVERY: Duration = Duration::from_secs(10);
 
 // === impl Kinds ===
 
@@ -27,37 +39,53 @@ impl Kinds {
         Self { cluster, listed: ApiResources::default(), at: None }
     }
 
-    /// Finds a kind; `None` if the API server certainly does not serve it.
+    /// Finds a kind; `None` if the API server certainly did not serve it after `asked`.
     ///
     /// # Errors
     /// If that is not certain, or if several groups serve the kind and the address names none.
-    pub(super) async fn find(&mut self, group: &str, kind: &str) -> Result<Option<ApiKind>, Cause> {
+    pub(super) async fn find(&mut self, group: &str, kind: &str, asked: Instant) -> Result<Option<ApiKind>, NotFound> {
         match self.look_up(group, kind) {
-            Ok(None) | Err(Cause::ServerError) => self.find_again(group, kind).await,
+            Ok(None) | Err(NotFound::Failed(Cause::ServerError)) => self.find_again(group, kind, asked).await,
             found => found,
         }
     }
 
-    /// Finds a kind in a list that is current.
+    /// Finds a kind in a list that was current after `asked`.
     ///
     /// # Errors
     /// As for [`Kinds::find`].
-    pub(super) async fn find_again(&mut self, group: &str, kind: &str) -> Result<Option<ApiKind>, Cause> {
-        self.renew().await?;
+    pub(super) async fn find_again(
+        &mut self,
+        group: &str,
+        kind: &str,
+        asked: Instant,
+    ) -> Result<Option<ApiKind>, NotFound> {
+        if self.at.is_none_or(|at| at <= asked) {
+            self.renew().await?;
+        }
         self.look_up(group, kind)
     }
 
+    /// When a probe of this time can be answered: the list is newer, or may be read again.
+    pub(super) fn ready_at(&self, asked: Instant) -> Instant {
+        self.at.filter(|at| *at <= asked).map_or_else(Instant::now, |at| at + READ_EVERY)
+    }
+
     /// Makes sure that the list is current.
-    ///
-    /// # Errors
-    /// If it may be outdated, and was read a short time ago.
-    async fn renew(&mut self) -> Result<(), Cause> {
-        if self.at.is_some_and(|at| at.elapsed() < READ_EVERY) {
-            let is_current = self.listed.has_current_tag(&self.cluster).await;
-            return if is_current.map_err(|failure| failure.cause)? { Ok(()) } else { Err(Cause::Throttled) };
+    async fn renew(&mut self) -> Result<(), NotFound> {
+        let failed = |failure: Failure| NotFound::Failed(failure.cause);
+        let age = self.at.map_or(READ_EVERY, |at| at.elapsed());
+        if age < READ_EVERY {
+            if self.listed.has_current_tag(&self.cluster).await.map_err(failed)? {
+                return Ok(());
+            }
+            if age < READ_CHANGED_EVERY || !self.listed.has_tag() {
+                return Err(NotFound::TooEarly);
+            }
         }
-        self.listed = ApiResources::read(&self.cluster).await.map_err(|failure| failure.cause)?;
-        self.at = Some(Instant::now());
+        let began = Instant::now();
+        self.listed = ApiResources::read(&self.cluster).await.map_err(failed)?;
+        self.at = Some(began);
         Ok(())
     }
 
@@ -65,23 +93,23 @@ impl Kinds {
     ///
     /// # Errors
     /// `ServerError` if a group is missing in the list, `Invalid` if the kind is ambiguous.
-    fn look_up(&self, group: &str, kind: &str) -> Result<Option<ApiKind>, Cause> {
+    fn look_up(&self, group: &str, kind: &str) -> Result<Option<ApiKind>, NotFound> {
         if let Some(found) = self.listed.find_kind(group, kind) {
             return Ok(Some(found.clone()));
         }
         if !group.is_empty() {
-            return if self.listed.is_unknown(group) { Err(Cause::ServerError) } else { Ok(None) };
+            return if self.listed.is_unknown(group) { Err(NotFound::Failed(Cause::ServerError)) } else { Ok(None) };
         }
         // The address names no group, and the core group does not serve the kind.
         if self.listed.has_unknown_groups() {
-            return Err(Cause::ServerError);
+            return Err(NotFound::Failed(Cause::ServerError));
         }
         let groups: BTreeSet<&str> =
             self.listed.kinds().filter(|served| served.kind == kind).map(|served| served.group.as_str()).collect();
         match groups.first() {
             None => Ok(None),
             Some(group) if groups.len() == 1 => Ok(self.listed.find_kind(group, kind).cloned()),
-            Some(_) => Err(Cause::Invalid),
+            Some(_) => Err(NotFound::Failed(Cause::Invalid)),
         }
     }
 }

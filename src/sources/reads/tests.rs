@@ -1,11 +1,17 @@
-use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
-use serde_json::{Value, json};
-use tokio::time::sleep;
+use std::sync::Arc;
 
-use super::{ChildKinds, REFUSED_FOR, Reader};
+use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, sleep};
+
+use super::kinds::NotFound;
+use super::{ChildKinds, REFUSED_FOR, Reader, run};
 use crate::sources::decode::HashKey;
+use crate::sources::fake::VirtualClock;
 use crate::sources::fake::world::{CONFIG_MAP, FakeKind, NAMESPACE, POD, REPLICA_SET, WIDGET, World, object};
 use crate::sources::fake::{Reply, Script};
+use crate::sources::feed::Feed;
 use crate::sources::options::{SecretAccess, SourceOptions};
 
 const SECRET: FakeKind = ("", "v1", "Secret", "secrets", true, false);
@@ -36,13 +42,21 @@ fn reader(world: &World) -> Reader {
     Reader::new(world.cluster(), &SourceOptions::new(HashKey([0; 16])), ChildKinds::default())
 }
 
-async fn read(reader: &mut Reader, address: ObjectAddress) -> String {
-    match reader.answer(&Probe::Read(address)).await {
+fn say(answer: &Answer) -> String {
+    match answer {
         Answer::Found(object) => format!("found {}/{}@{}", object.key.namespace, object.key.name, object.version),
         Answer::Absent => "absent".to_owned(),
         Answer::KindUnknown => "kind unknown".to_owned(),
         Answer::Failed(cause) => format!("failed: {cause}"),
         other => format!("{other:?}"),
+    }
+}
+
+async fn read(reader: &mut Reader, address: ObjectAddress) -> String {
+    match reader.answer(&Probe::Read(address), Instant::now()).await {
+        Ok(answer) => say(&answer),
+        Err(NotFound::Failed(cause)) => format!("failed: {cause}"),
+        Err(NotFound::TooEarly) => "too early".to_owned(),
     }
 }
 
@@ -86,7 +100,7 @@ async fn a_kind_is_unknown_only_if_a_new_list_of_kinds_lacks_it() {
     let gizmo = || address("example.io", "Gizmo", "team", "a");
     assert_eq!(read(&mut reader, gizmo()).await, "kind unknown");
     // The list was read a short time ago, and nothing shows that it is current.
-    assert_eq!(read(&mut reader, gizmo()).await, "failed: throttled");
+    assert_eq!(read(&mut reader, gizmo()).await, "too early");
     sleep(MINUTE).await;
     world.change(|state| {
         state.kinds.push(("example.io", "v1", "Gizmo", "gizmos", true, true));
@@ -95,7 +109,7 @@ async fn a_kind_is_unknown_only_if_a_new_list_of_kinds_lacks_it() {
     assert_eq!(read(&mut reader, gizmo()).await, "found team/a@4");
     // The API server no longer serves a kind of the list.
     world.change(|state| state.kinds.pop());
-    assert_eq!(read(&mut reader, gizmo()).await, "failed: throttled");
+    assert_eq!(read(&mut reader, gizmo()).await, "too early");
     sleep(MINUTE).await;
     assert_eq!(read(&mut reader, gizmo()).await, "kind unknown");
 }
@@ -197,14 +211,14 @@ async fn an_unchanged_list_shows_at_once_that_a_kind_is_unknown_and_a_missing_gr
     assert_eq!(answers, ["kind unknown", "kind unknown", "failed: server_error", "failed: server_error"]);
     let changed = discovery("2").into_iter().skip(1);
     let (answers, _) = read_scripted(discovery("1").into_iter().chain(changed), &[gizmo(), gizmo()]).await;
-    assert_eq!(answers, ["kind unknown", "failed: throttled"], "the kind may be new");
+    assert_eq!(answers, ["kind unknown", "too early"], "the kind may be new");
 }
 
 /// The dependents of an object with the UID `u` in a namespace, or of a cluster-scoped one.
 async fn dependents(reader: &mut Reader, kind: (&str, &str), namespace: &str) -> (Vec<String>, bool) {
     let owner = address(kind.0, kind.1, namespace, "owner");
-    match reader.answer(&Probe::Dependents { owner, uid: "u".to_owned() }).await {
-        Answer::Dependents { found, complete } => {
+    match reader.answer(&Probe::Dependents { owner, uid: "u".to_owned() }, Instant::now()).await {
+        Ok(Answer::Dependents { found, complete }) => {
             let name =
                 |found: loopwatch_model::observation::Dependent| format!("{} {}", found.kind, found.object.key.name);
             (found.into_iter().map(name).collect(), complete)
@@ -268,4 +282,31 @@ async fn dependents_are_incomplete_without_secrets_and_beyond_the_limits() {
         let (found, complete) = dependents(&mut reader, ("example.io", "Widget"), namespace).await;
         assert_eq!((found.len(), complete), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_about_unknown_kinds_wait_for_the_next_list_of_kinds_and_delay_no_others() {
+    let world = world();
+    let ((probes, receiver), (feed, mut observations)) = (mpsc::channel(10), Feed::new(10, VirtualClock::server()));
+    tokio::spawn(run(reader(&world), feed, Arc::new(Mutex::new(receiver)), false));
+    let mut said = async |addresses: &[ObjectAddress], seconds: u64| {
+        for address in addresses {
+            probes.send(Probe::Read(address.clone())).await.expect("the task runs");
+        }
+        sleep(std::time::Duration::from_secs(seconds)).await;
+        let mut said = Vec::new();
+        while let Some((_, Observation::Answered { probe: Probe::Read(address), answer })) = observations.try_recv() {
+            said.push(format!("{} {}", address.name, say(&answer)));
+        }
+        said
+    };
+    let gizmo = |name| address("example.io", "Gizmo", "team", name);
+    assert_eq!(said(&[gizmo("first")], 1).await, ["first kind unknown"]);
+    assert_eq!(said(&[gizmo("b"), gizmo("c"), widget("a")], 30).await, ["a found team/a@4"]);
+    world.change(|state| state.kinds.push(("example.io", "v1", "Gizmo", "gizmos", true, true)));
+    world.change(|state| state.objects.insert("gizmos", vec![object("team", "b", None)]));
+    assert_eq!(
+        said(&[address("example.io", "Gadget", "team", "d")], 31).await,
+        ["b found team/b@4", "c absent", "d kind unknown"]
+    );
 }
