@@ -93,7 +93,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         settings: configuration.settings.clone(),
         problems: configuration.problems.clone(),
     });
-    let connection = Connection::new(&effective.borrow().cluster, hash_key());
+    let connection = Connection::new(&effective.borrow(), hash_key());
     let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone())
         .with_notifier(notifying.as_ref().map(|(notifier, _)| notifier.clone()));
     if let Some(reload) = reload {

@@ -208,8 +208,9 @@ impl ClusterFlags {
 
     /// The options of the sources; `hash_key` is the key of the fingerprints.
     #[must_use]
-    pub(crate) fn source_options(&self, hash_key: HashKey) -> SourceOptions {
+    pub(crate) fn source_options(&self, hash_key: HashKey, settings: &Settings) -> SourceOptions {
         SourceOptions {
+            annotations: settings.soft_delete_annotations().map(str::to_owned).into(),
             watch: self.watch.clone(),
             namespaces: self.namespace.clone(),
             exclude_namespaces: self.exclude_namespace.clone(),
@@ -349,7 +350,7 @@ mod tests {
             let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
             let flags =
                 <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16])).secrets)
+            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).secrets)
         };
         assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
         assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));

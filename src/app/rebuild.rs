@@ -22,7 +22,6 @@ use tracing::{error, info, warn};
 
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, RETRY, SharedModel, cause, lock, pump, state};
-use crate::config::ClusterFlags;
 use crate::export::Exporter;
 use crate::export::notify::Notifier;
 use crate::sources::clock::ServerClock;
@@ -139,8 +138,9 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
 // === impl Connection ===
 
 impl Connection {
-    pub(super) fn new(flags: &ClusterFlags, hash_key: HashKey) -> Self {
-        let (access, options) = (flags.access(), flags.source_options(hash_key));
+    pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
+        let Effective { cluster, settings, .. } = effective;
+        let (access, options) = (cluster.access(), cluster.source_options(hash_key, settings));
         let connect: Connect = Arc::new(move |clock| {
             let access = access.clone();
             Box::pin(async move { Cluster::connect(&access, &clock).await })
@@ -193,7 +193,7 @@ impl Core {
     /// look changed.
     fn reconnect(&mut self) {
         let hash_key = self.connection.options.hash_key;
-        self.connection = Connection::new(&self.effective.borrow_and_update().cluster, hash_key);
+        self.connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
     }
 
     async fn report_problems(&self) {

@@ -50,7 +50,7 @@ pub(super) struct Reloader {
     pub(super) current: Configuration,
     pub(super) feed: Feed,
     pub(super) exporter: Arc<Exporter>,
-    /// The sources start again when their flags change.
+    /// The sources start again when their flags change, or the annotations that they keep.
     pub(super) effective: watch::Sender<Effective>,
 }
 
@@ -138,9 +138,11 @@ impl Reloader {
         self.exporter.set_options(export_options(&new));
         // First, because a model that panics and is rebuilt loses what is in the channel.
         self.effective.send_if_modified(|effective| {
+            let annotations = effective.settings.soft_delete_annotations();
+            let changed =
+                effective.cluster != new.flags.cluster || annotations != new.settings.soft_delete_annotations();
             effective.problems.clone_from(&new.problems);
             effective.settings.clone_from(&new.settings);
-            let changed = effective.cluster != new.flags.cluster;
             effective.cluster.clone_from(&new.flags.cluster);
             changed
         });

@@ -22,6 +22,7 @@ use crate::export::input::{DumpInput, Input};
 use crate::export::report::OutputFormat;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::decode::DecodeOptions;
 use crate::sources::dump::Dump;
 use crate::sources::{Feed, Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
@@ -81,7 +82,8 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
             Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
     }
-    let dump = Dump::read(path, &app::hash_key())?;
+    let annotations = settings.soft_delete_annotations().map(str::to_owned);
+    let dump = Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations })?;
     let now = SystemClock::new().wall();
     // People often check a dump long after they took it. That time must not count towards deadlines.
     let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
@@ -149,7 +151,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         select,
         lease: LeaseSelection::Off,
         once: true,
-        ..args.cluster.source_options(app::hash_key())
+        ..args.cluster.source_options(app::hash_key(), &settings)
     };
     let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel(&cluster);

@@ -62,7 +62,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     }
     let options = SourceOptions {
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorPermissions },
-        ..cluster.source_options(app::hash_key())
+        ..cluster.source_options(app::hash_key(), &settings)
     };
     let key = anonymize.then(app::random_key);
     let max_bytes = max_size.max(1).saturating_mul(1024 * 1024);

@@ -7,7 +7,7 @@ use super::metric::Metric;
 use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
 use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
-use super::prometheus::series::{deletion, every_object, findings, leases, objects, ownership, sources};
+use super::prometheus::series::{deletion, every_object, findings, leases, objects, ownership, references, sources};
 use crate::telemetry::{REVISION, VERSION};
 
 /// One row of [`CATALOG`].
@@ -105,6 +105,23 @@ catalog! {
         "loopwatch_orphans" Gauge Alpha ["group", "kind", "target_namespace"]
             "Number of objects of the operator without an owner that loopwatch has confirmed as orphans; absent if none."
             => Whole(ownership::orphans);
+    }
+    "References" {
+        "loopwatch_references_dangling" Gauge Stable ["group", "kind", "reference"]
+            "Number of references in objects of this kind whose target does not exist; reference is the kind of the target; absent if there are none."
+            => Kind(references::dangling);
+        "loopwatch_cross_namespace_references" Gauge Stable ["group", "kind"]
+            "Number of references in objects of this kind to objects in other namespaces."
+            => Kind(references::crossing);
+        "loopwatch_cross_namespace_reference_changes_total" Counter Stable ["group", "kind", "change"]
+            "References to objects in other namespaces that have appeared or disappeared, by change (appeared, disappeared)."
+            => Kind(references::crossing_changes);
+        "loopwatch_soft_deleted_objects" Gauge Stable ["group", "kind", "phase"]
+            "Number of objects that annotations mark as deleted, by phase (canary, stable, off, other); absent if there are none."
+            => Kind(references::soft_deleted);
+        "loopwatch_soft_deleted_oldest_seconds" Gauge Stable ["group", "kind", "phase"]
+            "Age of the oldest mark of a soft-deleted object; absent if there are none."
+            => Kind(references::soft_deleted_oldest);
     }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]

@@ -10,7 +10,7 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SourceSummary, WatchSummary,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary,
     WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
@@ -122,6 +122,10 @@ fn databases() -> KindSummary {
         totals: FinalizerTotals { removal, outcomes: [1, 1, 0, 0, 0], ..FinalizerTotals::default() },
     };
     kind.finalizers = BTreeMap::from([("db.example.io/volume-cleanup".into(), cleanup)]);
+    kind.dangling = BTreeMap::from([("ConfigMap".to_owned(), 1), ("Secret".to_owned(), 2)]);
+    (kind.totals.cross_references, kind.totals.cross_reference_changes) = (3, [4, 1]);
+    let lingering = SoftDeleteSummary { objects: 5, oldest: Some(ago(Span::hours(30))) };
+    kind.soft_deleted = BTreeMap::from([(SoftDeletePhase::Canary, lingering)]);
     kind
 }
 

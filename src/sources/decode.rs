@@ -55,6 +55,15 @@ const MAX_FACT: usize = 128;
 /// Depth from which the decoder skips values: half of the JSON parser's own limit.
 const MAX_DEPTH: u8 = 64;
 
+/// How to decode objects.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeOptions<'a> {
+    /// The key of the fingerprints.
+    pub key: &'a HashKey,
+    /// Further annotations that the view keeps, with their prefixes.
+    pub annotations: &'a [String],
+}
+
 /// The secret key of the fingerprints. Only fingerprints made with the same key can be compared.
 #[derive(Clone, Copy)]
 pub struct HashKey(pub [u8; 16]);
@@ -72,7 +81,7 @@ pub enum DecodeError {
 
 /// Decodes an object from any deserializer. `ObjectView::bytes` stays 0, because only the caller knows the text.
 pub struct ObjectSeed<'a> {
-    key: &'a HashKey,
+    options: DecodeOptions<'a>,
     /// Receives `apiVersion` and `kind`. A watch knows both, so it leaves them out.
     type_meta: Option<&'a mut TypeMeta>,
 }
@@ -93,8 +102,8 @@ enum TopLevelField {
 ///
 /// # Errors
 /// If the text is not JSON, or has no `metadata.name`.
-pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
-    let view = from_json(json, ObjectSeed { key, type_meta: None })?;
+pub fn object<'a>(json: &[u8], options: impl Into<DecodeOptions<'a>>) -> Result<ObjectView, DecodeError> {
+    let view = from_json(json, ObjectSeed { options: options.into(), type_meta: None })?;
     if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
 }
 
@@ -102,9 +111,12 @@ pub fn object(json: &[u8], key: &HashKey) -> Result<ObjectView, DecodeError> {
 ///
 /// # Errors
 /// If the text is not JSON.
-pub fn object_with_type(json: &[u8], key: &HashKey) -> Result<(TypeMeta, ObjectView), DecodeError> {
+pub fn object_with_type<'a>(
+    json: &[u8],
+    options: impl Into<DecodeOptions<'a>>,
+) -> Result<(TypeMeta, ObjectView), DecodeError> {
     let mut type_meta = TypeMeta::default();
-    let view = from_json(json, ObjectSeed::with_type(key, &mut type_meta))?;
+    let view = from_json(json, ObjectSeed::with_type(options.into(), &mut type_meta))?;
     Ok((type_meta, view))
 }
 
@@ -136,6 +148,14 @@ impl From<serde_json::Error> for DecodeError {
     }
 }
 
+// === impl DecodeOptions ===
+
+impl<'a> From<&'a HashKey> for DecodeOptions<'a> {
+    fn from(key: &'a HashKey) -> Self {
+        Self { key, annotations: &[] }
+    }
+}
+
 // === impl HashKey ===
 
 impl std::fmt::Debug for HashKey {
@@ -148,8 +168,8 @@ impl std::fmt::Debug for HashKey {
 
 impl<'a> ObjectSeed<'a> {
     /// Decodes an object and writes its `apiVersion` and `kind` to `type_meta`.
-    pub fn with_type(key: &'a HashKey, type_meta: &'a mut TypeMeta) -> Self {
-        Self { key, type_meta: Some(type_meta) }
+    pub fn with_type(options: DecodeOptions<'a>, type_meta: &'a mut TypeMeta) -> Self {
+        Self { options, type_meta: Some(type_meta) }
     }
 }
 
@@ -169,8 +189,8 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ObjectView, A::Error> {
-        let Self { key, mut type_meta } = self;
-        let hasher = Hasher::new(key);
+        let Self { options, mut type_meta } = self;
+        let hasher = Hasher::new(options.key);
         let mut view = ObjectView::default();
         let (mut lints, mut switches, mut spec) = (Lints::default(), Switches::default(), FingerprintSum::default());
         let mut walk = Walk {
@@ -191,7 +211,8 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
                 (TopLevelField::ApiVersion | TopLevelField::Kind, None) => drop(entries.next_value::<IgnoredAny>()?),
                 (TopLevelField::Metadata, _) => {
                     let (view, lints, switches) = (&mut *walk.view, &mut *walk.lints, &mut *walk.switches);
-                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches }))?;
+                    let annotations = options.annotations;
+                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches, annotations }))?;
                 }
                 (TopLevelField::Status, _) => {
                     walk.path.push_str("status");

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 mod index;
 
 use self::index::DumpIndex;
-use super::decode::{self, HashKey, ObjectSeed};
+use super::decode::{self, DecodeOptions, ObjectSeed};
 
 /// Depth of nested folders that loopwatch reads: enough for support bundles, and a stop for cyclic links.
 const MAX_DEPTH: usize = 16;
@@ -69,17 +69,17 @@ impl Dump {
     ///
     /// # Errors
     /// If it cannot be read or contains no object.
-    pub(crate) fn read(path: &Path, key: &HashKey) -> Result<Self, DumpError> {
+    pub(crate) fn read(path: &Path, options: DecodeOptions<'_>) -> Result<Self, DumpError> {
         let mut dump = Self::default();
         let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
         if metadata.is_dir() {
             for file in files(path, 0).map_err(io)? {
-                dump.read_file(&file, key);
+                dump.read_file(&file, options);
             }
         } else {
             let text = std::fs::read_to_string(path).map_err(io)?;
-            dump.add_text(&path.display().to_string(), &text, key);
+            dump.add_text(&path.display().to_string(), &text, options);
         }
         if dump.objects.is_empty() {
             let problem = dump.problems.into_iter().next();
@@ -138,30 +138,30 @@ impl Dump {
         observations
     }
 
-    fn read_file(&mut self, path: &Path, key: &HashKey) {
+    fn read_file(&mut self, path: &Path, options: DecodeOptions<'_>) {
         match std::fs::read_to_string(path) {
-            Ok(text) => self.add_text(&path.display().to_string(), &text, key),
+            Ok(text) => self.add_text(&path.display().to_string(), &text, options),
             Err(error) => self.add_problem(format!("{}: {error}", path.display())),
         }
     }
 
-    fn add_text(&mut self, file: &str, text: &str, key: &HashKey) {
+    fn add_text(&mut self, file: &str, text: &str, options: DecodeOptions<'_>) {
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('{') {
-            if let Err(error) = self.add_json(file, text, key) {
+            if let Err(error) = self.add_json(file, text, options) {
                 self.add_problem(format!("{file}: {error}"));
             }
             return;
         }
         for (line, document) in documents(text) {
-            if let Err(error) = self.add_yaml(&format!("{file}, document at line {line}"), document, key) {
+            if let Err(error) = self.add_yaml(&format!("{file}, document at line {line}"), document, options) {
                 self.add_problem(format!("{file}, document at line {line}: {error}"));
             }
         }
     }
 
     /// Decodes the items one by one from the text, so that a dump needs little more memory than its file.
-    fn add_json(&mut self, file: &str, text: &str, key: &HashKey) -> Result<(), serde_json::Error> {
+    fn add_json(&mut self, file: &str, text: &str, options: DecodeOptions<'_>) -> Result<(), serde_json::Error> {
         #[derive(Deserialize)]
         struct JsonDump<'a> {
             #[serde(borrow, default, rename = "apiVersion")]
@@ -175,24 +175,24 @@ impl Dump {
         // Only the items of a list are objects: other kinds may have a field of this name.
         let items = items.map(RawValue::get).filter(|items| items.starts_with('['));
         let (Some(items), Some(of)) = (items, kind.strip_suffix("List")) else {
-            self.add(file, "", "", decode::object_with_type(text.as_bytes(), key).map_err(|e| e.to_string()));
+            self.add(file, "", "", decode::object_with_type(text.as_bytes(), options).map_err(|e| e.to_string()));
             return Ok(());
         };
         self.add_list(&api_version, of);
         for (number, item) in serde_json::from_str::<Vec<&RawValue>>(items)?.into_iter().enumerate() {
-            let decoded = decode::object_with_type(item.get().as_bytes(), key).map_err(|e| e.to_string());
+            let decoded = decode::object_with_type(item.get().as_bytes(), options).map_err(|e| e.to_string());
             self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
         }
         Ok(())
     }
 
-    fn add_yaml(&mut self, place: &str, document: &str, key: &HashKey) -> Result<(), String> {
+    fn add_yaml(&mut self, place: &str, document: &str, options: DecodeOptions<'_>) -> Result<(), String> {
         // The budget grows with the file. The parser still refuses deep nesting and expanded aliases.
         let room = document.len().max(64 * 1024);
-        let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
+        let limits = serde_saphyr::options! { budget: serde_saphyr::budget! {
             max_nodes: room, max_events: room * 2, max_total_scalar_bytes: room
         } };
-        let value: Value = serde_saphyr::from_str_with_options(document, options)
+        let value: Value = serde_saphyr::from_str_with_options(document, limits)
             .map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned())?;
         let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (word("apiVersion"), word("kind"));
@@ -205,11 +205,11 @@ impl Dump {
                 });
                 self.add_list(&api_version, of);
                 for (number, item) in items.into_iter().flatten().enumerate() {
-                    let decoded = object_of(item, key);
+                    let decoded = object_of(item, options);
                     self.add(&format!("{place}, item {number}"), &api_version, of, decoded);
                 }
             }
-            (value, _) => self.add(place, "", "", object_of(value, key)),
+            (value, _) => self.add(place, "", "", object_of(value, options)),
         }
         Ok(())
     }
@@ -245,9 +245,9 @@ impl Dump {
     }
 }
 
-fn object_of(value: Value, key: &HashKey) -> Result<(TypeMeta, ObjectView), String> {
+fn object_of(value: Value, options: DecodeOptions<'_>) -> Result<(TypeMeta, ObjectView), String> {
     let mut type_meta = TypeMeta::default();
-    let object = ObjectSeed::with_type(key, &mut type_meta).deserialize(value).map_err(|e| e.to_string())?;
+    let object = ObjectSeed::with_type(options, &mut type_meta).deserialize(value).map_err(|e| e.to_string())?;
     Ok((type_meta, object))
 }
 
@@ -317,6 +317,7 @@ mod tests {
     use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
 
     use super::*;
+    use crate::sources::decode::HashKey;
 
     const KEY: HashKey = HashKey([1; 16]);
 
@@ -326,7 +327,7 @@ mod tests {
 
     fn read(text: &str) -> Dump {
         let mut dump = Dump::default();
-        dump.add_text("dump", text, &KEY);
+        dump.add_text("dump", text, (&KEY).into());
         dump
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::decode::HashKey;
 
@@ -27,6 +28,8 @@ pub(crate) struct SourceOptions {
     pub secrets: SecretAccess,
     /// The key of the fingerprints.
     pub hash_key: HashKey,
+    /// Further annotations that the sources keep.
+    pub annotations: Arc<[String]>,
     /// The leases to watch.
     pub lease: LeaseSelection,
     /// Whether to stop each watch after its first list.
@@ -102,6 +105,7 @@ impl SourceOptions {
             children: ChildSelection::default(),
             secrets: SecretAccess::default(),
             hash_key,
+            annotations: Arc::default(),
             lease: LeaseSelection::default(),
             once: false,
         }

@@ -6,6 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::app::injected::PANICS;
+use crate::config::ClusterFlags;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::ExportOptions;
 use crate::sources::LeaseSelection;

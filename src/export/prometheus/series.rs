@@ -10,6 +10,7 @@ use crate::telemetry::{Readings, SelfMetrics};
 pub(crate) mod objects;
 pub(crate) mod deletion;
 pub(crate) mod ownership;
+pub(crate) mod references;
 pub(crate) mod findings;
 pub(crate) mod leases;
 pub(crate) mod every_object;

@@ -21,6 +21,8 @@ pub(super) struct MetadataBody<'w> {
     pub(super) view: &'w mut ObjectView,
     pub(super) lints: &'w mut Lints,
     pub(super) switches: &'w mut Switches,
+    /// Further annotations that the view keeps.
+    pub(super) annotations: &'w [String],
 }
 
 /// The fields of `.metadata`.
@@ -98,12 +100,12 @@ impl MetadataBody<'_> {
             MetadataField::Owners => entries.next_value_seed(Visit(OwnerReferences { view, lints }))?,
             MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
             MetadataField::Annotations => {
-                let (marks, kept) = (Marks::Annotations, &mut view.annotations);
-                entries.next_value_seed(Visit(MarkMap { marks, kept, lints, switches: self.switches }))?;
+                let (marks, kept, more) = (Marks::Annotations, &mut view.annotations, self.annotations);
+                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches }))?;
             }
             MetadataField::Labels => {
-                let (marks, kept) = (Marks::Labels, &mut view.labels);
-                entries.next_value_seed(Visit(MarkMap { marks, kept, lints, switches: self.switches }))?;
+                let (marks, kept, more) = (Marks::Labels, &mut view.labels, &[][..]);
+                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches }))?;
             }
             MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
@@ -115,6 +117,8 @@ impl MetadataBody<'_> {
 struct MarkMap<'w> {
     marks: Marks,
     kept: &'w mut BTreeMap<String, String>,
+    /// Further ones that the view keeps.
+    more: &'w [String],
     lints: &'w mut Lints,
     switches: &'w mut Switches,
 }
@@ -127,9 +131,10 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let Self { marks, kept, lints, switches } = self;
+        let Self { marks, kept, more, lints, switches } = self;
         let seed = |key: &str| {
-            let (keeps, may_pause) = (marks.keeps(key), pause::may_pause(key));
+            let keeps = marks.keeps(key) || more.iter().any(|further| further == key);
+            let may_pause = pause::may_pause(key);
             (keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause))
         };
         while let Some(key) = entries.next_key_seed(MapKey(seed))? {

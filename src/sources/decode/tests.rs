@@ -104,6 +104,21 @@ fn annotations_and_labels_are_kept_by_name() {
 }
 
 #[test]
+fn annotations_that_the_options_name_are_kept() {
+    let annotations = json!({"example.io/trash": "yes", "example.io/other": "x", "soft-delete/enable": "true"});
+    let labels = json!({"example.io/trash": "label"});
+    let object = json!({"metadata": {"name": "n", "annotations": annotations, "labels": labels}});
+    let kept = |annotations: &[String]| {
+        let decoded = super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations });
+        let view = decoded.expect("an object");
+        (view.annotations.into_keys().collect::<Vec<_>>(), view.labels.len())
+    };
+    assert_eq!(kept(&[]), (vec!["soft-delete/enable".to_owned()], 0));
+    let named = ["example.io/trash".to_owned()];
+    assert_eq!(kept(&named), (vec!["example.io/trash".to_owned(), "soft-delete/enable".to_owned()], 0));
+}
+
+#[test]
 fn references_are_found_in_the_spec() {
     let object = of(
         &json!({

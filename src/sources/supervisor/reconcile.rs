@@ -139,7 +139,8 @@ impl Running {
             Job::Watch(watch) => {
                 let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
                 let Some(target) = target else { return };
-                let sink = ObjectSink { watch: watch.clone(), hash_key: self.options.hash_key };
+                let (hash_key, annotations) = (self.options.hash_key, self.options.annotations.clone());
+                let sink = ObjectSink { watch: watch.clone(), hash_key, annotations };
                 let (reporter, once) = (self.sync.reporter(watch), self.options.once);
                 let is_filtered = |kind: &WatchedKind| kind.watch == *watch && kind.filtered;
                 if self.kinds.iter().flatten().any(is_filtered) {

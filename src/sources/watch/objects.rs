@@ -3,13 +3,17 @@
 use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, WatchId};
 
 use super::Sink;
-use crate::sources::decode::{self, HashKey};
+use std::sync::Arc;
+
+use crate::sources::decode::{self, DecodeOptions, HashKey};
 use crate::sources::failure::Failure;
 
 /// Turns events about objects into observations.
 pub(crate) struct ObjectSink {
     pub(crate) watch: WatchId,
     pub(crate) hash_key: HashKey,
+    /// Further annotations to keep.
+    pub(crate) annotations: Arc<[String]>,
 }
 
 // === impl ObjectSink ===
@@ -17,7 +21,8 @@ pub(crate) struct ObjectSink {
 impl ObjectSink {
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
         // Omits the text of the error, which may quote the object.
-        let decoded = decode::object(object, &self.hash_key);
+        let options = DecodeOptions { key: &self.hash_key, annotations: &self.annotations };
+        let decoded = decode::object(object, options);
         decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
     }
 }

@@ -52,7 +52,7 @@ async fn watch_sharing(
     let (feed, mut observations) = Feed::new(10_000, VirtualClock::server());
     let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), metadata_only);
     let name = WatchId("widgets.example.io".into());
-    let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]) };
+    let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]), annotations: Arc::default() };
     let sync = InitialSync::new();
     let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::clone(shared), sync.reporter(&name), once);
     tokio::select! {

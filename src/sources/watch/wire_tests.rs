@@ -1,5 +1,7 @@
 //! Valid and hostile lines and pages, read by the same parsers as in a watch.
 
+use std::sync::Arc;
+
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use proptest::prelude::*;
 
@@ -18,7 +20,7 @@ const LIMIT: usize = 1 << 20;
 type LineOutcome = Result<String, Failure>;
 
 fn sink() -> ObjectSink {
-    ObjectSink { watch: WatchId("widgets.example.io".into()), hash_key: HashKey([7; 16]) }
+    ObjectSink { watch: WatchId("widgets.example.io".into()), hash_key: HashKey([7; 16]), annotations: Arc::default() }
 }
 
 /// Reads all lines of a stream.
