@@ -10,8 +10,9 @@ use lab::{Lab, Widget, kind, watch};
 use loopwatch_model::finding::Confidence;
 use loopwatch_model::observation::{
     Answer, Cause, Manager, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference, Probe, Reference, Scope,
-    WatchId, WatchedKind,
+    WatchId, WatchedKind, Why,
 };
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 /// A cluster that answers reads of Secrets and other objects.
@@ -547,4 +548,29 @@ fn a_step_of_the_clock_is_no_grace_and_no_delay() {
     cluster.lab.step_clock(Span(-7_200_000));
     cluster.advance(Span::secs(100));
     assert_eq!(cluster.dangling(), [WEB]);
+}
+
+#[test]
+fn a_dump_is_judged_at_once_and_lacks_what_it_does_not_show() {
+    let mut cluster = Cluster::new(Lab::unsynced(Settings { dangling_after: Span::ZERO, ..unlearned() }));
+    let secrets = WatchedKind {
+        watch: WatchId("secrets".into()),
+        group: String::new(),
+        kind: "Secret".into(),
+        resource: "secrets".into(),
+        why: Why::InDump,
+        ..kind()
+    };
+    cluster.lab.discover(&[WatchedKind { why: Why::InDump, ..kind() }, secrets.clone()]);
+    let start = cluster.lab.now;
+    let web = ObjectView { references: vec![secret("db")], ..Widget::new("web", start).waiting().view(1) };
+    let api = ObjectView { references: vec![secret("here")], ..Widget::new("api", start).waiting().view(2) };
+    cluster.lab.list_in(&watch(), vec![web, api]);
+    let here = Widget::new("here", start).view(3);
+    cluster.lab.list_in(&secrets.watch, vec![here]);
+    cluster.lab.model.look_up_all_references();
+    assert!(cluster.dangling().is_empty(), "the dump may lack the Secret");
+    cluster.answer();
+    assert_eq!((cluster.dangling(), cluster.lab.now), (vec![WEB.to_owned()], start));
+    assert_eq!(cluster.reads.len(), 1, "only what the dump does not show");
 }

@@ -89,7 +89,8 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
     let input = Input { recording: None, dump: Some(described(&dump)) };
-    let mut model = Model::new(settings);
+    // Time does not pass in a dump.
+    let mut model = Model::new(Settings { dangling_after: Span::ZERO, ..settings });
     let excluded = &args.cluster.exclude_namespace;
     let found = dump.index();
     for observation in dump.observations() {
@@ -103,6 +104,7 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     }
     model.apply(at, Observation::Tick);
     for _ in 0..ANSWER_ROUNDS {
+        model.look_up_all_references();
         let probes = model.all_probes();
         if probes.is_empty() {
             break;

@@ -98,6 +98,8 @@ pub(crate) struct Watch {
     pub(crate) missing: Vec<String>,
     /// The watch does not report all objects, so audits do not apply.
     pub(crate) filtered: bool,
+    /// The watch shows the objects of a dump, which may lack others.
+    pub(crate) dumped: bool,
     /// The first list is complete.
     pub(crate) synced: bool,
     pub(crate) totals: WatchTotals,

@@ -396,6 +396,16 @@ impl Model {
         }
     }
 
+    /// Looks up all references that nobody has looked up yet, without regard to the rate of reads: for a dump, in which all
+    /// answers are at hand, and in which time does not pass.
+    pub fn look_up_all_references(&mut self) {
+        while self.references.unchecked > 0 {
+            let Some(index) = self.references.take_round() else { break };
+            self.look_up(index);
+        }
+        self.finish_step();
+    }
+
     /// Handles the timer: looks up the references that are due, until one needs a read.
     pub(crate) fn references_due(&mut self) {
         self.references.due = None;
@@ -444,4 +454,35 @@ impl Model {
 /// Returns the entry of an output.
 fn output(kind: &str, path: &str) -> String {
     format!("{kind} {path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that hashbrown needs at most for an entry of 4 bytes: it grows when 7 of 8 places are taken, to the double.
+    const INDEX: usize = 12;
+
+    #[test]
+    fn ten_thousand_references_take_at_most_64_bytes_each() {
+        let mut references = References::default();
+        for number in 0..10_000 {
+            let name = format!("credentials-{number:08}");
+            assert_eq!(name.len(), 20);
+            references.insert(Held::new(number / 4, Symbol::default(), &name, State::Exists, 0));
+        }
+        let chunks: usize = references.chunks.iter().map(|chunk| chunk.capacity() * size_of::<Option<Held>>()).sum();
+        let index = references.by_slot.allocation_size();
+        let names = 20 * references.len();
+        assert!(index <= INDEX * references.len(), "{index}");
+        let each = (chunks + index + names) / references.len();
+        assert!(each <= 64, "{each} bytes per reference");
+        assert_eq!(references.queue.len() + references.queued.len(), 0, "targets that exist are not queued");
+        // What is removed makes room.
+        for slot in 0..2_500 {
+            assert_eq!(references.of(slot).len(), 4);
+            references.of(slot).into_iter().for_each(|index| drop(references.remove(index)));
+        }
+        assert_eq!((references.len(), references.free.len()), (0, 10_000));
+    }
 }

@@ -141,7 +141,7 @@ impl Model {
             }
             let found = self.store.find(number, namespace, name);
             // A watch that leaves objects out cannot show that one is absent.
-            let is_complete = !watch.filtered && watch.excluded.is_empty() && watch.skipped == 0;
+            let is_complete = !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
             result = match (watch.sight(self.now), found) {
                 (Sight::Lost, _) => Watched::Blind,
                 (_, Some(slot)) => return Watched::Here(slot),

@@ -10,7 +10,7 @@ use super::sources::source_subject;
 use super::store::{self, Flag, Slot};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Answer, Probe, Role, SourceId, WatchId, WatchedKind};
+use crate::observation::{Answer, Probe, Role, SourceId, WatchId, WatchedKind, Why};
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
@@ -41,6 +41,7 @@ impl Model {
             watch.active = true;
             watch.missing.clone_from(&watched.missing);
             watch.filtered = watched.filtered;
+            watch.dumped = watched.why == Why::InDump;
             self.update_kind_definition(number, watched);
             if !watched.missing.is_empty() {
                 let watch = &mut self.watches[number as usize];
