@@ -354,7 +354,8 @@ impl Pseudonyms {
         let name = name.to_ascii_lowercase().replace('_', "-");
         let kept = (prefix == "loopwatch.dev" && matches!(name.as_str(), "ignore" | "deadline"))
             || matches!(name.as_str(), "managed-by" | "created-by")
-            || (prefix == "soft-delete" && matches!(value, "true" | "false"))
+            || (prefix == "soft-delete" && matches!(value, "canary" | "stable"))
+            || (!name.contains("owner") && is_switch(value))
             || is_nobody(&name, value);
         if kept {
             value.to_owned()
@@ -418,13 +419,20 @@ impl Pseudonyms {
     }
 }
 
+/// Whether the value of an annotation or label switches something on or off.
+fn is_switch(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    matches!(value.as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "enabled" | "disabled")
+}
+
 /// Whether the value of an annotation or label of this name is a time, a hash, a number, a trace or a kind, as the name
 /// says. Anybody can write any text under any name.
 fn is_nobody(name: &str, value: &str) -> bool {
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     let is = |accepts: fn(char) -> bool| !value.is_empty() && value.chars().all(accepts);
     if ends(&["-at", "requestedat", "restartedat"]) {
-        Timestamp::parse(value).is_some()
+        // Operators also write seconds since 1970.
+        Timestamp::parse(value).is_some() || (value.len() == 10 && is(|c| c.is_ascii_digit()))
     } else if ends(&["hash"]) {
         // So Kubernetes encodes hashes. A StatefulSet puts its name before one, and a word has vowels.
         is(|c| "bcdfghjklmnpqrstvwxz0123456789".contains(c)) && value.contains(|c: char| c.is_ascii_digit())

@@ -17,7 +17,7 @@ pub struct ObjectKey {
 }
 
 /// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`,
-/// `bytes`, the UIDs of owners, `labels`, `references`, `name_hash`, `hashes.status`.
+/// `bytes`, `labels`, `name_hash`, `hashes.status`.
 ///
 /// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::config::{File, keys};
 use crate::sources::clock::ServerClock;
+use crate::sources::decode::HashKey;
 use crate::sources::feed::Observations;
 
 const EVERY: Duration = Duration::from_millis(20);
@@ -112,6 +113,17 @@ async fn a_change_takes_effect_and_an_invalid_one_keeps_the_old_configuration() 
     assert_eq!((options.max_object_series, options.expose_ui), (7, true));
     assert!(followed.effective.has_changed().expect("the task runs"));
     assert_eq!(followed.effective.borrow_and_update().cluster.watch.len(), 1);
+
+    // The sources start again to keep other annotations.
+    write(
+        &path,
+        "settings: {settle: 4s, soft_delete_enable: a.io/trash}\nmax_object_series: 7\nexpose_ui: true\nwatch: a.io/A\n",
+    );
+    assert_eq!(followed.changed().await.soft_delete_annotations()[0], "a.io/trash");
+    assert!(followed.effective.has_changed().expect("the task runs"));
+    let options = followed.effective.borrow_and_update().clone();
+    let options = options.cluster.source_options(HashKey([0; 16]), &options.settings);
+    assert_eq!(options.annotations[0], "a.io/trash");
 
     let loaded = followed.exporter.metrics().config.last_success();
     write(&path, "settings: {settle: 5s, regressed_after: soon}\nmax_object_series: 8\n");

@@ -203,6 +203,10 @@ fn values_of_marks_stay_only_in_the_usual_form() {
     for (key, kept, replaced) in [
         ("example.org/restartedAt", "2026-01-01T00:00:00Z", "by payroll"),
         ("soft-delete/requested", "true", "payroll"),
+        ("soft-delete/phase", "canary", "payroll"),
+        ("soft-delete/enable", "False", "payroll"),
+        ("deleted_at", "1767139200", "17671392"),
+        ("example.org/trash", "off", "payroll"),
         ("example.org/owner-kind", "Shop", "payroll"),
         ("operator-sdk/primary-resource-type", "Shop.example.org", "payroll.acme"),
         (
