@@ -31,6 +31,7 @@ mod obligations; // the obligation that a spec change opens
 mod conditions; // flapping conditions, cycling phases
 mod finalizers; // which actor removes them, and how long that usually takes
 mod deletion; // the wait for finalizers
+mod lost_finalizers; // finalizers that disappear without a deletion
 mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while

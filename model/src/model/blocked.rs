@@ -53,10 +53,16 @@ impl Model {
         detections
     }
 
-    /// Notes that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile. The objects
+    /// Notes that a finalizer flaps, that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile. The objects
     /// that wait for this one are reviewed.
-    pub(crate) fn note_blocked(&mut self, slot: Slot, old: &[FindingCode], findings: &[FindingCode]) {
+    pub(crate) fn note_finalizer_findings(&mut self, slot: Slot, old: &[FindingCode], findings: &[FindingCode]) {
         use FindingCode::{DeletionBlockedByDependent, FinalizerOwnerAbsent, FinalizerStuck};
+        let opens = |code| findings.contains(&code) && !old.contains(&code);
+        if opens(FindingCode::FinalizerFlapping)
+            && let Some(mut context) = self.context(slot)
+        {
+            context.count_flapping();
+        }
         if self.terminating(slot).is_none() || old == findings {
             return;
         }

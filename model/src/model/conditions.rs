@@ -94,10 +94,11 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Clears the history. After a spec change the object may go through all phases and conditions again.
+    /// Clears the history of phases and conditions. After a spec change the object may go through all phases and conditions again.
     pub(crate) fn clear_history(&mut self) {
-        if let Some(hot) = self.record.hot.as_mut() {
-            hot.history = None;
+        if let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) {
+            history.phases.clear();
+            history.transitions.clear();
         }
     }
 
@@ -144,7 +145,7 @@ impl ObjectContext<'_> {
 
     /// Returns the number of events within the window that keeps a finding open, given the number that opens it. It is
     /// half of that number, rounded up, so that the finding does not close and reopen around the threshold.
-    fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
+    pub(crate) fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
         let open = self.has_finding(code);
         if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
@@ -171,7 +172,7 @@ impl ObjectContext<'_> {
         let flaps =
             history.transitions.iter().filter_map(|t| next(&mut t.times.iter().copied(), self.settings.flap_window));
         let phases = next(&mut history.phases.iter().map(|(at, _)| *at), self.settings.cycle_window);
-        flaps.chain(phases).min()
+        flaps.chain(phases).chain(self.finalizer_changes_due()).min()
     }
 
     fn add_phase_change(&mut self, update: &Update<'_>, old: Symbol, phase: Symbol) {
@@ -246,7 +247,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    fn history(&mut self) -> Option<&mut History> {
+    pub(crate) fn history(&mut self) -> Option<&mut History> {
         if !self.may_add_history && self.record.hot.as_ref().is_none_or(|hot| hot.history.is_none()) {
             self.history_denied = true;
             return None;

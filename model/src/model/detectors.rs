@@ -22,6 +22,8 @@ const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.phase_cycling(),
     |object| object.condition_flapping(),
     |object| object.annotations_invalid(),
+    |object| object.finalizer_lost(),
+    |object| object.finalizer_flapping(),
 ];
 
 // === impl ObjectContext ===
@@ -37,7 +39,7 @@ impl ObjectContext<'_> {
         detectors.iter().filter_map(|detect| detect(self)).collect()
     }
 
-    fn detect(
+    pub(crate) fn detect(
         &self,
         code: FindingCode,
         since: Timestamp,

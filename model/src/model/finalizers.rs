@@ -63,7 +63,7 @@ pub(crate) fn actor(
 }
 
 /// Returns the domain of a finalizer: the part before the slash, or a name such as `finalizer.example.io`.
-fn domain(finalizer: &str) -> Option<&str> {
+pub(crate) fn domain(finalizer: &str) -> Option<&str> {
     finalizer.split_once('/').map(|(domain, _)| domain).or_else(|| finalizer.contains('.').then_some(finalizer))
 }
 

@@ -209,6 +209,7 @@ impl Model {
         }
         let shown = (said != Verdict::Failed).then(|| context.shown());
         let removed: Vec<Arc<str>> = old_finalizers.iter().filter(|f| !finalizers.contains(f)).cloned().collect();
+        context.update_finalizers(&update, &old_finalizers, &finalizers);
         let finalizers_fit = context.update_deletion(&update, shown, &removed, &finalizers);
         if new && !live {
             context.record.since = unchanged_since(view, reading.acknowledged, context.now);
@@ -315,7 +316,7 @@ impl Model {
         }
         self.update_unhealthy(slot, has_findings);
         self.note_workload(slot);
-        self.note_blocked(slot, &old, &noted);
+        self.note_finalizer_findings(slot, &old, &noted);
     }
 
     /// Opens the findings in `found` and closes those in `old` that are not among them.

@@ -217,11 +217,26 @@ pub(crate) struct Deletion {
     pub(crate) timed_out: bool,
 }
 
-/// Recent changes of an object's phase and conditions without a spec change.
+/// Recent changes of an object's phase and conditions without a spec change, and of its finalizers.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) phases: VecDeque<(Timestamp, Arc<str>)>,
     pub(crate) transitions: Vec<Transitions>,
+    /// Finalizers that were removed although the object was not being deleted, and added again.
+    pub(crate) finalizers: VecDeque<FinalizerChange>,
+}
+
+/// A change of the finalizers of an object that is not being deleted.
+#[derive(Debug)]
+pub(crate) struct FinalizerChange {
+    pub(crate) finalizer: Arc<str>,
+    pub(crate) at: Timestamp,
+    /// Removed, or else added again.
+    pub(crate) removed: bool,
+    /// The field manager that did it, if it is known.
+    pub(crate) by: Option<Arc<str>>,
+    /// Another writer than the controller of the finalizer removed it.
+    pub(crate) lost: bool,
 }
 
 /// The recent transitions of one condition.
@@ -395,6 +410,7 @@ impl Record {
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
+            history.finalizers.iter_mut().for_each(|change| shift(&mut change.at));
         }
         hot.unconverged.iter_mut().for_each(|unconverged| unconverged.rebase(by_ms));
     }

@@ -37,10 +37,19 @@ pub(crate) fn status_writer(view: &ObjectView) -> Option<&Manager> {
 }
 
 /// Returns whether a field manager behaves like a controller: it writes the status, or nothing but finalizers. The
-/// client of a person, such as kubectl, adds finalizers together with the spec and never removes them.
+/// client of a person, such as kubectl or Helm, adds finalizers and never removes them.
 pub(crate) fn is_controller(view: &ObjectView, name: &str) -> bool {
     let owns_spec = || view.managers.iter().any(|m| m.name == name && m.owns.spec);
-    !name.starts_with(KUBECTL) && (writes_status(view, name) || !owns_spec())
+    !name.starts_with(KUBECTL) && (writes_status(view, name) || (!is_client(name) && !owns_spec()))
+}
+
+/// Returns whether a field manager is a tool that writes for people: kubectl, Helm, a GitOps or a backup tool. Some of these
+/// are also controllers, of kinds of their own.
+pub(crate) fn is_client(name: &str) -> bool {
+    const CLIENTS: &[&str] =
+        &[KUBECTL, "argocd", "before-first-apply", "flux", "helm", "kustomize", "oc", "pulumi", "Terraform", "velero"];
+    let begins = |client: &&str| name.strip_prefix(*client).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
+    CLIENTS.iter().any(begins)
 }
 
 /// Returns the time of the last status write since `opened`, if the object shows one, and the name of the field manager
