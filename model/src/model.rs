@@ -49,6 +49,7 @@ mod dangling; // references to objects that do not exist
 mod softdelete; // objects that are marked as deleted
 mod chains; // of objects that wait for each other's deletion
 mod blocked; // deletions that do not end
+mod containers; // namespaces and definitions that are being deleted
 mod reviews; // subjects to judge although no event arrived
 
 // Watches, kinds and sources.
@@ -67,6 +68,7 @@ mod show;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::containers::{Container, Containers};
 use self::controllers::Controllers;
 use self::crossings::Crossings;
 use self::detection::Detection;
@@ -145,6 +147,7 @@ pub struct Model {
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
     controllers: Controllers,
+    containers: Containers,
     /// The groups of the primary kinds that the operator surely serves.
     served_groups: BTreeSet<Arc<str>>,
     /// The definitions without a status subresource, by name; at most [`MAX_DEFINITIONS`].
@@ -201,6 +204,7 @@ impl Model {
             permissions: BTreeMap::new(),
             leases: Leases::default(),
             controllers: Controllers::default(),
+            containers: Containers::default(),
             served_groups: BTreeSet::new(),
             definitions: BTreeMap::new(),
             namespaces: BTreeMap::new(),
@@ -302,6 +306,7 @@ impl Model {
                 Timer::Hazards => self.hazards_due(),
                 Timer::Reads => self.reads_due(),
                 Timer::References => self.references_due(),
+                Timer::Containers => self.containers_due(),
                 Timer::Findings => {
                     self.findings_due = None;
                     self.hold_limits();
@@ -341,6 +346,10 @@ impl Model {
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => self.definition_gone(name),
             Observation::DefinitionsListed(names) => {
+                self.retain_containers(|container| match container {
+                    Container::Namespace(_) => true,
+                    Container::Definition(name) => names.contains(name),
+                });
                 let gone: Vec<String> = self.definitions.keys().filter(|name| !names.contains(name)).cloned().collect();
                 gone.into_iter().for_each(|name| self.definition_gone(name));
             }
@@ -392,6 +401,7 @@ impl Model {
     }
 
     fn definition_seen(&mut self, definition: DefinitionView) {
+        self.note_definition(&definition);
         self.definitions.remove(&definition.name);
         if definition.status == StatusSchema::InBody && self.definitions.len() < MAX_DEFINITIONS {
             self.definitions.insert(definition.name.clone(), definition.clone());
@@ -401,6 +411,7 @@ impl Model {
 
     fn definition_gone(&mut self, name: String) {
         self.definitions.remove(&name);
+        self.forget_container(&Container::Definition(name.clone()));
         let subject = Subject::Definition { name };
         self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
     }

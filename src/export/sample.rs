@@ -10,8 +10,8 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary,
-    WatchTotals,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase,
+    SoftDeleteSummary, SourceSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 

@@ -143,7 +143,7 @@ impl Model {
     }
 
     /// Returns an object that is being deleted.
-    fn terminating(&self, slot: Slot) -> Option<(&Record, &Deletion)> {
+    pub(crate) fn terminating(&self, slot: Slot) -> Option<(&Record, &Deletion)> {
         let record = self.store.get(slot)?;
         Some((record, record.hot.as_ref()?.deletion.as_ref()?))
     }

@@ -377,6 +377,9 @@ impl Model {
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
         watch.current -= u64::from(watch.epoch == record.epoch);
         self.reviews.kinds.insert(watch.kind);
+        if self.containers.has_namespace(&record.namespace) || self.containers.has_definitions() {
+            self.containers_changed();
+        }
     }
 
     /// Returns the context in which to judge an object.

@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Reads,
     /// The next lookup of the target of a reference.
     References,
+    /// The next review of the namespaces and definitions that are being deleted.
+    Containers,
 }
 
 /// A queue of timers in the order in which they fire.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Model;
 use super::annotated::{self, Annotated};
+use super::containers::{Container, namespace_subject};
 use super::detection::Detection;
 use super::store::Slot;
 use crate::finding::{Evidence, FindingCode, Severity, Subject};
@@ -182,6 +183,7 @@ impl Model {
         self.review_permissions();
         self.review_sources();
         self.review_namespaces();
+        self.review_containers();
         for definition in self.definitions.values().cloned().collect::<Vec<_>>() {
             self.review_definition(definition);
         }
@@ -203,6 +205,10 @@ impl Model {
     pub(crate) fn namespaces_listed(&mut self, namespaces: Vec<NamespaceView>) {
         self.sources.note_success(&SourceId::Namespaces, self.now);
         let listed: BTreeSet<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+        self.retain_containers(|container| match container {
+            Container::Namespace(name) => listed.contains(name.as_str()),
+            Container::Definition(_) => true,
+        });
         let gone = self.namespaces.keys().filter(|name| !listed.contains(name.as_str())).cloned();
         let mut changed = false;
         for name in gone.collect::<Vec<_>>() {
@@ -227,6 +233,7 @@ impl Model {
     /// Handles the deletion of a namespace.
     pub(crate) fn namespace_gone(&mut self, name: &str) {
         self.sources.note_success(&SourceId::Namespaces, self.now);
+        self.forget_container(&Container::Namespace(name.to_owned()));
         if self.forget_namespace(name) {
             self.retune();
         }
@@ -234,6 +241,7 @@ impl Model {
 
     /// Takes the annotations of a namespace; returns whether they changed.
     fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
+        self.note_namespace(&namespace);
         let NamespaceView { name, annotations, .. } = namespace;
         let Some(annotated) = Annotated::read(&annotations) else { return self.forget_namespace(&name) };
         if self.namespaces.len() >= self.settings.limits.namespaces && !self.namespaces.contains_key(&name) {
@@ -257,12 +265,6 @@ impl Model {
         self.open_findings.clear(self.now, FindingCode::ConfigInvalid, &namespace_subject(name));
         self.namespaces.remove(name).is_some()
     }
-}
-
-/// The subject of a finding about a namespace.
-fn namespace_subject(name: &str) -> Subject {
-    let (group, kind, namespace) = (String::new(), "Namespace".to_owned(), String::new());
-    Subject::Object { group, kind, namespace, name: name.to_owned() }
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ impl Lab {
     }
 
     fn with(kept: Kept, kinds: &[(&str, &str)]) -> Self {
-        let inner = ObjectSink { watch: WatchId("pods".into()), hash_key: HashKey([0; 16]), annotations: Arc::default() };
+        let inner =
+            ObjectSink { watch: WatchId("pods".into()), hash_key: HashKey([0; 16]), annotations: Arc::default() };
         Self { sink: ChildSink::new(inner, Arc::new(kinds.iter().copied().collect()), kept), out: Vec::new() }
     }
 
