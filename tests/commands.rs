@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn commands_have_help_and_usage_errors_fit_on_one_line() {
-    for command in ["run", "check", "record", "replay", "demo", "completions"] {
+    for command in ["run", "check", "what-if", "record", "replay", "demo", "completions"] {
         let help = loopwatch(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         assert!(text(&help.stdout).contains("Usage:"), "{command}");
@@ -28,6 +28,9 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["check", "--output", "xml"], "table, json or markdown"),
         (vec!["check", "--fail-on", "always"], "critical, warning or info"),
         (vec!["replay"], "FILE"),
+        (vec!["what-if", "delete", "widget", "web", "--cascade", "now"], "background, foreground or orphan"),
+        (vec!["what-if", "uninstall", "operator"], "loopwatch: invalid value 'operator'"),
+        (vec!["what-if", "delete"], "KIND"),
     ] {
         let refused = loopwatch(&arguments);
         let stderr = text(&refused.stderr);
@@ -41,6 +44,8 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
     for (arguments, expected) in [
         (vec!["check"], "cannot find a cluster"),
         (vec!["check", "--kubeconfig", "/no/such/file"], "/no/such/file"),
+        (vec!["what-if", "delete", "widget", "web"], "cannot find a cluster"),
+        (vec!["what-if", "delete", "widget", "web", "--kubeconfig", "/no/such/file"], "/no/such/file"),
         (vec!["check", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["replay", "/no/such/recording"], "/no/such/recording"),
         (vec!["replay", "Cargo.toml"], "not a loopwatch recording"),

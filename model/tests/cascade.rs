@@ -85,7 +85,7 @@ fn graph(nodes: &[Node]) -> Graph {
 
 fn target(graph: &Graph, text: &str) -> NodeId {
     let Node { group, kind, namespace, name, .. } = node(text);
-    graph.find(&group, &kind, &namespace, &name).unwrap_or_else(|| panic!("{text}"))
+    graph.find(&group, &kind, &namespace, &name).expect(text)
 }
 
 fn delete(nodes: &[Node], text: &str, cascade: Cascade) -> (Graph, Prediction) {
@@ -179,6 +179,25 @@ fn a_foreground_deletion_waits_only_for_blocking_dependents() {
     let (graph, prediction) = delete(&nodes(false), "Widget a/root", Cascade::Foreground);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["leaf"]);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "child"]);
+}
+
+#[test]
+fn timing_decides_which_owners_a_dependent_blocks() {
+    let nodes = [
+        node("Widget a/root"),
+        node("ConfigMap a/left").blocking("Widget a/root"),
+        node("ConfigMap a/right").blocking("Widget a/root"),
+        node("ConfigMap a/above").blocking("Widget a/root"),
+        node("ConfigMap a/single").blocking("ConfigMap a/above"),
+        node("ConfigMap a/shared").blocking("ConfigMap a/left").blocking("ConfigMap a/right"),
+        node("ConfigMap a/held").blocking("ConfigMap a/shared").held("example.io/cleanup"),
+        node("ConfigMap a/held-too").blocking("ConfigMap a/single").held("example.io/cleanup"),
+    ];
+    let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
+    let unsure = prediction.taken.iter().filter(|taken| taken.depends_on_timing).map(|taken| taken.node);
+    assert_eq!(names(&graph, unsure), ["left", "right"]);
+    let (_, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
+    assert!(!prediction.taken.iter().any(|taken| taken.depends_on_timing));
 }
 
 #[test]

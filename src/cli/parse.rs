@@ -89,7 +89,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
     let joined = without_credentials(&lines.collect::<Vec<_>>().join("; "));
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
-    match named(error).filter(|named| position(arguments, named).is_none()) {
+    match named(error).filter(|named| named.starts_with('-') && position(arguments, named).is_none()) {
         // The user gave no such argument, so the value comes from the environment.
         Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
             format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))

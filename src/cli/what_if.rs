@@ -37,19 +37,22 @@ pub(super) struct WhatIfArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch what-if delete widget web -n team-a          What goes with it, and what blocks it?
-  loopwatch what-if delete deploy/web --cascade=orphan   What stays behind without an owner?
-  loopwatch what-if delete namespace team-a              Which finalizers would keep it in deletion?
-  loopwatch what-if uninstall ops/widget-operator        Which finalizers would nobody remove any more?
+  loopwatch what-if delete widget web -n team-a         What goes with it, and what blocks it?
+  loopwatch what-if delete deploy/web --cascade=orphan  What stays behind without an owner?
+  loopwatch what-if delete namespace team-a             Which finalizers keep it in deletion?
+  loopwatch what-if uninstall ops/widget-operator       Which finalizers does nobody remove then?
 
-what-if only reads: it sends get and list requests, and deletes nothing. The prediction follows the rules of the
+what-if sends only get and list requests, and deletes nothing. It follows the rules of the
 Kubernetes garbage collector:
-  - A dependent goes when the last of its owners is gone. An owner in another namespace counts as gone.
-  - A finalizer keeps its object in deletion until a controller removes it, and with it everything below.
-  - background deletes the object first, foreground its blocking dependents first; orphan keeps the dependents.
-If the account may not list a kind, the report names the kind, and its numbers are lower limits (\"at least\").
+  - A dependent goes when its last owner is gone. An owner in another namespace counts as gone.
+  - A finalizer keeps its object in deletion until a controller removes it. After a background
+    deletion, the dependents of this object stay as long.
+  - background deletes the object first, foreground its blocking dependents first. orphan keeps
+    the dependents and removes their references.
+The report names the kinds that the account may not list. Its numbers are then lower limits.
 
-Exit codes: 0 if nothing stops the deletion, 1 if something does, 2 if loopwatch cannot read the cluster or the object.";
+Exit codes: 0 if nothing stops the deletion, 1 if something does, 2 if loopwatch cannot read the
+cluster or the object, 64 if the command line is invalid.";
 
 #[derive(Debug, Subcommand)]
 enum Action {

@@ -92,7 +92,8 @@ impl OwnershipGraph {
         graph
     }
 
-    /// Adds objects that no list contains, such as those of a kind that the account may get but not list.
+    /// Adds an object that no list contains, such as one of a kind that the account may get but not list. An object that
+    /// was not read and that a complete list lacks does not exist.
     pub(crate) fn ensure(&mut self, object: &ObjectName, read: Option<Node>) {
         let is_it = |node: &Node| {
             node.name == object.name
@@ -100,7 +101,9 @@ impl OwnershipGraph {
                 && node.kind == object.kind
                 && node.group == object.group
         };
-        if !self.nodes.iter().any(is_it) {
+        let listed = |facts: &KindFacts| facts.complete && facts.group == object.group && facts.kind == object.kind;
+        let exists = read.is_some() || !self.kinds.iter().any(listed);
+        if exists && !self.nodes.iter().any(is_it) {
             let ObjectName { group, kind, namespace, name } = object.clone();
             self.nodes.push(Node { group, kind, namespace, name, ..read.unwrap_or_default() });
         }

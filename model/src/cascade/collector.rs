@@ -4,6 +4,8 @@
 //! Each step removes a reference, marks a deletion or removes an object, and none of these is ever undone. So the
 //! simulation ends, after a number of steps that is linear in the number of objects and references.
 
+mod order;
+
 use std::collections::VecDeque;
 
 use super::graph::{Graph, Standing};
@@ -28,6 +30,8 @@ struct State {
     gone: bool,
     /// Whether the object has the finalizer of a foreground deletion.
     foreground: bool,
+    /// Whether its foreground deletion has begun.
+    was_foreground: bool,
     /// Whether the object has the finalizer that orphans its dependents.
     orphan: bool,
     /// Whether a finalizer that nobody removes keeps the object.
@@ -76,6 +80,7 @@ impl<'g> Collector<'g> {
             State {
                 deleting: node.deleting,
                 foreground: has(FOREGROUND),
+                was_foreground: node.deleting && has(FOREGROUND),
                 orphan: has(ORPHAN),
                 held: graph.own_finalizers(id.0).any(|finalizer| holds(id, finalizer)),
                 ..State::default()
@@ -347,6 +352,7 @@ impl<'g> Collector<'g> {
             }
         }
         if begins {
+            self.states[node as usize].was_foreground = true;
             self.enqueue(node);
         }
     }

@@ -33,6 +33,9 @@ pub struct Taken {
     pub because: Option<NodeId>,
     /// How far the deletion gets.
     pub fate: Fate,
+    /// Whether it depends on timing if the object is removed or stays in deletion: a dependent that cannot go blocks some
+    /// of its owners, and the order in which the garbage collector works decides which.
+    pub depends_on_timing: bool,
 }
 
 /// How far a deletion gets before a controller removes a finalizer.
@@ -137,6 +140,7 @@ impl Graph {
         later: &Collector<'_>,
     ) -> Vec<Taken> {
         let targets: BTreeSet<NodeId> = request.targets.iter().copied().collect();
+        let order = at_once.depends_on_order();
         let taken = |node: NodeId| {
             let is_target = targets.contains(&node);
             if !is_target && !is_new(node) {
@@ -150,7 +154,8 @@ impl Graph {
             let because = at_once.because(node).or_else(|| later.because(node)).filter(|_| !is_target);
             // An object that goes without a known cause was a target of the deletion of its container.
             let because = because.or_else(|| request.targets.first().copied().filter(|_| !is_target));
-            Some(Taken { node, because, fate })
+            let depends_on_timing = fate != Fate::Waiting && order[node.index()];
+            Some(Taken { node, because, fate, depends_on_timing })
         };
         self.ids().filter_map(taken).collect()
     }

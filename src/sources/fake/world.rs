@@ -265,7 +265,7 @@ impl WorldState {
     }
 
     fn discover(&self, path: &str) -> Option<Value> {
-        let verbs = json!(["get", "list", "watch", "create"]);
+        let verbs = json!(["get", "list", "watch", "create", "delete"]);
         let groups: std::collections::BTreeSet<&str> = self.kinds.iter().map(|kind| kind.0).collect();
         let core = path == "/api";
         let mine = groups.into_iter().filter(|group| group.is_empty() == core);

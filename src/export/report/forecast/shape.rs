@@ -42,6 +42,8 @@ struct DeletedShape<'a> {
     object: ObjectShape<'a>,
     /// `removed`, `terminating` or `later`.
     fate: &'static str,
+    /// Whether the object may be `removed` or `terminating`, depending on timing.
+    depends_on_timing: bool,
     /// The object whose deletion causes this one; null for a target.
     because: Option<ObjectShape<'a>>,
 }
@@ -123,6 +125,7 @@ impl<'a> ForecastResponse<'a> {
                 .map(|taken| DeletedShape {
                     object: object(taken.node),
                     fate: fate(taken.fate),
+                    depends_on_timing: taken.depends_on_timing,
                     because: taken.because.map(object),
                 })
                 .collect(),

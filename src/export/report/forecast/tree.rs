@@ -19,6 +19,7 @@ pub(super) struct Line {
 struct Group {
     kind: String,
     fate: Fate,
+    depends_on_timing: bool,
     nodes: Vec<NodeId>,
 }
 
@@ -83,11 +84,14 @@ fn grow(
 
 /// The objects that these objects cause to go, by kind and fate.
 fn groups(forecast: &Forecast<'_>, caused: &Caused<'_>, parents: &[Option<NodeId>]) -> Vec<Group> {
-    let mut found: BTreeMap<(String, Fate), Vec<NodeId>> = BTreeMap::new();
+    let mut found: BTreeMap<(String, Fate, bool), Vec<NodeId>> = BTreeMap::new();
     for taken in parents.iter().filter_map(|parent| caused.get(parent)).flatten() {
-        found.entry((forecast.kind(taken.node), taken.fate)).or_default().push(taken.node);
+        found.entry((forecast.kind(taken.node), taken.fate, taken.depends_on_timing)).or_default().push(taken.node);
     }
-    found.into_iter().map(|((kind, fate), nodes)| Group { kind, fate, nodes }).collect()
+    found
+        .into_iter()
+        .map(|((kind, fate, depends_on_timing), nodes)| Group { kind, fate, depends_on_timing, nodes })
+        .collect()
 }
 
 /// The number of objects below these.
@@ -103,9 +107,10 @@ fn below(caused: &Caused<'_>, nodes: &[NodeId]) -> usize {
 }
 
 fn label(forecast: &Forecast<'_>, group: &Group) -> String {
-    let Group { kind, fate, nodes } = group;
+    let Group { kind, fate, depends_on_timing, nodes } = group;
     let number = if nodes.len() > 1 { format!("{} × ", Number(nodes.len() as u64)) } else { String::new() };
     let fate = match fate {
+        _ if *depends_on_timing => " (may be left in deletion)",
         Fate::Removed => "",
         Fate::Terminating => " (left in deletion)",
         Fate::Waiting => " (later)",
