@@ -32,6 +32,7 @@ mod references;
 mod table;
 mod tuning;
 mod workloads;
+mod reads;
 mod what_if;
 
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ fn trials() -> Vec<Trial> {
         published::trials(),
         lossless::trials(),
         outage::trials(),
+        reads::trials(),
         discovery::trials(),
         what_if::trials(),
         alerts::trials(),

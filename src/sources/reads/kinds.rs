@@ -68,7 +68,8 @@ impl Kinds {
 
     /// When a probe of this time can be answered: the list is newer, or may be read again.
     pub(super) fn ready_at(&self, asked: Instant) -> Instant {
-        self.at.filter(|at| *at <= asked).map_or_else(Instant::now, |at| at + READ_EVERY)
+        let wait = if self.listed.has_tag() { READ_CHANGED_EVERY } else { READ_EVERY };
+        self.at.filter(|at| *at <= asked).map_or_else(Instant::now, |at| at + wait)
     }
 
     /// Makes sure that the list is current.
