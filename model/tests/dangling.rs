@@ -13,7 +13,7 @@ use loopwatch_model::observation::{
     WatchId, WatchedKind, Why,
 };
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 /// A cluster that answers reads of Secrets and other objects.
 struct Cluster {
@@ -30,6 +30,8 @@ struct Cluster {
     reads: Vec<ObjectAddress>,
     /// Nobody answers.
     silent: bool,
+    /// All observations except ticks.
+    log: Option<Vec<(Timestamp, Observation)>>,
 }
 
 impl Cluster {
@@ -42,6 +44,7 @@ impl Cluster {
             instead: None,
             reads: Vec::new(),
             silent: false,
+            log: None,
         }
     }
 
@@ -59,7 +62,7 @@ impl Cluster {
             for address in reads {
                 self.reads.push(address.clone());
                 let answer = self.instead.clone().unwrap_or_else(|| self.truth(&address));
-                self.lab.observe(Observation::Answered { probe: Probe::Read(address), answer });
+                self.observe(Observation::Answered { probe: Probe::Read(address), answer });
             }
         }
     }
@@ -91,8 +94,15 @@ impl Cluster {
     }
 
     fn apply(&mut self, widget: &Widget, references: &[Reference]) {
-        let view = ObjectView { references: references.to_vec(), ..self.lab.view(widget) };
-        self.lab.apply_view(view);
+        let object = Box::new(ObjectView { references: references.to_vec(), ..self.lab.view(widget) });
+        self.observe(Observation::Applied { watch: watch(), object });
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        if let Some(log) = &mut self.log {
+            log.push((self.lab.now, observation.clone()));
+        }
+        self.lab.observe(observation);
     }
 
     /// Creates a widget that is not ready and has these references.
@@ -573,4 +583,33 @@ fn a_dump_is_judged_at_once_and_lacks_what_it_does_not_show() {
     cluster.answer();
     assert_eq!((cluster.dangling(), cluster.lab.now), (vec![WEB.to_owned()], start));
     assert_eq!(cluster.reads.len(), 1, "only what the dump does not show");
+}
+
+#[test]
+fn a_replay_of_the_observations_without_ticks_gives_the_same_findings() {
+    let mut cluster = Cluster::new(Lab::new());
+    cluster.log = Some(Vec::new());
+    for number in 0..5 {
+        let name = format!("w{number}");
+        cluster.exists.insert(name.clone());
+        cluster.waiting(&name, &[secret(&name), secret("shared")]);
+    }
+    cluster.advance(Span::mins(4));
+    cluster.exists.insert("shared".into());
+    cluster.advance(Span::mins(3));
+    cluster.exists.remove("w3");
+    cluster.advance(Span::mins(20));
+    let (events, at) = (cluster.lab.model.finding_events(), cluster.lab.now);
+    assert!(
+        events.iter().filter(|event| event.finding.code.name() == "DanglingReference").count() >= 11,
+        "{events:#?}"
+    );
+
+    let mut again = Lab::new();
+    for (at, observation) in cluster.log.take().unwrap_or_default() {
+        again.model.apply(at, observation);
+        again.model.probes(); // the log contains the answers
+    }
+    again.model.apply(at, Observation::Tick);
+    assert_eq!(again.model.finding_events(), events);
 }

@@ -101,6 +101,7 @@ impl Pseudonyms {
             // The IDs of findings are hashes of names without a key; see `findings`.
             Observation::Restored(mut checkpoint) => {
                 checkpoint.findings.clear();
+                checkpoint.outputs = self.outputs(&checkpoint.outputs);
                 Observation::Restored(checkpoint)
             }
             Observation::DefinitionGone(_)
@@ -370,6 +371,12 @@ impl Pseudonyms {
         } else {
             self.name("object", value)
         }
+    }
+
+    /// Returns the fields that name what the operator creates, as `group/Kind path`.
+    pub(super) fn outputs(&self, outputs: &[String]) -> Vec<String> {
+        let output = |(kind, path)| format!("{kind} {}", self.slot(path));
+        outputs.iter().filter_map(|text| text.split_once(' ')).map(output).collect()
     }
 
     /// Returns the path of a reference. Keys between the first and the last may be names that the user chose.

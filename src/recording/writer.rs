@@ -81,6 +81,7 @@ impl Writer {
         let mut checkpoint = model.checkpoint();
         if let Some(pseudonyms) = &self.pseudonyms {
             checkpoint.findings = pseudonyms.findings(&model.snapshot().findings);
+            checkpoint.outputs = pseudonyms.outputs(&checkpoint.outputs);
         }
         let saw = Observation::Restored(Box::new(checkpoint));
         self.lines += 1;

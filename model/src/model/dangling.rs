@@ -183,12 +183,6 @@ impl Model {
         if references.is_empty() {
             return None;
         }
-        let confirmed = match self.context(slot)?.state() {
-            ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
-            ObjectState::Converged | ObjectState::Suspended | ObjectState::Unknown => false,
-            ObjectState::Terminating | ObjectState::Finished => return None,
-        };
-        let created = self.store.get(slot)?.created();
         let mut missing: Vec<(Timestamp, ObjectAddress, String)> = Vec::new();
         for index in references {
             let since = self.references.get(index).filter(|held| held.missing).and_then(|held| held.since());
@@ -199,6 +193,12 @@ impl Model {
         }
         missing.sort();
         let Some((since, ..)) = missing.first() else { return self.awaited_dangling(slot) };
+        let confirmed = match self.context(slot)?.state() {
+            ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
+            ObjectState::Converged | ObjectState::Suspended | ObjectState::Unknown => false,
+            ObjectState::Terminating | ObjectState::Finished => return None,
+        };
+        let created = self.store.get(slot)?.created();
         let due = since.after(self.settings.dangling_after);
         let signal = || self.store.get(slot).and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
         let detection = Detection::new(self.now, FindingCode::DanglingReference, *since, due, || {

@@ -56,11 +56,12 @@ const OUTPUT_WORDS: [&str; 8] = [
     "outputconfigmap",
 ];
 
-/// Fields of well-known kinds that name an object which the operator creates: group, kind, path.
+/// Fields of well-known kinds that name an object which the operator creates: group, kind, last key of the path. Anonymized
+/// recordings keep only the last key.
 const OUTPUTS: [(&str, &str, &str); 3] = [
-    ("cert-manager.io", "Certificate", "spec.secretName"),
-    ("cert-manager.io", "ClusterIssuer", "spec.acme.privateKeySecretRef"),
-    ("cert-manager.io", "Issuer", "spec.acme.privateKeySecretRef"),
+    ("cert-manager.io", "Certificate", "secretName"),
+    ("cert-manager.io", "ClusterIssuer", "privateKeySecretRef"),
+    ("cert-manager.io", "Issuer", "privateKeySecretRef"),
 ];
 
 /// What the watches show about an object.
@@ -78,8 +79,9 @@ pub(crate) enum Watched {
 
 /// Returns whether a field is known to name an object that the operator creates.
 pub(crate) fn is_known_output(group: &str, kind: &str, path: &str) -> bool {
-    let key = path.rsplit_once('.').map_or(path, |(_, key)| key).to_ascii_lowercase();
-    OUTPUT_WORDS.iter().any(|word| key.contains(word)) || OUTPUTS.contains(&(group, kind, path))
+    let key = path.rsplit_once('.').map_or(path, |(_, key)| key);
+    let lower = key.to_ascii_lowercase();
+    OUTPUT_WORDS.iter().any(|word| lower.contains(word)) || OUTPUTS.contains(&(group, kind, key))
 }
 
 // === impl Model ===

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
 use loopwatch_model::model::reading;
 use loopwatch_model::observation::Role;
@@ -195,6 +196,20 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.references[0].namespace, object.key.namespace);
     assert_eq!(object.references[0].name, object.key.name);
     assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
+}
+
+#[test]
+fn outputs_in_a_checkpoint_name_nobody_and_still_match_references() {
+    let pseudonyms = Pseudonyms::new([7; 16]);
+    let path = "spec.users.payroll.passwordSecretRef";
+    let checkpoint = Checkpoint { outputs: vec![format!("example.io/Shop {path}")], ..Checkpoint::default() };
+    let Observation::Restored(checkpoint) = pseudonyms.anonymize(Observation::Restored(Box::new(checkpoint))) else {
+        panic!("a checkpoint stays one");
+    };
+    let reference = Reference { slot: path.into(), ..Reference::default() };
+    let object = pseudonyms.object(ObjectView { references: vec![reference], ..ObjectView::default() });
+    assert_eq!(checkpoint.outputs, [format!("example.io/Shop {}", object.references[0].slot)]);
+    assert!(!checkpoint.outputs[0].contains("payroll"));
 }
 
 #[test]
