@@ -4,7 +4,7 @@
 //! that nobody renews any more, or that is gone, shows that a controller has stopped. A lease is as old as the time since
 //! loopwatch saw it renewed, so it survives its holder; a controller without a lease never counts as absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
 use crate::checkpoint::SeenLease;
@@ -27,6 +27,16 @@ pub(crate) struct ControllerName<'a> {
     pub(crate) manager: Option<&'a str>,
     /// The domain of its finalizer.
     pub(crate) domain: Option<&'a str>,
+}
+
+/// The relation of a lease to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    /// It is the controller's lease.
+    Own,
+    /// It is named after the domain of the controller's group, which other operators may use, too.
+    SameDomain,
+    None,
 }
 
 /// Whether a controller is alive.
@@ -118,23 +128,30 @@ impl Controllers {
         written: Option<Timestamp>,
         absent_after: Span,
     ) -> Liveness {
-        let direct = |(key, seen): &(&String, &SeenLease)| is_related(key, &seen.holder, controller);
-        let workloads: Vec<&str> = self
-            .leases
-            .iter()
-            .filter(direct)
-            .map(|(_, seen)| workload(&seen.holder))
-            .filter(|w| !w.is_empty())
-            .collect();
+        let relations = self.leases.iter().map(|(key, seen)| (relation(key, &seen.holder, controller), seen));
+        let relations: Vec<(Relation, &SeenLease)> = relations.collect();
+        let workloads = |wanted: Relation| -> BTreeSet<&str> {
+            let found = relations.iter().filter(|(relation, _)| *relation == wanted);
+            found.map(|(_, seen)| workload(&seen.holder)).filter(|workload| !workload.is_empty()).collect()
+        };
+        let (own, shared) = (workloads(Relation::Own), workloads(Relation::SameDomain));
         // The same Deployment may hold another lease after an upgrade.
-        let related = self.leases.iter().filter(|(key, seen)| {
-            is_related(key, &seen.holder, controller) || workloads.contains(&workload(&seen.holder))
+        let related = relations.iter().filter(|(relation, seen)| {
+            *relation != Relation::None
+                || own.contains(workload(&seen.holder))
+                || shared.contains(workload(&seen.holder))
         });
         let recent = related.map(|(_, seen)| seen.alive).filter(|alive| now.since(*alive) <= REMEMBERED_FOR);
         let (Some(renewed), Some(visible)) = (recent.max(), self.visible_since) else { return Liveness::Unknown };
         let last = written.map_or(renewed, |written| written.min(now).max(renewed));
         let absent_at = last.max(visible).after(absent_after);
-        if absent_at <= now { Liveness::Absent { last, absent_at } } else { Liveness::SeenAlive { last, absent_at } }
+        // Several operators may use one domain, and this one may have no lease.
+        let is_shared = !relations.iter().any(|(relation, _)| *relation == Relation::Own) && shared.len() > 1;
+        match absent_at <= now {
+            true if is_shared => Liveness::Unknown,
+            true => Liveness::Absent { last, absent_at },
+            false => Liveness::SeenAlive { last, absent_at },
+        }
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
@@ -155,18 +172,19 @@ pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
     !parent.is_empty() && prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
 }
 
-/// Returns whether a lease, as `namespace/name`, is one of the controller, according to its name and holder.
-fn is_related(key: &str, holder: &str, controller: ControllerName<'_>) -> bool {
+/// Returns the relation of a lease, as `namespace/name`, to a controller, according to its name and holder.
+fn relation(key: &str, holder: &str, controller: ControllerName<'_>) -> Relation {
     let name = key.split_once('/').map_or(key, |(_, name)| name);
     let by_manager = controller.manager.filter(|manager| !is_generic(manager)).is_some_and(|manager| {
         name.contains(manager) || (name.len() >= 4 && manager.contains(name)) || workload(holder) == manager
     });
+    if by_manager || controller.domain.is_some_and(|domain| is_within(name, domain)) {
+        return Relation::Own;
+    }
     // `6ab5f5a3.example.io`: a random part, or the name of the operator, and the domain of all its groups.
     let domain_of_lease = name.split_once('.').map(|(_, domain)| domain).filter(|domain| domain.contains('.'));
-    let by_domain = controller
-        .domain
-        .is_some_and(|domain| is_within(name, domain) || domain_of_lease.is_some_and(|lease| is_within(domain, lease)));
-    by_manager || by_domain
+    let same_domain = controller.domain.zip(domain_of_lease).is_some_and(|(domain, lease)| is_within(domain, lease));
+    if same_domain { Relation::SameDomain } else { Relation::None }
 }
 
 /// Returns the name of the Deployment whose Pod holds a lease: `operator-7d9f8c6b5-x2x4v_6f1c…` is of `operator`.
@@ -212,18 +230,35 @@ mod tests {
 
     #[test]
     fn a_lease_belongs_to_the_controller_that_its_name_or_its_holder_names() {
-        for (lease, holder, manager, domain, related) in [
-            ("ops/6ab5f5a3.example.io", "x_1", "manager", "example.io", true),
-            ("ops/6ab5f5a3.example.io", "x_1", "manager", "db.example.io", true),
-            ("ops/6ab5f5a3.example.io", "x_1", "manager", "other.io", false),
-            ("ops/widget-operator-lock", "x_1", "widget-operator", "", true),
-            ("ops/lock", "widget-operator-7d9f8c6b5-x2x4v_6f1c", "widget-operator", "", true),
-            ("ops/manager", "manager-7d9f8c6b5-x2x4v_6f1c", "manager", "", false),
-            ("ops/lock.io", "x_1", "", "example.io", false),
+        use Relation::{None as Foreign, Own, SameDomain};
+        for (lease, holder, manager, domain, expected) in [
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "example.io", Own),
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "db.example.io", SameDomain),
+            ("ops/6ab5f5a3.example.io", "x_1", "manager", "other.io", Foreign),
+            ("ops/widget-operator-lock", "x_1", "widget-operator", "", Own),
+            ("ops/lock", "widget-operator-7d9f8c6b5-x2x4v_6f1c", "widget-operator", "", Own),
+            ("ops/manager", "manager-7d9f8c6b5-x2x4v_6f1c", "manager", "", Foreign),
+            ("ops/lock.io", "x_1", "", "example.io", Foreign),
         ] {
             let domain = (!domain.is_empty()).then_some(domain);
             let controller = ControllerName { manager: Some(manager), domain };
-            assert_eq!(is_related(lease, holder, controller), related, "{lease} {holder} {manager} {domain:?}");
+            assert_eq!(relation(lease, holder, controller), expected, "{lease} {holder} {manager} {domain:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_of_one_of_several_operators_of_a_domain_shows_no_absence() {
+        let (start, hour) = (Timestamp(1_767_225_600_000), Span::hours(1));
+        let controller = ControllerName { manager: Some("manager"), domain: Some("db.example.io") };
+        let mut controllers = Controllers::default();
+        controllers.set_visible(start, true);
+        for (name, expected) in [("shop", true), ("queue", false)] {
+            let holder = format!("{name}-operator-7d9f8c6b5-x2x4v_1");
+            let name = format!("{name}.example.io");
+            let lease = LeaseView { namespace: "ops".to_owned(), name, holder, ..LeaseView::default() };
+            controllers.lease_seen(start, &lease, true, Span::mins(5));
+            let liveness = controllers.liveness(start.after(hour), controller, None, Span::mins(5));
+            assert_eq!(matches!(liveness, Liveness::Absent { .. }), expected, "{liveness:?}");
         }
     }
 

@@ -88,7 +88,7 @@ impl ObjectContext<'_> {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
         for (finalizer, _) in &deletion.actors {
             if gone {
-                self.removal_ended(finalizer, deletion.since, deletion.was_abandoned);
+                self.removal_ended(finalizer, deletion.since, deletion.was_abandoned, deletion.timed_out);
             } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer)
                 && waits.waiting.remove(&(deletion.since, self.slot))
             {
@@ -112,13 +112,13 @@ impl ObjectContext<'_> {
 
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
         let deletion = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref());
-        let abandoned = deletion.is_some_and(|deletion| deletion.was_abandoned);
-        self.removal_ended(finalizer, since, abandoned);
+        let (abandoned, late) = deletion.map_or((false, false), |d| (d.was_abandoned, d.timed_out));
+        self.removal_ended(finalizer, since, abandoned, late);
     }
 
     /// Counts the removal of a finalizer. It may have happened as early as the blindness of the watch began. In the grace
     /// after that, this matters only if the removal would otherwise count as late.
-    fn removal_ended(&mut self, finalizer: &Arc<str>, since: Timestamp, abandoned: bool) {
+    fn removal_ended(&mut self, finalizer: &Arc<str>, since: Timestamp, abandoned: bool, late: bool) {
         let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
         let watched = self.sight != Sight::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
@@ -130,8 +130,10 @@ impl ObjectContext<'_> {
         }
         let took = at.since(since);
         totals.removal.observe(took);
-        // An outage shows how long the outage was, and blindness how long that was.
-        if abandoned || !watched {
+        // An outage shows how long the outage was, and blindness how long that was. Until loopwatch knows how long removals
+        // take, a late one may be usual.
+        let known = removals.samples() >= u64::from(self.settings.learn_after);
+        if abandoned || !watched || (late && known) {
             removals.add_censored(took);
         } else {
             removals.add(took);

@@ -158,8 +158,7 @@ impl ObjectContext<'_> {
             return false;
         };
         let knows = added.iter().any(|name| **name == *writer) || removed.iter().any(|(name, _)| **name == *writer);
-        let all_persons = added.iter().all(|name| writers::is_client(name));
-        let is_person = writers::is_client(writer);
+        let of_persons = writers::is_client(writer) && added.iter().all(|name| writers::is_client(name));
         // A new version of the operator may have another name, and use another finalizer.
         let domain = finalizers::domain(finalizer);
         let of_operator = domain.is_none_or(|domain| {
@@ -167,7 +166,7 @@ impl ObjectContext<'_> {
             groups.into_iter().any(|group| controllers::is_within(domain, group))
         });
         let is_operator = of_operator && writers::status_writer(update.view).is_some_and(|m| m.name == *writer);
-        !added.is_empty() && !knows && !is_operator && !(all_persons && is_person)
+        !(added.is_empty() || knows || is_operator || of_persons)
     }
 }
 

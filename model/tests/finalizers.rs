@@ -1,0 +1,258 @@
+//! Finalizers: who should remove them, and how long that usually takes.
+
+mod lab;
+
+use lab::{Lab, Widget};
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Manager, ObjectView, Observation, Owned};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Span;
+
+const OWN: &str = "example.io/cleanup";
+
+/// Returns a version that is being deleted and whose finalizers these field managers have added.
+fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView {
+    let mut widget = lab.converged(name);
+    widget.finalizers = finalizers.iter().map(|(finalizer, _)| (*finalizer).to_owned()).collect();
+    widget.deleted = Some(lab.now);
+    let mut view = lab.view(&widget);
+    view.managers[1].finalizers.clear();
+    for (finalizer, manager) in finalizers {
+        view.managers.push(Manager {
+            name: (*manager).into(),
+            time: Some(lab.now),
+            owns: Owned { finalizers: true, ..Owned::default() },
+            finalizers: vec![(*finalizer).to_owned()],
+            ..Manager::default()
+        });
+    }
+    view
+}
+
+fn actor(lab: &mut Lab, finalizers: &[(&str, &str)]) -> String {
+    let view = deleted(lab, "web", finalizers);
+    lab.apply_view(view);
+    lab.advance(Span::mins(16));
+    lab.finding("FinalizerStuck").evidence.0["actor"].to_string()
+}
+
+/// Returns a lab that learns, after `count` deletions that took `took` each.
+fn experienced(count: usize, took: Span, settings: Settings) -> Lab {
+    let mut lab = Lab::with(settings);
+    for number in 0..count {
+        let widget = terminating(&mut lab, &format!("old-{number}"));
+        lab.advance(took);
+        lab.delete(&widget);
+        lab.advance(Span::mins(1));
+    }
+    lab
+}
+
+fn terminating(lab: &mut Lab, name: &str) -> Widget {
+    let mut widget = lab.converged(name);
+    widget.finalizers = vec![OWN.into()];
+    widget.deleted = Some(lab.now);
+    lab.apply(&widget);
+    widget
+}
+
+// Actors.
+
+#[test]
+fn the_operator_is_the_actor_of_the_finalizers_of_its_domain() {
+    for (finalizer, added_by, expected) in [
+        (OWN, "widget-operator", "field manager widget-operator (operator of example.io)"),
+        ("db.example.io/cleanup", "kubectl", "field manager widget-operator (operator of example.io)"),
+        ("finalizer.example.io", "helm", "field manager widget-operator (operator of example.io)"),
+        ("badexample.io/cleanup", "kubectl", "the controller of badexample.io"),
+    ] {
+        assert_eq!(actor(&mut Lab::new(), &[(finalizer, added_by)]), expected, "{finalizer}");
+    }
+}
+
+#[test]
+fn the_controller_that_added_a_finalizer_is_its_actor_but_no_tool_of_a_person() {
+    for (added_by, expected) in [
+        ("backup-agent", "field manager backup-agent (added it)"),
+        ("manager", "field manager manager of example.io (added it)"),
+        ("kubectl-patch", "the controller of backup.other.com"),
+        ("helm", "the controller of backup.other.com"),
+        ("argocd-controller", "the controller of backup.other.com"),
+        ("velero-server", "the controller of backup.other.com"),
+        ("flux-system", "the controller of backup.other.com"),
+    ] {
+        let found = actor(&mut Lab::new(), &[("backup.other.com/snapshot", added_by)]);
+        assert_eq!(found, expected, "{added_by}");
+    }
+    assert_eq!(actor(&mut Lab::new(), &[("keep", "kubectl")]), "unknown");
+}
+
+#[test]
+fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
+    let mut lab = Lab::new();
+    for name in ["a", "b"] {
+        let view = deleted(&mut lab, name, &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")]);
+        lab.apply_view(view.clone());
+        lab.advance(Span::secs(30));
+        lab.version += 1;
+        let mut removed = ObjectView { version: lab.version.to_string(), ..view };
+        removed.finalizers.remove(0);
+        removed.managers.remove(2);
+        removed.managers.push(Manager {
+            name: "backup-agent".into(),
+            subresource: "status".into(),
+            time: Some(lab.now),
+            owns: Owned { status: true, ..Owned::default() },
+            ..Manager::default()
+        });
+        lab.apply_view(removed.clone());
+        lab.observe(Observation::Deleted { watch: lab::watch(), key: removed.key, version: String::new() });
+    }
+    let expected = "field manager backup-agent (removed it from other objects)";
+    assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
+    // A restart keeps that.
+    let checkpoint = lab.model.checkpoint();
+    let mut lab = Lab::unsynced(lab.model.settings().clone());
+    lab.model = Model::new(lab.model.settings().clone());
+    lab.observe(Observation::Restored(Box::new(checkpoint)));
+    lab.discover(&[lab::kind()]);
+    lab.list(&[]);
+    assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
+}
+
+#[test]
+fn one_removal_may_be_chance() {
+    let mut lab = Lab::new();
+    let view = deleted(&mut lab, "a", &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")]);
+    lab.apply_view(view.clone());
+    lab.version += 1;
+    let mut removed = ObjectView { version: lab.version.to_string(), ..view };
+    removed.finalizers.remove(0);
+    removed.managers[1].time = Some(lab.now);
+    lab.apply_view(removed.clone());
+    lab.observe(Observation::Deleted { watch: lab::watch(), key: removed.key, version: String::new() });
+    let found = actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]);
+    assert_eq!(found, "the controller of backup.other.com");
+}
+
+// Times.
+
+#[test]
+fn a_deletion_counts_from_the_end_of_the_grace_period() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    widget.finalizers = vec![OWN.into()];
+    widget.deleted = Some(lab.now.after(Span::hours(1))); // `deletionGracePeriodSeconds: 3600`
+    lab.apply(&widget);
+    lab.advance(Span::mins(74));
+    assert!(!lab.has("FinalizerStuck"));
+    lab.advance(Span::mins(1));
+    assert!(lab.has("FinalizerStuck"));
+}
+
+#[test]
+fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
+    let mut lab = Lab::with(Settings { cleanup_slow_after: Span::secs(30), learn_after: 0, ..Settings::default() });
+    let widget = terminating(&mut lab, "web");
+    lab.advance(Span(29_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.findings(), ["CleanupSlow Widget team-a/web"]);
+    assert!(lab.evidence().contains("threshold 30s, threshold source configured"), "{}", lab.evidence());
+    assert_eq!(lab.kind().finalizers[OWN].waiting, [0, 0, 1, 0, 0]);
+    lab.advance(Span::mins(1));
+    lab.delete(&widget);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_kind_whose_cleanups_always_take_long_has_a_learned_threshold() {
+    let mut lab = experienced(20, Span::mins(14), Settings::default());
+    terminating(&mut lab, "web");
+    lab.advance(Span::mins(47));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+    assert!(lab.evidence().contains("threshold 48m"), "{}", lab.evidence());
+}
+
+#[test]
+fn a_kind_whose_cleanups_are_fast_is_stuck_sooner_but_not_before_five_minutes() {
+    let mut lab = experienced(20, Span::secs(2), Settings::default());
+    terminating(&mut lab, "web");
+    lab.advance(Span(299_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+    // Nineteen are not enough.
+    let mut lab = experienced(19, Span::secs(2), Settings::default());
+    terminating(&mut lab, "web");
+    lab.advance(Span::mins(14));
+    assert!(!lab.has("FinalizerStuck"), "{:?}", lab.findings());
+}
+
+#[test]
+fn an_outage_of_the_operator_does_not_hide_the_next_one() {
+    let mut lab = experienced(20, Span::secs(2), Settings::default());
+    let widget = terminating(&mut lab, "web");
+    lab.advance(Span::hours(6));
+    lab.delete(&widget);
+    terminating(&mut lab, "next");
+    lab.advance(Span::mins(15));
+    assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/next"]);
+    assert!(lab.evidence().contains("threshold 15m"), "{}", lab.evidence());
+}
+
+#[test]
+fn a_kind_that_is_slow_from_the_start_is_learned_although_its_deletions_count_as_stuck_at_first() {
+    let mut lab = experienced(20, Span::mins(30), Settings::default());
+    terminating(&mut lab, "web");
+    lab.advance(Span::mins(90));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn what_was_learned_survives_a_restart() {
+    let lab = experienced(20, Span::mins(14), Settings::default());
+    let checkpoint = lab.model.checkpoint();
+    for known_kind in [true, false] {
+        let mut lab = Lab::unsynced(Settings::default());
+        if !known_kind {
+            lab.model = Model::new(Settings::default());
+        }
+        lab.observe(Observation::Restored(Box::new(checkpoint.clone())));
+        lab.discover(&[lab::kind()]);
+        lab.list(&[]);
+        assert_eq!(lab.model.checkpoint().finalizers, checkpoint.finalizers);
+        terminating(&mut lab, "web");
+        lab.advance(Span::mins(40));
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn objects_that_loopwatch_loses_from_sight_raise_the_estimate() {
+    let mut lab = experienced(20, Span::secs(2), Settings::default());
+    for number in 0..20 {
+        terminating(&mut lab, &format!("lost-{number}"));
+    }
+    lab.advance(Span::mins(4));
+    lab.discover(&[]);
+    lab.discover(&[lab::kind()]);
+    lab.list(&[]);
+    terminating(&mut lab, "web");
+    lab.advance(Span::mins(14));
+    assert!(!lab.has("FinalizerStuck"), "half of the removals took longer: {:?}", lab.findings());
+}
+
+#[test]
+fn the_experience_of_a_checkpoint_is_limited() {
+    let mut checkpoint = Lab::new().model.checkpoint();
+    for number in 0..1_000 {
+        let memory = loopwatch_model::checkpoint::FinalizerMemory { removals: vec![20; 64], ..Default::default() };
+        checkpoint.finalizers.insert(format!("example.io/Widget example.io/f-{number}"), memory);
+    }
+    let mut lab = Lab::unsynced(Settings::default());
+    lab.observe(Observation::Restored(Box::new(checkpoint)));
+    assert!(lab.model.checkpoint().finalizers.len() <= 1_000);
+}
