@@ -613,3 +613,39 @@ fn a_replay_of_the_observations_without_ticks_gives_the_same_findings() {
     again.model.apply(at, Observation::Tick);
     assert_eq!(again.model.finding_events(), events);
 }
+
+#[test]
+fn a_missing_target_of_an_object_that_the_operator_has_made_is_only_suspected() {
+    let mut cluster = Cluster::new(Lab::new());
+    let owner = OwnerReference {
+        api_version: "example.io/v1".into(),
+        kind: "Order".into(),
+        name: "order".into(),
+        uid: "0-1".into(),
+        ..OwnerReference::default()
+    };
+    let start = cluster.lab.now;
+    let mut challenge = Widget::new("web", start);
+    let references = vec![secret("token")];
+    let view = ObjectView { references, owners: vec![owner], ..cluster.lab.view(challenge.waiting()) };
+    cluster.lab.apply_view(view);
+    cluster.advance(Span::mins(5));
+    assert_eq!(cluster.lab.findings(), [WEB]);
+    assert_eq!(cluster.lab.finding("DanglingReference").confidence, Confidence::Suspected);
+}
+
+#[test]
+fn a_shorter_grace_needs_more_frequent_reads() {
+    let settings = Settings { dangling_after: Span::secs(4), ..unlearned() };
+    let mut cluster = Cluster::new(Lab::with(settings));
+    let mut web = cluster.waiting("web", &[secret("db")]);
+    cluster.waiting("late", &[secret("late")]);
+    cluster.advance(Span::secs(2));
+    cluster.exists.insert("late".into());
+    cluster.advance(Span::secs(6));
+    assert_eq!(cluster.lab.findings(), [WEB]);
+    cluster.exists.insert("db".into());
+    cluster.apply(web.ready(), &[secret("db")]);
+    cluster.advance(Span::secs(3));
+    cluster.lab.assert_no_findings();
+}

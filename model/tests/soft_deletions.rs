@@ -49,7 +49,7 @@ fn an_object_that_was_marked_a_day_ago_lingers() {
     assert_eq!(lab.findings(), [WEB]);
     let evidence = lab.evidence();
     assert!(evidence.contains("phase canary") && evidence.contains("marked for 1d"), "{evidence}");
-    assert!(!evidence.contains("problem"), "{evidence}");
+    assert!(evidence.contains("deleted at 2025-12-31T01:02:") && !evidence.contains("problem"), "{evidence}");
     // Somebody deletes the object for good.
     lab.delete(&web);
     lab.assert_no_findings();

@@ -230,7 +230,7 @@ findings! {
     SoftDeleteLingering "references" Warning Ticket {
         meaning: "The object was marked as deleted but still exists.",
         near_miss: "An object that was marked less than a day ago, or one whose mark was removed.",
-        evidence: ["phase", "marked_by", "marked_for", "threshold", "problem"],
+        evidence: ["phase", "marked_by", "deleted_at", "marked_for", "threshold", "problem"],
         explained_by: [],
         advice: "Check the controller that deletes marked objects, and whether it still handles this kind. Remove the mark if the object is to stay.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations}'",

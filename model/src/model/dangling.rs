@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::Model;
 use super::detection::Detection;
 use super::graph::Owner;
-use super::reads::Existence;
+use super::reads::{ASK_AGAIN, Existence};
 use super::references::{Index, Lookup, State, seconds};
 use super::sight::Sight;
 use super::store::{self, Slot};
@@ -20,9 +20,10 @@ use crate::observation::ObjectAddress;
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
-/// The time after which a target that was absent is looked up again, and for which an answer counts.
-const LOOK_AGAIN: Span = Span::mins(1);
-/// The same for a target of a watched kind, which costs no request.
+/// The longest and the shortest time after which a target that was absent is looked up again, and for which an answer
+/// counts.
+const LOOK_AGAIN: (Span, Span) = (Span::mins(1), Span::secs(1));
+/// The longest time after which a target of a watched kind is looked up again, which costs no request.
 const WATCHED_AGAIN: Span = Span::secs(10);
 /// The number of reads without an answer after which nothing is known about a target that was absent.
 const MAX_UNANSWERED: u8 = 5;
@@ -56,11 +57,11 @@ impl Model {
                 return Lookup::Done;
             }
             Watched::Absent => {
-                self.target_absent(index, WATCHED_AGAIN);
+                self.target_absent(index, WATCHED_AGAIN.min(self.look_again()));
                 return Lookup::Done;
             }
             Watched::Blind => {
-                self.references.enqueue(index, Some(self.now.after(LOOK_AGAIN)));
+                self.references.enqueue(index, Some(self.now.after(self.look_again())));
                 return Lookup::Done;
             }
             Watched::No => {}
@@ -75,7 +76,7 @@ impl Model {
                     self.references.set_state(index, State::New);
                 }
                 // Asks again if no answer arrives.
-                self.references.enqueue(index, Some(self.now.after(LOOK_AGAIN)));
+                self.references.enqueue(index, Some(self.now.after(ASK_AGAIN)));
                 return if was_asked { Lookup::Done } else { Lookup::Asked };
             }
             Some(Existence::Exists(target)) => {
@@ -85,7 +86,7 @@ impl Model {
                 let written = kind.is_some_and(|kind| self.references.is_writer(kind, &target.writers));
                 self.target_exists(index, &path, &Found { owned, written });
             }
-            Some(Existence::Absent) => self.target_absent(index, LOOK_AGAIN),
+            Some(Existence::Absent) => self.target_absent(index, self.look_again()),
             Some(Existence::KindUnknown | Existence::Unreadable | Existence::Dependents(_)) => {
                 self.target_unknown(index)
             }
@@ -93,9 +94,15 @@ impl Model {
         Lookup::Done
     }
 
+    /// Returns the time after which a target that was absent is looked up again: twice before it counts as missing, and at
+    /// most once a minute.
+    fn look_again(&self) -> Span {
+        Span(self.settings.dangling_after.0 / 2).clamp(LOOK_AGAIN.1, LOOK_AGAIN.0)
+    }
+
     /// Returns the time of the earliest answer that says enough: after a target was absent for long, one after that time.
     fn answers_from(&self, index: Index) -> Timestamp {
-        let recent = self.now.shifted(-LOOK_AGAIN.0);
+        let recent = self.now.shifted(-self.look_again().0);
         let held = self.references.get(index).filter(|held| held.state == State::Absent);
         let due = held.and_then(|held| held.since()).map(|since| since.after(self.settings.dangling_after));
         due.filter(|due| *due <= self.now).map_or(recent, |due| due.max(recent))
@@ -152,7 +159,7 @@ impl Model {
         held.unanswered = held.unanswered.saturating_add(u8::from(!blind));
         let was_absent = held.state == State::Absent;
         if was_absent && held.unanswered < MAX_UNANSWERED {
-            return self.references.enqueue(index, Some(self.now.after(LOOK_AGAIN)));
+            return self.references.enqueue(index, Some(self.now.after(self.look_again())));
         }
         (held.since, held.missing) = (0, false);
         self.references.set_state(index, State::Unknown);
@@ -175,10 +182,11 @@ impl Model {
     /// Detects that the spec refers to objects that do not exist.
     pub(crate) fn dangling_reference(&mut self, slot: Slot) -> Option<Detection> {
         let references = self.references.of(slot);
-        for index in &references {
-            if self.references.get(*index).is_some_and(|held| held.asked) {
-                self.look_up(*index);
-            }
+        let asked = |index: &&Index| self.references.get(**index).is_some_and(|held| held.asked);
+        let asked: Vec<Index> = references.iter().filter(asked).copied().collect();
+        if !asked.is_empty() {
+            asked.into_iter().for_each(|index| _ = self.look_up(index));
+            self.set_references_timer();
         }
         if references.is_empty() {
             return None;
@@ -193,6 +201,9 @@ impl Model {
         }
         missing.sort();
         let Some((since, ..)) = missing.first() else { return self.awaited_dangling(slot) };
+        // The operator itself may have written the spec of an object that belongs to another one, with references that mean
+        // something else: those of an ACME challenge to Secrets are in the namespace of its issuer.
+        let written_by_operator = !self.owners_of(slot).is_empty();
         let confirmed = match self.context(slot)?.state() {
             ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
             ObjectState::Converged | ObjectState::Suspended | ObjectState::Unknown => false,
@@ -209,7 +220,7 @@ impl Model {
                 .with("missing_for", Value::Age(*since))
                 .text("signal", signal().unwrap_or_default())
         });
-        Some(detection.suspected_if(!confirmed).not_before(created))
+        Some(detection.suspected_if(!confirmed || written_by_operator).not_before(created))
     }
 
     /// Returns a detection that is not due, if an earlier process had found a dangling reference and nothing is known yet.
@@ -219,7 +230,7 @@ impl Model {
             let state = self.references.get(index).map(|held| held.state);
             matches!(state, Some(State::Unchecked | State::New | State::Absent))
         });
-        let due = self.now.after(LOOK_AGAIN);
+        let due = self.now.after(self.look_again());
         undecided.then(|| Detection::new(self.now, FindingCode::DanglingReference, since, due, Evidence::new))
     }
 

@@ -113,6 +113,7 @@ impl Model {
                     .text("marked_by", self.settings.soft_delete_enable.clone())
                     .with("marked_for", Value::Age(since))
                     .with("threshold", Value::Span(threshold));
+                let evidence = if dated { evidence.with("deleted_at", Value::Time(since)) } else { evidence };
                 let unusable = || format!("{} is not a past time", self.settings.soft_delete_time);
                 if malformed { evidence.text("problem", unusable()) } else { evidence }
             });

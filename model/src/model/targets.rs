@@ -44,7 +44,9 @@ const CLUSTER_SCOPED: [&str; 10] = [
 ];
 
 /// Words in the last key of a path, in lower case, that say that the operator creates the object.
-const OUTPUT_WORDS: [&str; 8] = [
+const OUTPUT_WORDS: [&str; 10] = [
+    "connectionstringsecret",
+    "scramcredentials",
     "outputsecret",
     "targetsecret",
     "generatedsecret",
