@@ -44,7 +44,7 @@ pub(crate) struct Progress {
 
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
-/// Most objects that loopwatch reads. A cluster of this size has hundreds of nodes, and the graph takes 200 MB.
+/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
 const MOST_OBJECTS: usize = 500_000;
 
 /// Kinds that the garbage collector ignores.

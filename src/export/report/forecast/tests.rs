@@ -94,7 +94,9 @@ fn part(what: &str, why: &str) -> LeftOut {
 #[test]
 fn the_forecasts_match_their_golden_files() {
     let hidden = [part("Lease.coordination.k8s.io", "no permission to list"), part("Secret", "no permission to list")];
-    golden::check("tests/golden/what-if.txt", &report(shop(), Cascade::Background, &hidden, Some(PLAIN)));
+    let background = report(shop(), Cascade::Background, &hidden, Some(PLAIN));
+    golden::check("tests/golden/what-if.txt", &background);
+    assert!(include_str!("../../../../docs/what-if.md").contains(&background), "the page shows this report");
     golden::check("tests/golden/what-if.md", &report(shop(), Cascade::Background, &hidden, Some(MARKDOWN)));
     golden::check("tests/golden/what-if.json", &report(shop(), Cascade::Background, &hidden, None));
     golden::check("tests/golden/what-if-foreground.txt", &report(shop(), Cascade::Foreground, &[], Some(PLAIN)));
