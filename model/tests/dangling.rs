@@ -649,3 +649,28 @@ fn a_shorter_grace_needs_more_frequent_reads() {
     cluster.advance(Span::secs(3));
     cluster.lab.assert_no_findings();
 }
+
+#[test]
+fn an_annotation_silences_the_finding_also_of_a_converged_object() {
+    let mut cluster = Cluster::new(Lab::new());
+    cluster.exists.insert("db".into());
+    let mut web = cluster.ready("web", &[secret("db")]);
+    let annotations = [("loopwatch.dev/ignore".to_owned(), "DanglingReference".to_owned())];
+    let view = |cluster: &mut Cluster, web: &Widget| ObjectView {
+        references: vec![secret("db")],
+        annotations: annotations.clone().into(),
+        ..cluster.lab.view(web)
+    };
+    let annotated = view(&mut cluster, &web);
+    cluster.lab.apply_view(annotated);
+    cluster.advance(Span::mins(2));
+    cluster.exists.clear();
+    cluster.advance(Span::mins(20));
+    cluster.lab.assert_no_findings();
+    let annotated = view(&mut cluster, web.waiting());
+    cluster.lab.apply_view(annotated);
+    cluster.advance(Span::mins(2));
+    assert!(cluster.dangling().is_empty());
+    cluster.apply(&web, &[secret("db")]);
+    assert_eq!(cluster.dangling(), [WEB]);
+}

@@ -211,3 +211,16 @@ fn kinds_are_counted_apart() {
     let counts: Vec<usize> = kinds.iter().map(|kind| kind.soft_deleted.len()).collect();
     assert_eq!(counts, [0, 1], "{:?}", kinds.iter().map(|kind| &kind.kind).collect::<Vec<_>>());
 }
+
+#[test]
+fn an_annotation_silences_the_finding() {
+    let mut lab = Lab::new();
+    let web = lab.converged("web");
+    let old = deleted_at(lab.ago(Span::hours(100)));
+    let ignore = "loopwatch.dev/ignore=SoftDeleteLingering";
+    mark(&mut lab, &web, &["soft-delete/enable=true", &old, ignore]);
+    lab.advance(Span::hours(1));
+    lab.assert_no_findings();
+    mark(&mut lab, &web, &["soft-delete/enable=true", &old]);
+    assert_eq!(lab.findings(), [WEB]);
+}

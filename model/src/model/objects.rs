@@ -543,12 +543,10 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Keeps the annotations that tune findings, as long as anything about the object is undecided. What the silence of
-    /// an object means is decided at the end of the list, or once other objects of the kind say more.
+    /// Keeps the annotations that tune findings. Few objects have any, and a finding may open about each of them at any
+    /// time: other objects may change, too.
     fn update_annotated(&mut self, annotated: Option<Box<Annotated>>) {
-        let invalid = annotated.as_ref().is_some_and(|annotated| !annotated.problems.is_empty());
-        let silent = annotated.is_some() && self.record.silence.voice().is_silent();
-        if invalid || silent || self.record.hot.is_some() {
+        if annotated.is_some() || self.record.hot.is_some() {
             self.record.hot_mut().annotated = annotated;
         }
     }

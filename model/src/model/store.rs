@@ -103,8 +103,8 @@ pub(crate) enum Flag {
     RegressedBeforePause,
 }
 
-/// The hot part, kept while an object is unconverged, being deleted, or has a history or findings, and while it is silent
-/// and has annotations.
+/// The hot part, kept while an object is unconverged, being deleted, or has a history, findings, or annotations that tune
+/// findings.
 #[derive(Debug, Default)]
 pub(crate) struct HotRecord {
     /// When the object's timer is due.
@@ -351,15 +351,14 @@ impl Record {
     /// it is to be `kept`.
     pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>, kept: bool) {
         let Some(hot) = self.hot.as_mut() else { return };
-        // Something may be expected later of an object that is silent.
-        let tuned = hot.annotated.is_some() && self.silence.voice().is_silent();
-        let idle = due.is_none() && findings.is_empty() && hot.unconverged.is_none() && hot.deletion.is_none();
+        let waits = due.is_some() || hot.unconverged.is_some() || hot.deletion.is_some();
+        let idle = !waits && findings.is_empty() && hot.annotated.is_none();
         hot.findings = findings;
         hot.due = due;
         if due.is_none() {
             hot.history = None; // without a timer, every entry has left its window
         }
-        if idle && !tuned && !kept {
+        if idle && !kept {
             self.hot = None;
         }
     }
