@@ -674,3 +674,27 @@ fn an_annotation_silences_the_finding_also_of_a_converged_object() {
     cluster.apply(&web, &[secret("db")]);
     assert_eq!(cluster.dangling(), [WEB]);
 }
+
+#[test]
+fn references_between_namespaces_are_counted_as_they_come_and_go() {
+    let mut cluster = Cluster::new(Lab::new());
+    let elsewhere = |name: &str| Reference { namespace: "shared".into(), ..secret(name) };
+    let counts = |cluster: &Cluster| {
+        let totals = cluster.lab.kind().totals;
+        (totals.cross_references, totals.cross_reference_changes)
+    };
+    let mut web = cluster.waiting("web", &[secret("own"), elsewhere("a"), elsewhere("b")]);
+    assert_eq!(counts(&cluster), (2, [2, 0]));
+    assert_eq!(cluster.lab.model.reference_events()[0].target.name, "a");
+    web.spec(2, cluster.lab.now);
+    cluster.apply(&web, &[elsewhere("b"), elsewhere("c")]);
+    assert_eq!(counts(&cluster), (2, [3, 1]));
+    // A reference that a list shows is not new.
+    let listed = Widget::new("old", cluster.lab.ago(Span::hours(1)));
+    let old = ObjectView { references: vec![elsewhere("d")], ..cluster.lab.view(&listed) };
+    let web = ObjectView { references: vec![elsewhere("b"), elsewhere("c")], ..cluster.lab.view(&web) };
+    cluster.lab.list_views(vec![old, web]);
+    assert_eq!(counts(&cluster), (3, [3, 1]));
+    cluster.lab.list_views(vec![]);
+    assert_eq!(counts(&cluster), (0, [3, 4]));
+}
