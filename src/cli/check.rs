@@ -27,7 +27,7 @@ use crate::sources::dump::Dump;
 use crate::sources::{Feed, Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
 /// Limit on rounds of questions about a dump: an answer may lead to the next question.
-const ANSWER_ROUNDS: usize = 100;
+const ANSWER_ROUNDS: i64 = 100;
 /// Time to wait for reads of objects in doubt.
 const READS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -90,7 +90,8 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     dump.problems.iter().for_each(|problem| super::print_error(problem));
     let input = Input { recording: None, dump: Some(described(&dump)) };
     // Time does not pass in a dump.
-    let mut model = Model::new(Settings { dangling_after: Span::ZERO, ..settings });
+    let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
+    let mut model = Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let excluded = &args.cluster.exclude_namespace;
     let found = dump.index();
     for observation in dump.observations() {
@@ -103,7 +104,8 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
         }
     }
     model.apply(at, Observation::Tick);
-    for _ in 0..ANSWER_ROUNDS {
+    for round in 1..=ANSWER_ROUNDS {
+        model.apply(at.after(Span(round)), Observation::Tick); // decides what waits for answers
         model.look_up_all_references();
         let probes = model.all_probes();
         if probes.is_empty() {
