@@ -91,8 +91,10 @@ fn a_deletion_with_orphan_policy_releases_the_children() {
         }
         cluster.advance(Span::secs(1));
         cluster.delete(&web());
-        cluster.advance(Span::hours(2));
-        cluster.lab.assert_no_findings();
+        cluster.advance(Span::mins(6));
+        assert_eq!(cluster.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
+        assert_eq!(cluster.lab.snapshot().findings[0].confidence.as_str(), "suspected");
+        assert!(cluster.lab.evidence().contains("reason released"), "{}", cluster.lab.evidence());
     }
 }
 

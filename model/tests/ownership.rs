@@ -233,7 +233,7 @@ fn an_owner_of_an_unknown_kind_cannot_be_resolved() {
 }
 
 #[test]
-fn an_owner_with_the_uid_of_another_object_and_a_namespaced_owner_of_a_global_object_cannot_be_resolved() {
+fn the_uid_of_another_object_and_a_namespaced_owner_of_a_global_object_are_found() {
     let mut cluster = Cluster::new();
     cluster.create(&web(), &[]);
     let mut wrong = cluster.owner(&web());
@@ -241,7 +241,7 @@ fn an_owner_with_the_uid_of_another_object_and_a_namespaced_owner_of_a_global_ob
     cluster.create(&settings_of("team-a"), &[wrong]);
     cluster.create(&address("ConfigMap", "", "global"), &[cluster.owner(&web())]);
     let found = cluster.lab.findings();
-    assert_eq!(found, ["OwnerUnresolvable ConfigMap global", "OwnerUnresolvable ConfigMap team-a/web-settings"]);
+    assert_eq!(found, ["OwnerMissing ConfigMap team-a/web-settings", "OwnerUnresolvable ConfigMap global"]);
 }
 
 #[test]
@@ -282,7 +282,23 @@ fn foreign_owners_are_not_judged() {
     cluster.create(&settings_of("team-a"), &[empty]);
     cluster.advance(Span::hours(1));
     cluster.lab.assert_no_findings();
-    assert_eq!(cluster.reads, 0);
+    assert_eq!(cluster.reads, 1, "one read shows that the kind exists");
+}
+
+#[test]
+fn a_foreign_kind_that_does_not_exist_is_found_beside_an_owner_that_does() {
+    let mut cluster = Cluster::new();
+    cluster.unknown_kinds.push("Gadget".to_owned());
+    cluster.create(&web(), &[]);
+    let gadget = ObjectAddress { group: "gone.io".into(), ..address("Gadget", "team-a", "x") };
+    let gadget = owner(&gadget, "11111111-0000-4000-8000-000000000000");
+    for n in 0..3 {
+        let owners = [cluster.owner(&web()), gadget.clone()];
+        cluster.create(&address("ConfigMap", "team-a", &format!("c{n}")), &owners);
+    }
+    cluster.advance(Span::secs(1));
+    assert_eq!(cluster.lab.findings().len(), 3, "{:?}", cluster.lab.findings());
+    assert_eq!(cluster.reads, 1);
 }
 
 #[test]

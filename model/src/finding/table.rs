@@ -166,7 +166,7 @@ findings! {
     OwnerMissing "ownership" Warning Ticket {
         meaning: "An owner reference names an object that does not exist, so the garbage collector deletes the child.",
         near_miss: "A child whose owner has just been deleted: the garbage collector is about to delete both.",
-        evidence: ["owner", "owner_uid", "writer", "collected_after", "times"],
+        evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "The operator sets an owner reference to an object that it has not created, or that is gone. Check the name and the UID that it uses; it may read them from a stale cache or from a backup.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
@@ -184,7 +184,7 @@ findings! {
         near_miss: "An owner of a kind that loopwatch may not read: loopwatch then does not judge the reference.",
         evidence: ["owner", "owner_uid", "reason", "writer"],
         explained_by: [],
-        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, the kind or name differs from that of the object with this UID, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
+        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
     CrossNamespaceOwner "ownership" Warning Ticket {
@@ -205,7 +205,7 @@ findings! {
     }
     Orphan "ownership" Warning Ticket {
         meaning: "The object belongs to the operator but has no owner, so nobody deletes it.",
-        near_miss: "An object of a deletion with orphan policy, which keeps it on purpose, an allowed kind or namespace, or an object of somebody else.",
+        near_miss: "An object that a deletion with orphan policy has released, which is only suspected, one of an allowed kind or namespace, or an object of somebody else.",
         evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
         explained_by: [],
         advice: "If nothing uses the object any more, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",

@@ -94,13 +94,11 @@ impl Hazard {
 /// Returns the finding that reports a hazard.
 pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
     match reason {
-        OwnerHazard::Missing => FindingCode::OwnerMissing,
+        OwnerHazard::Missing | OwnerHazard::Mismatch => FindingCode::OwnerMissing,
         OwnerHazard::Replaced => FindingCode::OwnerReplaced,
         OwnerHazard::CrossNamespace => FindingCode::CrossNamespaceOwner,
         OwnerHazard::Cycle => FindingCode::OwnerCycle,
-        OwnerHazard::KindUnknown | OwnerHazard::Mismatch | OwnerHazard::NamespacedOwner => {
-            FindingCode::OwnerUnresolvable
-        }
+        OwnerHazard::KindUnknown | OwnerHazard::NamespacedOwner => FindingCode::OwnerUnresolvable,
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Doubts {
     queue: BTreeSet<(Timestamp, Slot)>,
     /// Children that were deleted while their references were in doubt. At most [`MAX_DELETED`].
     deleted: Vec<DeletedChild>,
+    /// The owners by which loopwatch asks whether foreign kinds exist, by kind. At most [`MAX_KINDS`].
+    foreign: BTreeMap<String, ObjectAddress>,
     timer: Option<Timestamp>,
 }
 
@@ -96,6 +98,11 @@ const GIVE_UP: Span = Span::mins(3);
 const MAX_DOUBTS: usize = 200_000;
 
 const MAX_DELETED: usize = 1_000;
+
+const MAX_KINDS: usize = 1_000;
+
+/// How long the answer counts whether a foreign kind exists.
+const KIND_KNOWN_FOR: Span = Span::mins(10);
 
 /// The maximum number of objects that the search for a cycle visits.
 const MAX_STEPS: usize = 10_000;
@@ -175,7 +182,8 @@ impl Model {
             self.doubts.remove(slot);
             return self.end_hazards_of(slot, &[], terminating);
         }
-        let bad: Vec<(OwnerHazard, OwnerFacts)> = self.bad_links(slot);
+        let mut bad: Vec<(OwnerHazard, OwnerFacts)> = self.bad_links(slot);
+        bad.extend(self.unknown_kinds(slot));
         let still: Vec<FindingCode> = bad.iter().map(|(reason, _)| code(*reason)).collect();
         let writer = self.doubts.children.get(&slot).map_or_else(Box::default, |doubt| doubt.writer.clone());
         for (reason, owner) in bad {
@@ -335,6 +343,27 @@ impl Model {
             Link::Solid | Link::Unknown | Link::Foreign => None,
         };
         self.owners_of(slot).iter().filter_map(bad).collect()
+    }
+
+    /// Returns the references to owners of foreign kinds that the API server does not serve. The garbage collector cannot
+    /// resolve these, even beside an owner that exists. loopwatch reads one owner of each foreign kind to find out.
+    fn unknown_kinds(&mut self, slot: Slot) -> Vec<(OwnerHazard, OwnerFacts)> {
+        let is_foreign = |owner: &&Owner| owner.uid() != NO_UID && self.link(slot, owner) == Link::Foreign;
+        let foreign = self.owners_of(slot).iter().filter(is_foreign).map(|owner| self.owner_facts(slot, owner));
+        let mut unknown = Vec::new();
+        for owner in foreign.collect::<Vec<_>>() {
+            let kind = format!("{}/{}", owner.address.group, owner.address.kind);
+            if !self.doubts.foreign.contains_key(&kind) && self.doubts.foreign.len() >= MAX_KINDS {
+                self.count_dropped("owner_doubts");
+                continue;
+            }
+            let asked = self.doubts.foreign.entry(kind).or_insert_with(|| owner.address.clone()).clone();
+            let recent = self.now.shifted(-KIND_KNOWN_FOR.0);
+            if self.existence(slot, &asked, recent, Urgency::Doubt) == Some(Existence::KindUnknown) {
+                unknown.push((OwnerHazard::KindUnknown, owner));
+            }
+        }
+        unknown
     }
 
     fn unknown_owners(&self, slot: Slot) -> Vec<OwnerFacts> {

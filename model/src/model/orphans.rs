@@ -211,13 +211,14 @@ impl Model {
     pub(crate) fn orphan(&mut self, slot: Slot) -> Option<Detection> {
         let candidate = self.orphans.candidates.get(&slot)?;
         let record = self.store.get(slot)?;
-        if record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) || self.was_released(candidate) {
+        if record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
             return None;
         }
+        let released = self.was_released(candidate);
         let siblings = &self.kinds[self.watches[record.watch as usize].kind as usize].siblings;
         let named = siblings.named_owner(&candidate.labels);
         let confirmed = match (&candidate.former, named) {
-            (Some(_), _) => true,
+            (Some(_), _) => !released,
             (None, _) if candidate.restored => true,
             (None, Some(owner)) if self.has_primary(&record.namespace, owner) => return None,
             (None, Some(_)) => true,
@@ -226,6 +227,7 @@ impl Model {
         };
         let since = candidate.since;
         let (reason, owner) = match (&candidate.former, named) {
+            (Some(former), _) if released => ("released", former.name.clone()),
             (Some(former), _) => ("owner_removed", former.name.clone()),
             (None, Some(owner)) => ("owner_gone", owner.to_owned()),
             (None, None) if candidate.restored => ("owner_removed", String::new()),
