@@ -32,7 +32,7 @@ mod references;
 mod table;
 mod tuning;
 mod workloads;
-mod reads;
+mod owners;
 mod what_if;
 
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ fn trials() -> Vec<Trial> {
         published::trials(),
         lossless::trials(),
         outage::trials(),
-        reads::trials(),
+        owners::trials(),
         discovery::trials(),
         what_if::trials(),
         alerts::trials(),
