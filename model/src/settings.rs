@@ -76,6 +76,9 @@ pub struct Settings {
     /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens. Operators that keep
     /// deleted objects for a while usually remove them within a day.
     pub soft_deleted_after: Span,
+    /// The number of times that a finalizer must be added again within `flap_window` before the finding `FinalizerFlapping`
+    /// opens. Once or twice may be a feature that somebody switched off and on.
+    pub finalizer_returns: u32,
     /// How long the controller of a finalizer must have been absent before the finding `FinalizerOwnerAbsent` opens. Five
     /// minutes is longer than a rollout with the strategy Recreate, or a change of the leader, usually takes.
     pub owner_absent_after: Span,
@@ -190,6 +193,7 @@ impl Default for Settings {
             soft_delete_phase: "soft-delete/phase".to_owned(),
             soft_delete_time: "deleted_at".to_owned(),
             soft_deleted_after: Span::hours(24),
+            finalizer_returns: 3,
             owner_absent_after: Span::mins(5),
             cleanup_slow_after: Span::mins(5),
             recover_factor: 10,

@@ -20,9 +20,6 @@ use crate::time::{Span, Timestamp};
 /// The maximum number of changes of one object that are remembered, of which the earliest make room.
 const MAX_CHANGES: usize = 32;
 
-/// The number of returns of a finalizer within `flap_window` that counts as flapping.
-const RETURNS: u32 = 3;
-
 /// The time within which the controller of a finalizer adds it again if somebody else has removed it.
 const REPAIRED_WITHIN: Span = Span::mins(1);
 
@@ -77,7 +74,7 @@ impl ObjectContext<'_> {
         let recent = || changes.iter().filter(|change| change.at.after(window) > self.now);
         let returns = |finalizer: &str| recent().filter(|c| !c.removed && *c.finalizer == *finalizer).count();
         let (finalizer, count) = recent().map(|c| (&c.finalizer, returns(&c.finalizer))).max_by_key(|(_, n)| *n)?;
-        if count < self.threshold(FindingCode::FinalizerFlapping, RETURNS) {
+        if count < self.threshold(FindingCode::FinalizerFlapping, self.settings.finalizer_returns) {
             return None;
         }
         let of_this = || recent().filter(|change| change.finalizer == *finalizer);
