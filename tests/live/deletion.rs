@@ -15,14 +15,11 @@ use loopwatch_testbed::wait::{eventually, pause};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    proof::trials("deletion", DETECTED, WITHOUT_DETECTOR)
+    proof::trials("deletion", DETECTED)
 }
 
 /// Faults that loopwatch reports.
-const DETECTED: &[Proof] = &[];
-
-/// Faults that loopwatch does not report yet: their tests only prove that the cluster reaches the faulty state.
-const WITHOUT_DETECTOR: &[Proof] = &[
+const DETECTED: &[Proof] = &[
     Proof {
         name: "finalizer-owner-absent",
         code: "FinalizerOwnerAbsent",

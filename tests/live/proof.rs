@@ -1,6 +1,6 @@
 //! The fixture of the faults of deletion and ownership: one row per fault, with its finding and its near misses.
 //!
-//! Each row first proves that the cluster reaches the faulty state. A row without a detector proves only that.
+//! Each row first proves that the cluster reaches the faulty state.
 
 use std::time::{Duration, Instant};
 
@@ -65,14 +65,13 @@ pub(crate) struct Proof {
     pub(crate) cure: fn(&mut Fixture),
 }
 
-/// Namespaces with an operator and, if there is a detector, loopwatch.
+/// Namespaces with an operator.
 pub(crate) struct Fixture {
     pub(crate) kube: Kube,
     pub(crate) namespace: String,
     /// The first further namespace. The operator works there, too.
     pub(crate) other: String,
     pub(crate) operator: Operator,
-    watcher: Option<Watcher>,
 }
 
 /// loopwatch and, to keep the test as a scenario, a recorder, which must stop first.
@@ -82,16 +81,25 @@ struct Watcher {
 }
 
 /// Creates the tests of all rows of a file.
-pub(crate) fn trials(file: &str, detected: &'static [Proof], without_detector: &'static [Proof]) -> Vec<Trial> {
-    let detected = detected.iter().map(|proof| (proof, true));
-    let rows = detected.chain(without_detector.iter().map(|proof| (proof, false)));
+pub(crate) fn trials(file: &str, rows: &'static [Proof]) -> Vec<Trial> {
     let named = |proof: &Proof| format!("{file}::{}", proof.name.replace('-', "_"));
-    rows.map(|(proof, is_detected)| test(&named(proof), move || proof.run(is_detected))).collect()
+    rows.iter().map(|proof| test(&named(proof), || proof.run())).collect()
 }
 
-/// Thresholds of seconds.
+/// Thresholds of seconds. Those of ownership leave the garbage collector some seconds.
 fn thresholds() -> Value {
-    quick()
+    let mut thresholds = quick();
+    for (name, value) in [
+        ("owner_absent_after", "4s"),
+        ("cleanup_slow_after", "3s"),
+        ("owner_missing_after", "20s"),
+        ("hazard_kept_for", "8s"),
+        ("orphan_after", "4s"),
+        ("dangling_after", "4s"),
+    ] {
+        thresholds[name] = json!(value);
+    }
+    thresholds
 }
 
 // === impl Proof ===
@@ -115,14 +123,10 @@ impl Proof {
         cure: |_| (),
     };
 
-    fn run(&self, is_detected: bool) {
-        let mut fixture = Fixture::new(self, is_detected);
+    fn run(&self) {
+        let (mut fixture, Watcher { sidecar, _recorder }) = Fixture::new(self);
         (self.near_miss)(&mut fixture);
         (self.provoke)(&mut fixture);
-        let Some(Watcher { sidecar, _recorder }) = fixture.watcher.take() else {
-            (self.cure)(&mut fixture);
-            return;
-        };
         let (kind, name) = (self.subject.0, self.subject.1.replace("{}", self.name));
         let threshold = Duration::from_secs(self.threshold);
         let (finding, detected) = sidecar.expect_finding(threshold + SLACK, self.code, kind, &name);
@@ -166,7 +170,7 @@ impl Proof {
 // === impl Fixture ===
 
 impl Fixture {
-    fn new(proof: &Proof, is_detected: bool) -> Self {
+    fn new(proof: &Proof) -> (Self, Watcher) {
         let plane = bed();
         let kube = plane.kube.clone();
         let further = proof.namespaces.iter().map(|name| format!("{}-{name}", proof.name));
@@ -178,19 +182,16 @@ impl Fixture {
         let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
         let operator =
             Operator::start(plane, &format!("{namespace}.operator"), &scope, &[&flags, proof.flags].concat());
-        let watcher = is_detected.then(|| {
-            reader_account(&kube, &namespace);
-            let file = format!("{namespace}.loopwatch.kubeconfig");
-            let kubeconfig = plane.kubeconfig_of(&file, &plane.url, &namespace, ACCOUNT);
-            let (name, namespaces) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
-            let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&namespaces]);
-            sidecar.wait_synced(ZOO_KINDS.len());
-            let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
-            Watcher { _recorder, sidecar }
-        });
-        let fixture = Self { kube, namespace, other, operator, watcher };
+        reader_account(&kube, &namespace);
+        let file = format!("{namespace}.loopwatch.kubeconfig");
+        let kubeconfig = plane.kubeconfig_of(&file, &plane.url, &namespace, ACCOUNT);
+        let (name, namespaces) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
+        let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&namespaces]);
+        sidecar.wait_synced(ZOO_KINDS.len());
+        let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
+        let fixture = Self { kube, namespace, other, operator };
         fixture.widget(TWIN);
-        fixture
+        (fixture, Watcher { _recorder, sidecar })
     }
 
     /// Creates a Widget and waits until it is ready.
