@@ -83,6 +83,22 @@ impl World {
         let mut view = self.objects.get(key)?.view(self.version);
         view.key.namespace = NAMESPACES[key.1].into();
         view.annotations = self.annotated.get(key).cloned().unwrap_or_default();
+        // Every other object has an owner; some of these own each other.
+        let owners = self.objects.iter().filter(|(other, owner)| *other != key && owner.uid % 3 == 0);
+        view.owners = owners
+            .take(usize::from(view.uid.ends_with(['0', '4', '8', 'c'])))
+            .map(|(other, owner)| {
+                let owner = owner.view(0);
+                OwnerReference {
+                    api_version: "example.io/v1".into(),
+                    kind: KINDS[other.0].into(),
+                    name: owner.key.name,
+                    uid: owner.uid,
+                    blocks_deletion: true,
+                    ..OwnerReference::default()
+                }
+            })
+            .collect();
         Some(Box::new(view))
     }
 
@@ -182,7 +198,8 @@ impl World {
                 let complete = !self.dice.one_in(4);
                 self.list(kind, namespace, complete);
             }
-            6..=9 => self.pass(100_000),
+            6 => self.lease(),
+            7..=9 => self.pass(100_000),
             10 => self.pass(3_600_000),
             11..=12 => {
                 let cause = Cause::Connection;
@@ -205,11 +222,11 @@ impl World {
                 let name = NAMESPACES[namespace].to_owned();
                 match self.dice.roll(3) {
                     0 => self.tell(Observation::NamespaceGone(name)),
-                    1 => self.tell(Observation::NamespaceSeen(NamespaceView {
-                        name,
-                        annotations,
-                        ..NamespaceView::default()
-                    })),
+                    1 => {
+                        let deleted = self.dice.one_in(2).then_some(self.now);
+                        let view = NamespaceView { name, annotations, deleted, ..NamespaceView::default() };
+                        self.tell(Observation::NamespaceSeen(view));
+                    }
                     _ => {
                         self.annotated.insert(key.clone(), annotations);
                         self.apply(&key);
@@ -240,7 +257,9 @@ impl World {
             }
             22 => {
                 let status = [StatusSchema::InBody, StatusSchema::Subresource][self.dice.roll(2) as usize];
-                let definition = DefinitionView { name: "widgets.example.io".into(), status, ..Default::default() };
+                let deleted = self.dice.one_in(3).then_some(self.now);
+                let name = "widgets.example.io".into();
+                let definition = DefinitionView { name, status, deleted, ..Default::default() };
                 self.tell(Observation::DefinitionSeen(definition));
             }
             change => self.change(&key, change),
@@ -248,6 +267,26 @@ impl World {
         if self.dice.one_in(2) {
             self.pass(3_000);
         }
+    }
+
+    /// Something happens to the lease of the operator, or to its source.
+    fn lease(&mut self) {
+        let (namespace, name) = ("ops".to_owned(), "example.io".to_owned());
+        let source = SourceId::Lease;
+        let observation = match self.dice.roll(8) {
+            0 => Observation::LeaseGone { namespace, name },
+            1 => Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() },
+            2 => Observation::SourceOff { source, reason: String::new() },
+            3 => Observation::LeasesListed { namespace, names: Vec::new() },
+            4 => Observation::LeasesListed { namespace, names: vec![name] },
+            _ => {
+                let holder = if self.dice.one_in(5) { "" } else { "widget-operator-1-2_3" }.to_owned();
+                let (renewed, written) = (Some(self.now), Some(self.now));
+                let lease = LeaseView { namespace, name, holder, renewed, written, ..LeaseView::default() };
+                Observation::LeaseSeen(lease)
+            }
+        };
+        self.tell(observation);
     }
 
     fn change(&mut self, key: &(usize, usize, String), change: u64) {
@@ -263,7 +302,8 @@ impl World {
             37 => drop(widget.touch_status()),
             38 => widget.changed = Some(now),
             _ => {
-                widget.finalizers = vec!["example.io/f".into()];
+                let of_collector = if widget.uid % 2 == 0 { vec!["foregroundDeletion".to_owned()] } else { Vec::new() };
+                widget.finalizers = of_collector.into_iter().chain(["example.io/f".into()]).collect();
                 widget.deleted = Some(now);
             }
         }
@@ -372,9 +412,15 @@ fn invariants_hold_after_every_step() {
                 if seed % 2 == 1 {
                     assert!(finding.since <= finding.found, "{context}: {finding:?}");
                 }
-                if let Some(root) = finding.explained_by {
-                    assert!(snapshot.findings.iter().any(|other| other.id == root), "{context}: {finding:?}");
+                let mut deeper = finding.explained_by;
+                for _ in 0..=snapshot.findings.len() {
+                    let Some(id) = deeper else { break };
+                    let Some(next) = snapshot.findings.iter().find(|other| other.id == id) else {
+                        panic!("{context}: {finding:?}");
+                    };
+                    deeper = next.explained_by;
                 }
+                assert_eq!(deeper, None, "{context}: explained in a circle: {finding:?}");
                 if let Subject::Object { kind, namespace, name, .. } = &finding.subject {
                     let exists =
                         rows.iter().any(|row| (&row.kind, &row.namespace, &row.name) == (kind, namespace, name));
@@ -449,7 +495,12 @@ fn in_the_end_only_what_is_broken_is_reported() {
                 assert_eq!(row.map(|row| row.state), Some(ObjectState::Overdue), "{}", context());
             }
             if widget.deleted.is_some() {
-                assert!(has(&[FindingCode::FinalizerStuck]), "missed stuck: {}", context());
+                let stuck = [
+                    FindingCode::FinalizerStuck,
+                    FindingCode::FinalizerOwnerAbsent,
+                    FindingCode::DeletionBlockedByDependent,
+                ];
+                assert!(has(&stuck), "missed stuck: {}", context());
             } else if widget.paused {
                 assert!(!has(&[]), "paused: {}", context());
             } else if current && ready == Some(ConditionStatus::True) && phase_is_fine {
