@@ -168,6 +168,9 @@ pub struct ObjectRow {
     pub conditions: Arc<[ConditionState]>,
     /// Finalizers.
     pub finalizers: Arc<[Arc<str>]>,
+    /// The actor that should remove each finalizer, in the order of `finalizers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actors: Vec<String>,
     /// Owners, as `Kind/name`.
     pub owners: Vec<String>,
 }

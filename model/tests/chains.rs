@@ -130,6 +130,48 @@ fn a_watched_leaf_explains_the_objects_above_it() {
 }
 
 #[test]
+fn an_object_whose_own_controller_waits_for_a_stuck_child_is_blocked_too() {
+    let mut cascade = Cascade::new();
+    cascade.parent.finalizers = vec!["example.io/cleanup".into()];
+    cascade.child.finalizers = vec!["storage.other.com/detach".into()];
+    cascade.child.owners[0].blocks_deletion = false;
+    cascade.apply();
+    cascade.run(16, &dependents(Vec::new()));
+    assert_eq!(cascade.lab.roots(), ["FinalizerStuck StatefulSet team-a/web-db"], "{:?}", cascade.lab.findings());
+    assert!(cascade.lab.has("DeletionBlockedByDependent"));
+    let alerts = cascade.lab.model.finding_events().into_iter().filter(|event| {
+        let opened = event.change == loopwatch_model::finding::Change::Opened;
+        opened && event.finding.explained_by.is_none() && event.finding.code.name() != "CleanupSlow"
+    });
+    let alerts: Vec<String> =
+        alerts.map(|e| format!("{} {} {}", e.at, e.finding.code.name(), e.finding.subject)).collect();
+    assert_eq!(alerts.len(), 1, "not even for a moment: {alerts:?}");
+}
+
+#[test]
+fn dependents_that_disappear_are_progress() {
+    let mut cascade = Cascade::new();
+    cascade.parent.finalizers = vec!["example.io/cleanup".into()];
+    cascade.child.finalizers.clear();
+    cascade.apply();
+    let mut children: Vec<ObjectView> = (0..10).map(|_| cascade.child.clone()).collect();
+    for (number, child) in (10_u64..).zip(&mut children) {
+        child.uid = uid(number);
+        child.key.name = format!("web-{number}");
+        cascade.lab.apply_to(&child_kind().watch, child.clone());
+    }
+    for child in children {
+        cascade.lab.advance(Span::mins(6));
+        cascade.lab.version += 1;
+        let (watch, version) = (child_kind().watch, cascade.lab.version.to_string());
+        cascade.lab.observe(Observation::Deleted { watch, key: child.key, version });
+        assert!(!cascade.lab.has("FinalizerStuck"), "{:?}", cascade.lab.findings());
+    }
+    cascade.lab.advance(Span::mins(8));
+    assert!(cascade.lab.has("FinalizerStuck"));
+}
+
+#[test]
 fn a_leaf_of_a_kind_that_is_not_watched_is_read_and_only_its_owner_alerts() {
     let mut cascade = Cascade::new();
     let found = dependents(vec![claim(&cascade, &["kubernetes.io/pvc-protection"])]);

@@ -71,6 +71,20 @@ fn the_operator_is_the_actor_of_the_finalizers_of_its_domain() {
 }
 
 #[test]
+fn the_rows_of_objects_name_the_actors_before_anybody_deletes_them() {
+    let mut lab = Lab::new();
+    let mut view = deleted(&mut lab, "web", &[(OWN, "widget-operator"), ("backup.other.com/snapshot", "backup-agent")]);
+    view.deleted = None;
+    lab.apply_view(view.clone());
+    let before = lab.row("web").actors;
+    let expected = ["field manager widget-operator (operator of example.io)", "field manager backup-agent (added it)"];
+    assert_eq!(before, expected);
+    lab.version += 1;
+    lab.apply_view(ObjectView { version: lab.version.to_string(), deleted: Some(lab.now), ..view });
+    assert_eq!(lab.row("web").actors, before);
+}
+
+#[test]
 fn the_controller_that_added_a_finalizer_is_its_actor_but_no_tool_of_a_person() {
     for (added_by, expected) in [
         ("backup-agent", "field manager backup-agent (added it)"),

@@ -17,6 +17,10 @@ struct Absence {
     due: Timestamp,
 }
 
+/// The findings about a deletion that does not end.
+const STANDSTILL: [FindingCode; 3] =
+    [FindingCode::FinalizerOwnerAbsent, FindingCode::DeletionBlockedByDependent, FindingCode::FinalizerStuck];
+
 // === impl Model ===
 
 impl Model {
@@ -32,6 +36,9 @@ impl Model {
         let doubt_at = deletion.stuck_at(self.settings.finalizer_stuck_after);
         let is_collected = deletion.actors.iter().any(|(finalizer, _)| actors::is_of_garbage_collector(finalizer));
         let blocker = self.find_blocker(slot, doubt_at <= self.now);
+        if let Some(watched) = blocker.as_ref().filter(|b| b.due <= self.now).and_then(|blocker| blocker.watched) {
+            self.review_blocker(watched);
+        }
         let Some((record, deletion)) = self.terminating(slot) else { return Vec::new() };
         let mut detections = Vec::from_iter(absent.map(|absence| self.owner_absent(record, deletion, &absence)));
         match &blocker {
@@ -56,7 +63,6 @@ impl Model {
     /// Notes that a finalizer flaps, that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile. The objects
     /// that wait for this one are reviewed.
     pub(crate) fn note_finalizer_findings(&mut self, slot: Slot, old: &[FindingCode], findings: &[FindingCode]) {
-        use FindingCode::{DeletionBlockedByDependent, FinalizerOwnerAbsent, FinalizerStuck};
         let opens = |code| findings.contains(&code) && !old.contains(&code);
         if opens(FindingCode::FinalizerFlapping)
             && let Some(mut context) = self.context(slot)
@@ -67,13 +73,13 @@ impl Model {
             return;
         }
         self.review_waiting_owners(slot, false);
-        if ![FinalizerOwnerAbsent, DeletionBlockedByDependent, FinalizerStuck].iter().any(|c| findings.contains(c)) {
+        if !STANDSTILL.iter().any(|code| findings.contains(code)) {
             return;
         }
         let Some(mut context) = self.context(slot) else { return };
         context.count_timeout();
         if let Some(deletion) = context.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
-            deletion.was_abandoned |= findings.contains(&FinalizerOwnerAbsent);
+            deletion.was_abandoned |= findings.contains(&FindingCode::FinalizerOwnerAbsent);
         }
     }
 
@@ -81,6 +87,15 @@ impl Model {
     pub(crate) fn blocks_at(&self, record: &Record, deletion: &Deletion) -> Timestamp {
         let stuck = deletion.stuck_at(self.kind_of(record.watch).stuck_after(&self.settings, deletion));
         self.first_absence(record, deletion).map_or(stuck, |absence| absence.due.min(stuck))
+    }
+
+    /// Reviews an object that blocks others if no finding about it is open, so that its finding opens in the same step and
+    /// explains theirs from the beginning.
+    pub(crate) fn review_blocker(&mut self, slot: Slot) {
+        let hot = self.store.get(slot).and_then(|record| record.hot.as_ref());
+        if hot.is_none_or(|hot| !STANDSTILL.iter().any(|code| hot.findings.contains(code))) {
+            self.reviews.objects.insert(slot);
+        }
     }
 
     /// Detects that the controller that should remove a finalizer has stopped: it was alive before.
@@ -107,7 +122,7 @@ impl Model {
                 .with("terminating_for", Value::Age(deletion.since))
                 .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
         });
-        detection.blocked_by(blocker.watched.clone())
+        detection.blocked_by(blocker.watched.map(|slot| self.subject(slot)))
     }
 
     /// Detects a deletion that makes no progress, for no better known cause. If an object below it is not stuck yet, this

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use super::Model;
 use super::actors;
 use super::store::{self, Deletion, Record, Slot};
-use crate::finding::Subject;
 use crate::observation::{Dependent, ObjectAddress};
 use crate::time::{Span, Timestamp};
 
@@ -17,7 +16,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct Blocker {
     /// The last watched object of the chain, if there is one below the first. The model judges it, too, so a finding about it
     /// explains one about the first.
-    pub(crate) watched: Option<Subject>,
+    pub(crate) watched: Option<Slot>,
     /// The last object, as `Kind namespace/name`.
     pub(crate) name: String,
     pub(crate) finalizers: Vec<String>,
@@ -36,7 +35,7 @@ struct Search {
     may_read: bool,
     visited: BTreeSet<u128>,
     chain: Vec<String>,
-    watched: Vec<Subject>,
+    watched: Vec<Slot>,
     /// When the last watched object of the chain is in doubt, too.
     not_before: Timestamp,
     /// The blocker that was stuck first.
@@ -144,7 +143,7 @@ impl Model {
             return false;
         }
         search.chain.push(self.name_of(record));
-        search.watched.push(self.subject(child));
+        search.watched.push(child);
         let mut leads = self.search_below(search, child);
         if !leads
             && let Some((record, deletion)) = self.store.get(child).zip(self.deletion_of(child))
@@ -212,7 +211,7 @@ impl Search {
             return;
         }
         let name = self.chain.last().cloned().unwrap_or_default();
-        let (watched, chain) = (self.watched.last().cloned(), self.chain.clone());
+        let (watched, chain) = (self.watched.last().copied(), self.chain.clone());
         self.found = Some(Blocker { watched, name, finalizers, actors, chain, due });
     }
 }

@@ -44,7 +44,7 @@ struct ContainerDeletion {
 }
 
 /// The maximum number of namespaces and definitions that are being deleted at once.
-const MAX_CONTAINERS: usize = 1_000;
+pub(crate) const MAX_CONTAINERS: usize = 1_000;
 
 /// The time between the deletion of an object and the review of its namespace and definition.
 const REVIEW_AFTER: Span = Span::secs(1);
@@ -191,6 +191,7 @@ impl Model {
             self.open_findings.clear(now, code, &subject);
             return Some(due);
         };
+        self.review_blocker(blocker);
         let detection = self.container_stuck(container, blocker, objects, since, &conditions);
         self.raise(subject, detection);
         Some(now.after(after))

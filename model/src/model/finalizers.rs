@@ -9,7 +9,7 @@ use super::context::ObjectContext;
 use super::controllers;
 use super::kinds::{FinalizerWaits, Kind};
 use super::learned::Durations;
-use super::store::Deletion;
+use super::store::{Deletion, Record};
 use super::writers;
 use crate::checkpoint::FinalizerMemory;
 use crate::observation::{Manager, ObjectView};
@@ -60,6 +60,20 @@ pub(crate) fn actor(
         (None, Some((domain, _))) => Actor::Domain(domain.into()),
         (None, None) => Actor::Unknown,
     }
+}
+
+/// Returns the actor that should remove a finalizer of an object that is not being deleted, from the experience with other
+/// objects of the kind.
+fn usual_actor(kind: &Kind, finalizer: &str, served: &BTreeSet<Arc<str>>) -> Actor {
+    let writers = kind.finalizer_writers.get(finalizer);
+    let added = writers.into_iter().flat_map(|writers| &writers.added).filter(|name| !writers::is_client(name));
+    let managers = added.map(|name| Manager {
+        name: name.to_string(),
+        finalizers: vec![finalizer.to_owned()],
+        ..Manager::default()
+    });
+    let view = ObjectView { managers: managers.collect(), ..ObjectView::default() };
+    actor(&view, finalizer, &kind.group, writers, served)
 }
 
 /// Returns the domain of a finalizer: the part before the slash, or a name such as `finalizer.example.io`.
@@ -231,6 +245,16 @@ impl Model {
             memories.extend(kind.finalizer_memories().map(|(f, memory)| (format!("{name} {f}"), memory)));
         }
         memories
+    }
+
+    /// Returns the texts of the actors that should remove the finalizers of an object.
+    pub(crate) fn actors_of(&self, record: &Record) -> Vec<String> {
+        if let Some(deletion) = record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
+            return deletion.actors.iter().map(|(_, actor)| actor.to_string()).collect();
+        }
+        let kind = self.kind_of(record.watch);
+        let finalizers = self.finalizer_sets.get(record.finalizers).iter();
+        finalizers.map(|finalizer| usual_actor(kind, finalizer, &self.served_groups).to_string()).collect()
     }
 
     /// Takes the experience of an earlier process. Kinds that are not known yet take it when they are.

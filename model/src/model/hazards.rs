@@ -44,7 +44,7 @@ pub(crate) struct Hazard {
 }
 
 /// The maximum number of hazards. Beyond it, further ones are only counted.
-const MAX_HAZARDS: usize = 5_000;
+pub(super) const MAX_HAZARDS: usize = 5_000;
 
 /// The codes of hazards.
 const CODES: [FindingCode; 5] = [

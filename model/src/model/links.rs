@@ -95,7 +95,7 @@ const LOOK_AGAIN: Span = Span::secs(10);
 /// How long a deleted child may wait for the answer about its owner.
 const GIVE_UP: Span = Span::mins(3);
 
-const MAX_DOUBTS: usize = 200_000;
+pub(super) const MAX_DOUBTS: usize = 200_000;
 
 const MAX_DELETED: usize = 1_000;
 

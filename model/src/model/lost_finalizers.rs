@@ -32,7 +32,7 @@ impl ObjectContext<'_> {
     /// Compares the finalizers of two versions of an object that is not being deleted. Only a watch event shows one change at
     /// a time, so lists do not count.
     pub(crate) fn update_finalizers(&mut self, update: &Update<'_>, old: &[Arc<str>], new: &[Arc<str>]) {
-        if update.new || !update.live || update.view.deleted.is_some() {
+        if update.new || !update.live || update.view.deleted.is_some() || old == new {
             return;
         }
         let removed = old.iter().filter(|finalizer| !new.contains(finalizer));

@@ -70,7 +70,7 @@ pub(crate) struct Siblings {
     naming: BTreeMap<String, u64>,
 }
 
-const MAX_CANDIDATES: usize = 20_000;
+pub(super) const MAX_CANDIDATES: usize = 20_000;
 
 const MAX_LABELS: usize = 16;
 

@@ -80,7 +80,7 @@ struct Read {
 pub(crate) const ASK_AGAIN: Span = Span::mins(1);
 
 /// The maximum number of addresses with an answer or a question.
-const MAX_READS: usize = 20_000;
+pub(super) const MAX_READS: usize = 20_000;
 
 /// The maximum number of objects that wait for one answer.
 const MAX_WAITING: usize = 1_000;

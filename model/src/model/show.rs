@@ -256,6 +256,7 @@ impl Model {
             phase: self.texts.get(record.phase).to_string(),
             conditions: self.condition_sets.get(record.conditions).clone(),
             finalizers: self.finalizer_sets.get(record.finalizers).clone(),
+            actors: self.actors_of(record),
         }
     }
 

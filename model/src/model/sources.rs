@@ -4,12 +4,17 @@
 
 use std::collections::BTreeSet;
 
+use super::containers::MAX_CONTAINERS;
 use super::crossings::{MAX_CROSSINGS, MAX_REFERENCE_EVENTS};
 use super::detection::Detection;
+use super::hazards::MAX_HAZARDS;
 use super::kinds::{Watch, WatchNamespace};
 use super::leases::MAX_LEASES;
+use super::links::MAX_DOUBTS;
 use super::objects::MAX_CONDITIONS;
 use super::open_findings::OpenFindings;
+use super::orphans::MAX_CANDIDATES;
+use super::reads::MAX_READS;
 use super::references::{MAX_OUTPUTS, MAX_REFERENCES};
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
 use super::softdelete::MAX_SOFT_DELETED;
@@ -330,6 +335,11 @@ impl Model {
             "outputs" => MAX_OUTPUTS,
             "soft_deleted" => MAX_SOFT_DELETED,
             "reference_events" => MAX_REFERENCE_EVENTS,
+            "containers" => MAX_CONTAINERS,
+            "owner_hazards" => MAX_HAZARDS,
+            "owner_doubts" => MAX_DOUBTS,
+            "orphan_candidates" => MAX_CANDIDATES,
+            "reads" => MAX_READS,
             OBJECT_BYTES => MAX_OBJECT_BYTES,
             UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets

@@ -54,7 +54,11 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
                 subject.namespace(),
                 subject.name(),
                 finding.code.name(),
-                name("finalizers"),
+                ["finalizers", "finalizer", "blocker_finalizers"]
+                    .map(name)
+                    .into_iter()
+                    .find(|n| !n.is_empty())
+                    .unwrap_or(""),
                 name("actor"),
                 tree.root_of(finding).map_or("", |root| root.code.name()),
             ],
