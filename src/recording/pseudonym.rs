@@ -11,6 +11,7 @@ mod text; // words inside of texts
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
+use loopwatch_model::checkpoint::SeenLease;
 use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
@@ -102,6 +103,12 @@ impl Pseudonyms {
             Observation::Restored(mut checkpoint) => {
                 checkpoint.findings.clear();
                 checkpoint.outputs = self.outputs(&checkpoint.outputs);
+                let leases = std::mem::take(&mut checkpoint.leases).into_iter().map(|(key, lease)| {
+                    let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
+                    let key = format!("{}/{}", self.namespace(namespace), self.name("lease", name));
+                    (key, SeenLease { holder: self.name("holder", &lease.holder), ..lease })
+                });
+                checkpoint.leases = leases.collect();
                 Observation::Restored(checkpoint)
             }
             Observation::DefinitionGone(_)

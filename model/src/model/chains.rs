@@ -114,6 +114,9 @@ impl Model {
         let waits_for_all = deletion.own_finalizers().next().is_some();
         let waits_for_collector = deletion.actors.iter().any(|(f, _)| **f == *FOREGROUND);
         let (uid, address) = (record.uid, self.record_address(record));
+        if uid == store::NO_UID {
+            return false; // nothing tells whose dependents these are
+        }
         let in_doubt_at = deletion.stuck_at(self.settings.finalizer_stuck_after);
         let blocks = |model: &Self, child: Slot| {
             let mut owners = model.owners_of(child).iter().filter(|owner| owner.uid() == uid);

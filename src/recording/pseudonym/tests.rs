@@ -81,6 +81,19 @@ fn the_usual_words_of_a_status_remain() {
 }
 
 #[test]
+fn a_checkpoint_names_its_leases_as_the_observations_do() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    let seen = SeenLease { holder: "payroll-1-2_x".into(), ..SeenLease::default() };
+    let leases = [("acme/payroll".to_owned(), seen)].into();
+    let restored = Observation::Restored(Box::new(Checkpoint { leases, ..Checkpoint::default() }));
+    let Observation::Restored(checkpoint) = pseudonyms.anonymize(restored) else { unreachable!("the variant stays") };
+    let text = format!("{checkpoint:?}");
+    assert!(!text.contains("payroll") && !text.contains("acme"), "{text}");
+    let key = format!("{}/{}", pseudonyms.namespace("acme"), pseudonyms.name("lease", "payroll"));
+    assert!(checkpoint.leases.contains_key(&key), "{text}");
+}
+
+#[test]
 fn pseudonyms_do_not_collide() {
     let pseudonyms = Pseudonyms::new(KEY);
     let names: BTreeSet<String> = (0..200_000).map(|number| pseudonyms.name("object", &number.to_string())).collect();
