@@ -3,7 +3,7 @@
 
 use super::Model;
 use super::actors;
-use super::chains::Blocker;
+use super::chains::{Blocker, STANDSTILL};
 use super::controllers::Liveness;
 use super::detection::Detection;
 use super::store::{Deletion, Flag, Record, Slot};
@@ -16,10 +16,6 @@ struct Absence {
     last: Timestamp,
     due: Timestamp,
 }
-
-/// The findings about a deletion that does not end.
-const STANDSTILL: [FindingCode; 3] =
-    [FindingCode::FinalizerOwnerAbsent, FindingCode::DeletionBlockedByDependent, FindingCode::FinalizerStuck];
 
 // === impl Model ===
 

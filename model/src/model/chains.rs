@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::Model;
 use super::actors;
 use super::store::{self, Deletion, Record, Slot};
+use crate::finding::FindingCode;
 use crate::observation::{Dependent, ObjectAddress};
 use crate::time::{Span, Timestamp};
 
@@ -43,6 +44,10 @@ struct Search {
     /// The chain leads back to the first object, so no object is the last one.
     is_cycle: bool,
 }
+
+/// The findings about a deletion that does not end.
+pub(crate) const STANDSTILL: [FindingCode; 3] =
+    [FindingCode::FinalizerOwnerAbsent, FindingCode::DeletionBlockedByDependent, FindingCode::FinalizerStuck];
 
 /// The maximum number of objects in a chain.
 const MAX_DEPTH: usize = 8;
@@ -94,7 +99,8 @@ impl Model {
         }
         // Progress only delays what is not found yet, so the timers of those are early enough.
         let has_findings = |slot: &Slot| {
-            self.store.get(*slot).and_then(|record| record.hot.as_ref()).is_some_and(|hot| !hot.findings.is_empty())
+            let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
+            hot.is_some_and(|hot| STANDSTILL.iter().any(|code| hot.findings.contains(code)))
         };
         self.reviews.objects.extend(seen.into_iter().filter(|slot| !gone || has_findings(slot)));
     }
