@@ -29,7 +29,7 @@ pub const KIND: &str = "RabbitmqCluster";
 pub const FINALIZER: &str = "deletion.finalizers.rabbitmqclusters.rabbitmq.com";
 
 /// The name of its program in its image, which is also its field manager.
-pub const MANAGER: &str = "manager";
+const MANAGER: &str = "manager";
 
 /// Installs its manifests with the component that lets loopwatch read more. The Pod of its Deployment stands for the
 /// process, and does nothing.

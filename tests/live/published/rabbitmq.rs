@@ -16,7 +16,7 @@ use loopwatch_testbed::binaries;
 use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::kube::path;
 use loopwatch_testbed::published::Replica;
-use loopwatch_testbed::rabbitmq::{self, ACCOUNT, API, FINALIZER, KIND, MANAGER, NAMESPACE};
+use loopwatch_testbed::rabbitmq::{self, ACCOUNT, API, FINALIZER, KIND, NAMESPACE};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::eventually;
 
@@ -46,6 +46,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(40);
 /// Findings that are correct here: this account may read the definitions of all operators, also that of the zoo's kind
 /// without a status subresource.
 const TRUE_ANYWAY: [&str; 1] = ["StatusSubresourceMissing"];
+
+/// The beginning of the actor that should remove the operator's finalizer: the operator's field manager, and how that is
+/// known.
+const ACTOR: &str = "field manager manager";
 
 /// Thresholds long enough for a busy machine. Windows for counts keep their defaults.
 fn thresholds() -> Value {
@@ -223,7 +227,9 @@ impl Site {
             let (finding, took) = self.sidecar.expect_finding(STUCK_AFTER + SLACK, "FinalizerStuck", KIND, cluster);
             // The garbage collector has done its part of a deletion in the foreground.
             assert_eq!(finding.evidence("finalizers"), &json!([FINALIZER]), "{finding}");
-            assert_eq!(finding.evidence("actor"), &json!([format!("field manager {MANAGER}")]), "{finding}");
+            let actors = finding.evidence("actor").as_array().cloned().unwrap_or_default();
+            let actors: Vec<&str> = actors.iter().filter_map(Value::as_str).collect();
+            assert!(matches!(actors[..], [actor] if actor.starts_with(ACTOR)), "{finding}");
             eprintln!("rabbitmq: stopped: found after {took:.1?}: {finding}");
         }
         self.start_operator();
