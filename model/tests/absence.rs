@@ -204,3 +204,30 @@ fn setting_the_clock_makes_no_controller_absent() {
         assert!(!lab.has("FinalizerOwnerAbsent"), "{by_ms}");
     }
 }
+
+#[test]
+fn an_operator_with_a_generic_field_manager_is_known_by_the_name_of_its_lease() {
+    // RabbitMQ's cluster operator: field manager `manager`, group `rabbitmq.com`, and a finalizer without a slash.
+    for holder in ["example-operator-6d4cf56db6-x2x4v_f5f4240f", "laptop_f5f4240f"] {
+        let mut lab = Lab::new();
+        for _ in 0..10 {
+            lab.advance(Span::mins(1));
+            let seen = lease(&lab, "example-operator-leader-election", holder);
+            lab.observe(Observation::LeaseSeen(seen));
+            leases_listed(&mut lab, &["example-operator-leader-election"]);
+        }
+        let mut widget = lab.converged("web");
+        widget.finalizers = vec!["deletion.finalizers.widgets.example.io".into()];
+        for deleted in [None, Some(lab.now)] {
+            widget.deleted = deleted;
+            lab.version += 1;
+            let mut view = lab.view(&widget);
+            view.managers[1].name = "manager".into();
+            let applied = Observation::Applied { watch: lab::watch(), object: Box::new(view) };
+            lab.observe(applied);
+        }
+        lab.advance(Span::mins(6));
+        assert_eq!(lab.findings(), [ABSENT], "{holder}");
+        assert!(lab.evidence().contains("field manager manager (operator of example.io)"), "{}", lab.evidence());
+    }
+}

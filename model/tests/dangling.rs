@@ -618,7 +618,7 @@ fn a_replay_of_the_observations_without_ticks_gives_the_same_findings() {
 fn a_missing_target_of_an_object_that_the_operator_has_made_is_only_suspected() {
     let mut cluster = Cluster::new(Lab::new());
     let owner = OwnerReference {
-        api_version: "example.io/v1".into(),
+        api_version: "acme.io/v1".into(),
         kind: "Order".into(),
         name: "order".into(),
         uid: "0-1".into(),

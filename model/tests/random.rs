@@ -424,7 +424,9 @@ fn invariants_hold_after_every_step() {
                 if let Subject::Object { kind, namespace, name, .. } = &finding.subject {
                     let exists =
                         rows.iter().any(|row| (&row.kind, &row.namespace, &row.name) == (kind, namespace, name));
-                    assert!(exists || kind == "Namespace", "{context}: nothing has {finding:?}");
+                    // A child with a bad owner may be collected already.
+                    let collected = finding.info().area == "ownership";
+                    assert!(exists || collected || kind == "Namespace", "{context}: nothing has {finding:?}");
                 }
             }
             for kind in &snapshot.kinds {
@@ -468,7 +470,8 @@ fn in_the_end_only_what_is_broken_is_reported() {
                 snapshot.findings.iter().any(|f| {
                     let Subject::Object { kind: k, namespace: ns, name: n, .. } = &f.subject else { return false };
                     (k.as_str(), ns.as_str(), n) == (KINDS[*kind], NAMESPACES[*namespace], name)
-                        && (codes.is_empty() || codes.contains(&f.code))
+                        // Their owners are at random, so many references are bad.
+                        && if codes.is_empty() { f.info().area != "ownership" } else { codes.contains(&f.code) }
                 })
             };
             let ready = widget.conditions.iter().find(|c| c.0 == "Ready").map(|c| c.1);

@@ -165,10 +165,9 @@ const DETECTED: &[Proof] = &[
     Proof {
         name: "owner-cycle",
         code: "OwnerCycle",
-        subject: ("Widget", TARGET),
+        subject: ("Widget", "other"), // the first of the two
         evidence: &["cycle"],
         names: &[TARGET, "other"],
-        also: &[("OwnerCycle", "/other")],
         threshold: 4,
         near_miss: own_twice,
         provoke: |fixture| {

@@ -190,7 +190,9 @@ impl Fixture {
         sidecar.wait_synced(ZOO_KINDS.len());
         let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
         let fixture = Self { kube, namespace, other, operator };
-        fixture.widget(TWIN);
+        // loopwatch watches a child kind in each namespace in which it has seen children.
+        namespaces.iter().for_each(|namespace| drop(fixture.make(namespace, TWIN, json!({}))));
+        sidecar.wait_watched("ConfigMap", namespaces.len());
         (fixture, Watcher { _recorder, sidecar })
     }
 

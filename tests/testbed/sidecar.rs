@@ -131,6 +131,17 @@ impl Sidecar {
         });
     }
 
+    /// Waits until loopwatch watches a kind in this number of scopes, and has listed all of them.
+    pub fn wait_watched(&self, kind: &str, scopes: usize) {
+        self.expect(Duration::from_secs(60), &format!("{kind} is watched in {scopes} scopes"), || {
+            let status = self.status()?;
+            let kinds = status["kinds"].as_array().into_iter().flatten().filter(|known| known["kind"] == kind);
+            let synced = |watch: &&Value| watch["synced"] == true;
+            let watches = kinds.filter_map(|known| known["watches"].as_array()).flatten().filter(synced).count();
+            if watches >= scopes { Ok(()) } else { Err(format!("{watches} scopes")) }
+        });
+    }
+
     /// Returns `/api/v1/status`.
     pub fn status(&self) -> Result<Value, String> {
         self.json("/api/v1/status")

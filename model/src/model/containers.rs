@@ -151,10 +151,22 @@ impl Model {
         }
         let conditions = conditions.iter().filter(|c| c.status == ConditionStatus::True).take(MAX_CONDITIONS).cloned();
         let new = ContainerDeletion { since, conditions: Vec::new(), objects: u64::MAX, last_progress: None };
+        let is_new = !known.contains_key(&container);
         known.entry(container.clone()).or_insert(new).conditions = conditions.collect();
+        if is_new && let Container::Namespace(name) = &container {
+            self.review_objects_in(name);
+        }
         if let Some(due) = self.review_container(&container) {
             self.review_containers_by(due);
         }
+    }
+
+    /// Judges the objects of a namespace again, because it is being deleted. The API server deletes its Pods first, and
+    /// everything else once the last Pod is gone: until then, the objects are live, but their operator cannot create what
+    /// they lack.
+    fn review_objects_in(&mut self, namespace: &str) {
+        let inside = self.store.iter().filter(|(_, record)| record.hot.is_some() && *record.namespace == *namespace);
+        self.reviews.objects.extend(inside.map(|(slot, _)| slot));
     }
 
     /// Opens or closes the finding about a container. Returns when to review it again.

@@ -27,6 +27,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) unseen_since: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
+    /// The object's namespace is being deleted, so the operator can no longer do its work.
+    pub(crate) namespace_deleted: bool,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
     /// The number of objects with a history is below `limits.histories`.

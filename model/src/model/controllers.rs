@@ -59,6 +59,9 @@ const REMEMBERED_FOR: Span = Span::hours(7 * 24);
 /// The age up to which a lease that loopwatch sees for the first time shows that its holder is alive.
 const RECENT: Span = Span::mins(1);
 
+/// The shortest label of a domain that identifies an operator in the name of a lease.
+const SHORTEST_LABEL: usize = 4;
+
 /// Names of field managers that many programs share, because they are the defaults of frameworks.
 const GENERIC: &[&str] = &[
     "Go-http-client",
@@ -184,7 +187,25 @@ fn relation(key: &str, holder: &str, controller: ControllerName<'_>) -> Relation
     // `6ab5f5a3.example.io`: a random part, or the name of the operator, and the domain of all its groups.
     let domain_of_lease = name.split_once('.').map(|(_, domain)| domain).filter(|domain| domain.contains('.'));
     let same_domain = controller.domain.zip(domain_of_lease).is_some_and(|(domain, lease)| is_within(domain, lease));
-    if same_domain { Relation::SameDomain } else { Relation::None }
+    // `rabbitmq-cluster-operator-leader-election` for the group `rabbitmq.com`.
+    let same_word = controller.domain.and_then(own_label).is_some_and(|label| has_word(name, label));
+    if same_domain || same_word { Relation::SameDomain } else { Relation::None }
+}
+
+/// Returns the label of a domain that its owner has chosen: `rabbitmq` of `rabbitmq.com` or `a.rabbitmq.com`.
+fn own_label(domain: &str) -> Option<&str> {
+    let (rest, _) = domain.rsplit_once('.')?;
+    let label = rest.rsplit('.').next().unwrap_or(rest);
+    (label.len() >= SHORTEST_LABEL).then_some(label)
+}
+
+/// Returns whether a text contains a word, which no letters or digits continue.
+fn has_word(text: &str, word: &str) -> bool {
+    let ends = |byte: Option<&u8>| !byte.is_some_and(u8::is_ascii_alphanumeric);
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (text.as_bytes()[..at].last(), text.as_bytes().get(at + word.len()));
+        ends(before) && ends(after)
+    })
 }
 
 /// Returns the name of the Deployment whose Pod holds a lease: `operator-7d9f8c6b5-x2x4v_6f1c…` is of `operator`.
@@ -235,6 +256,8 @@ mod tests {
             ("ops/6ab5f5a3.example.io", "x_1", "manager", "example.io", Own),
             ("ops/6ab5f5a3.example.io", "x_1", "manager", "db.example.io", SameDomain),
             ("ops/6ab5f5a3.example.io", "x_1", "manager", "other.io", Foreign),
+            ("ops/example-operator-leader-election", "x_1", "manager", "db.example.io", SameDomain),
+            ("ops/examples-operator", "x_1", "manager", "db.example.io", Foreign),
             ("ops/widget-operator-lock", "x_1", "widget-operator", "", Own),
             ("ops/lock", "widget-operator-7d9f8c6b5-x2x4v_6f1c", "widget-operator", "", Own),
             ("ops/manager", "manager-7d9f8c6b5-x2x4v_6f1c", "manager", "", Foreign),

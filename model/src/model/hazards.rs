@@ -13,7 +13,7 @@ use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, FindingId, Subject, Value};
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::snapshot::OwnerHazard;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The hazards that have a finding, by its ID.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ impl Hazards {
         }
     }
 
-    fn next(&self, kept_for: crate::time::Span) -> Option<Timestamp> {
+    fn next(&self, kept_for: Span) -> Option<Timestamp> {
         self.open.values().filter_map(|hazard| Some(hazard.since.after(kept_for).max(hazard.ended?))).min()
     }
 }
@@ -201,6 +201,19 @@ impl Model {
         self.set_hazards_timer();
     }
 
+    /// Forgets the hazards of a child that loopwatch has lost sight of.
+    pub(crate) fn forget_hazards(&mut self, subject: &Subject) {
+        if self.hazards.open.is_empty() {
+            return;
+        }
+        for code in CODES {
+            if self.hazards.open.remove(&FindingId::of(code, subject)).is_some() {
+                self.open_findings.clear(self.now, code, subject);
+            }
+        }
+        self.set_hazards_timer();
+    }
+
     /// Returns whether a hazard of the child is open and has not ended.
     pub(crate) fn has_hazard(&self, subject: &Subject) -> bool {
         let current = |code: &FindingCode| self.hazards.open.get(&FindingId::of(*code, subject));
@@ -252,7 +265,7 @@ impl Model {
     }
 
     fn set_hazards_timer(&mut self) {
-        let due = self.hazards.next(self.settings.hazard_kept_for);
+        let due = self.hazards.next(self.settings.hazard_kept_for).map(|due| due.max(self.now.after(Span(1))));
         let old = std::mem::replace(&mut self.hazards.due, due);
         self.timers.set(Timer::Hazards, old, due);
     }

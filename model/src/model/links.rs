@@ -227,7 +227,10 @@ impl Model {
             }
         }
         self.set_links_timer();
-        self.end_hazards(&subject, gone, |_| true);
+        match gone {
+            true => self.end_hazards(&subject, true, |_| true),
+            false => self.forget_hazards(&subject),
+        }
     }
 
     /// Handles the timer of the references in doubt.
@@ -459,8 +462,9 @@ impl Model {
 
     fn hazard_evidence(&self, reason: OwnerHazard, owner: &OwnerFacts, writer: &str) -> Evidence {
         let OwnerFacts { uid, address } = owner;
+        let group = if reason == OwnerHazard::KindUnknown { format!(".{}", address.group) } else { String::new() };
         let evidence = Evidence::new()
-            .text("owner", format!("{}/{}", address.kind, address.name))
+            .text("owner", format!("{}{}/{}", address.kind, group.trim_end_matches('.'), address.name))
             .text("owner_uid", uid_text(*uid))
             .text("writer", writer.to_owned());
         match (reason, self.find_uid(*uid).and_then(|slot| self.store.get(slot))) {

@@ -284,6 +284,9 @@ impl Model {
             detections.extend(relations);
             context.record.hot_mut(); // holds the timer and the findings
         }
+        if context.namespace_deleted {
+            detections.retain(|detection| detection.code.info().area == "deletion");
+        }
         let due = context.due(&detections);
         let kept = context.is_unready_child();
         let expected: Vec<FindingCode> = detections.iter().map(|detection| detection.code).collect();
@@ -387,6 +390,7 @@ impl Model {
         let record = self.store.get(slot)?;
         let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
         let annotated_deadline = self.annotated_deadline(annotated, &record.namespace);
+        let namespace_deleted = self.containers.has_namespace(&record.namespace);
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
         Some(ObjectContext {
@@ -397,6 +401,7 @@ impl Model {
             lost: watch.lost_since.unwrap_or(watch.lost),
             unseen_since: watch.unseen_since(self.now),
             blind: watch.blind.is_some(),
+            namespace_deleted,
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,
             history_denied: false,

@@ -194,8 +194,12 @@ impl ObjectContext<'_> {
     }
 
     /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, an SLO deadline that
-    /// passes ends it as unknown, and everything else waits.
+    /// passes ends it as unknown, and everything else waits. In a namespace that is being deleted, it waits for the deletion
+    /// of the object.
     pub(crate) fn advance_obligation(&mut self) {
+        if self.namespace_deleted {
+            return;
+        }
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings, lost) = (self.now, self.settings, self.sight == Sight::Lost);
         if lost && !self.record.flags.has(Flag::Judged) {
