@@ -185,8 +185,8 @@ impl Fixture {
         reader_account(&kube, &namespace);
         let file = format!("{namespace}.loopwatch.kubeconfig");
         let kubeconfig = plane.kubeconfig_of(&file, &plane.url, &namespace, ACCOUNT);
-        let (name, namespaces) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
-        let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&namespaces]);
+        let (name, scopes) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
+        let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&scopes]);
         sidecar.wait_synced(ZOO_KINDS.len());
         let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
         let fixture = Self { kube, namespace, other, operator };
