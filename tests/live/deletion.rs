@@ -26,7 +26,7 @@ const DETECTED: &[Proof] = &[
         subject: ("Widget", TARGET),
         evidence: &["actor", "finalizers", "terminating_for"],
         names: &[CLEANUP],
-        also: &[("FinalizerStuck", "/target")],
+        also: &[("FinalizerStuck", "/target"), ("CleanupSlow", "/target")],
         threshold: 4,
         flags: &[
             "--leader-elect",
@@ -42,7 +42,7 @@ const DETECTED: &[Proof] = &[
         name: "cleanup-slow",
         code: "CleanupSlow",
         subject: ("Statusless", TARGET),
-        evidence: &["actor", "finalizers", "terminating_for", "threshold"],
+        evidence: &["actor", "finalizer", "terminating_for", "threshold"],
         names: &[CLEANUP],
         also: &[("FinalizerStuck", "/target")],
         threshold: 3,
@@ -55,8 +55,10 @@ const DETECTED: &[Proof] = &[
         name: "finalizer-lost",
         code: "FinalizerLost",
         subject: ("Widget", TARGET),
-        evidence: &["finalizers", "actor"],
+        evidence: &["finalizer", "actor", "removed_by"],
         names: &[CLEANUP, "zoo-archiver"],
+        also: &[("FinalizerFlapping", "/target")], // the operator adds it again each time
+        lingers: 30,
         near_miss: release_finalizer,
         provoke: overwrite_finalizers,
         cure: |fixture| {
@@ -69,8 +71,10 @@ const DETECTED: &[Proof] = &[
         name: "finalizer-flapping",
         code: "FinalizerFlapping",
         subject: ("Widget", TARGET),
-        evidence: &["finalizers", "actor"],
+        evidence: &["finalizer", "returns", "writers"],
         names: &[CLEANUP],
+        // A removal by an unknown writer that the operator repairs is suspected to be a loss.
+        also: &[("FinalizerLost", "/target"), ("FinalizerLost", "/near")],
         lingers: 20,
         near_miss: |fixture| {
             release_finalizer(fixture);
@@ -88,9 +92,13 @@ const DETECTED: &[Proof] = &[
         name: "deletion-blocked",
         code: "DeletionBlockedByDependent",
         subject: ("Widget", TARGET),
-        evidence: &["finalizers", "terminating_for"],
+        evidence: &["blocker", "blocker_finalizers", "actor", "chain", "terminating_for"],
         names: &["data-target-0", FOREIGN],
-        also: &[("FinalizerStuck", "PersistentVolumeClaim"), ("DeletionBlockedByDependent", "StatefulSet")],
+        also: &[
+            ("FinalizerStuck", "PersistentVolumeClaim"),
+            ("DeletionBlockedByDependent", "StatefulSet"),
+            ("CleanupSlow", ""),
+        ],
         threshold: 4,
         near_miss: |fixture| {
             chain(fixture, "near");
@@ -108,9 +116,9 @@ const DETECTED: &[Proof] = &[
         name: "namespace-stuck",
         code: "NamespaceStuck",
         subject: ("Namespace", "{}-other"),
-        evidence: &["terminating_for", "finalizers"],
+        evidence: &["blocker", "blocker_finalizers", "actor", "terminating_for"],
         names: &[CLEANUP, "Widget"],
-        also: &[("FinalizerStuck", "/target")],
+        also: &[("FinalizerStuck", "/t"), ("CleanupSlow", "/t")],
         threshold: 4,
         near_miss: block_by_foreign_object,
         provoke: block_namespace,
@@ -122,9 +130,9 @@ const DETECTED: &[Proof] = &[
         name: "definition-stuck",
         code: "DefinitionStuck",
         subject: ("CustomResourceDefinition", "things.{}.example.com"),
-        evidence: &["terminating_for", "finalizers"],
+        evidence: &["blocker", "blocker_finalizers", "actor", "terminating_for"],
         names: &["example.com/cleanup", "Thing"],
-        also: &[("FinalizerStuck", "/target"), ("FinalizerOwnerAbsent", "/target")],
+        also: &[("FinalizerStuck", "/target"), ("FinalizerOwnerAbsent", "/target"), ("CleanupSlow", "/target")],
         threshold: 4,
         prepare: define,
         near_miss: |fixture| {

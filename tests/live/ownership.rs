@@ -21,8 +21,8 @@ const DETECTED: &[Proof] = &[
         name: "orphan",
         code: "Orphan",
         subject: ("ConfigMap", "widget-target-config"),
-        evidence: &["owner"],
-        names: &["Widget", TARGET],
+        evidence: &["former_owner", "reason"],
+        names: &["Widget", TARGET, "released"],
         also: &[("Orphan", "/widget-target")],
         threshold: 4,
         near_miss: |fixture| {
@@ -156,7 +156,7 @@ const DETECTED: &[Proof] = &[
         subject: ("ClusterRole", "{}"),
         evidence: &["owner"],
         names: &["Widget", TWIN],
-        threshold: 4,
+        threshold: 35, // loopwatch looks for new child kinds now and then
         prepare: allow_cluster_roles,
         provoke: own_cluster_role,
         cure: |fixture| fixture.kube.delete(RBAC, "ClusterRole", "", &fixture.namespace),

@@ -191,8 +191,8 @@ impl Fixture {
         let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
         let fixture = Self { kube, namespace, other, operator };
         // loopwatch watches a child kind in each namespace in which it has seen children.
-        namespaces.iter().for_each(|namespace| drop(fixture.make(namespace, TWIN, json!({}))));
-        sidecar.wait_watched("ConfigMap", namespaces.len());
+        namespaces[..2].iter().for_each(|namespace| drop(fixture.make(namespace, TWIN, json!({}))));
+        sidecar.wait_watched("ConfigMap", 2);
         (fixture, Watcher { _recorder, sidecar })
     }
 
