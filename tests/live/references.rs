@@ -47,7 +47,7 @@ const DETECTED: &[Proof] = &[
         name: "dangling-reference",
         code: "DanglingReference",
         subject: ("Widget", TARGET),
-        evidence: &["reference", "path"],
+        evidence: &["reference", "target"],
         names: &["Secret", "absent", "secretRef"],
         also: &[("Overdue", "/target"), ("PhaseStuck", "/target")],
         threshold: 4,
@@ -69,7 +69,7 @@ const DETECTED: &[Proof] = &[
         code: "SoftDeleteLingering",
         subject: ("Widget", TARGET),
         evidence: &["phase", "deleted_at"],
-        names: &["retained"],
+        names: &["soft-delete/enable"],
         near_miss: |fixture| soft_delete(fixture, "near", 3600),
         provoke: |fixture| soft_delete(fixture, TARGET, 25 * 3600),
         cure: |fixture| {
