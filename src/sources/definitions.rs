@@ -230,7 +230,7 @@ struct DefinitionStatusDocument {
 }
 
 /// Decodes one definition and its resource version.
-fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
+pub(crate) fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure> {
     let DefinitionDocument { metadata, spec, status } =
         serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
     let storage = spec.versions.iter().find(|version| version.storage);

@@ -5,25 +5,36 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kube::api::TypeMeta;
 use loopwatch_model::observation::{
-    Cause, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
+    Cause, DefinitionView, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeSeed;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 mod index;
+mod items;
+mod special;
 
 use self::index::DumpIndex;
-use super::decode::{self, DecodeOptions, ObjectSeed};
+use self::items::{Item, documents, files, line_of};
+use self::special::{Special, is_special};
+use super::decode::DecodeOptions;
 
-/// Depth of nested folders that loopwatch reads: enough for support bundles, and a stop for cyclic links.
-const MAX_DEPTH: usize = 16;
+/// Depth of lists in lists.
+const MAX_LISTS: usize = 8;
+
+/// What became of a part of a dump.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Added {
+    /// It was an object, or a problem.
+    Done,
+    /// Nothing, because it is a list.
+    List,
+}
 
 /// The objects of a dump by kind, and the problems.
 #[derive(Debug, Default)]
@@ -33,6 +44,7 @@ pub(crate) struct Dump {
     listed: BTreeSet<(String, String)>,
     /// Whether a part cannot be read that may hold objects.
     is_broken: bool,
+    special: Special,
     /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
 }
@@ -74,7 +86,7 @@ impl Dump {
         let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
         if metadata.is_dir() {
-            for file in files(path, 0).map_err(io)? {
+            for file in files(path).map_err(io)? {
                 dump.read_file(&file, options);
             }
         } else {
@@ -91,7 +103,7 @@ impl Dump {
     /// The newest time in any object. The dump was taken then or later.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<Timestamp> {
-        self.objects().filter_map(newest).max()
+        self.objects().filter_map(newest).chain(self.special.renewed).max()
     }
 
     /// All objects.
@@ -115,13 +127,14 @@ impl Dump {
     /// Returns the dump as observations, in the order in which watches would send them.
     #[must_use]
     pub(crate) fn observations(self) -> Vec<Observation> {
-        let kinds: Vec<WatchedKind> = self
-            .objects
-            .iter()
-            .map(|((group, kind), (version, objects))| watched(group, version, kind, objects))
-            .collect();
+        let mut objects = self.objects;
+        objects.retain(|(group, kind), _| !is_special(group, kind));
+        let watched = |((group, kind), (version, objects)): (&(String, String), &(String, Vec<ObjectView>))| {
+            watched(group, version, kind, objects, self.special.definition(group, kind))
+        };
+        let kinds: Vec<WatchedKind> = objects.iter().map(watched).collect();
         let mut observations = vec![Observation::KindsDiscovered(kinds.clone())];
-        for (kind, (_, objects)) in kinds.into_iter().zip(self.objects.into_values()) {
+        for (kind, (_, objects)) in kinds.into_iter().zip(objects.into_values()) {
             let watch = kind.watch;
             observations.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
             let listed = objects
@@ -130,6 +143,8 @@ impl Dump {
             observations.extend(listed);
             observations.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
+        // The objects in a namespace that is being deleted are known by now.
+        observations.extend(self.special.observations());
         let detail = self.problems.join("; ");
         observations.push(match self.problems.is_empty() {
             true => Observation::SourceRecovered { source: SourceId::Dump },
@@ -160,8 +175,25 @@ impl Dump {
         }
     }
 
-    /// Decodes the items one by one from the text, so that a dump needs little more memory than its file.
+    /// Decodes the items one by one from the text, so that a dump needs little more memory than its file. A file may hold
+    /// the output of several commands.
     fn add_json(&mut self, file: &str, text: &str, options: DecodeOptions<'_>) -> Result<(), serde_json::Error> {
+        let place = |part: &str| format!("{file}, line {}", line_of(text, part));
+        for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+            self.add_json_part(&place, document?.get(), ("", ""), 0, options);
+        }
+        Ok(())
+    }
+
+    /// Adds an object or a list. `of` are the version and the kind of the list that contains it.
+    fn add_json_part(
+        &mut self,
+        place: &dyn Fn(&str) -> String,
+        text: &str,
+        of: (&str, &str),
+        depth: usize,
+        options: DecodeOptions<'_>,
+    ) {
         #[derive(Deserialize)]
         struct JsonDump<'a> {
             #[serde(borrow, default, rename = "apiVersion")]
@@ -169,21 +201,24 @@ impl Dump {
             #[serde(borrow, default)]
             kind: Cow<'a, str>,
             #[serde(borrow)]
-            items: Option<&'a RawValue>,
+            items: Option<Vec<&'a RawValue>>,
         }
-        let JsonDump { api_version, kind, items } = serde_json::from_str(text)?;
+        // Most items are objects, for which this costs one pass.
+        if depth > 0 && self.add(&|| place(text), of, Item::Json(text), options) == Added::Done {
+            return;
+        }
         // Only the items of a list are objects: other kinds may have a field of this name.
-        let items = items.map(RawValue::get).filter(|items| items.starts_with('['));
-        let (Some(items), Some(of)) = (items, kind.strip_suffix("List")) else {
-            self.add(file, "", "", decode::object_with_type(text.as_bytes(), options).map_err(|e| e.to_string()));
-            return Ok(());
-        };
-        self.add_list(&api_version, of);
-        for (number, item) in serde_json::from_str::<Vec<&RawValue>>(items)?.into_iter().enumerate() {
-            let decoded = decode::object_with_type(item.get().as_bytes(), options).map_err(|e| e.to_string());
-            self.add(&format!("{file}, item {number}"), &api_version, of, decoded);
+        match serde_json::from_str::<JsonDump<'_>>(text) {
+            Ok(JsonDump { api_version, kind, items: Some(items) }) if depth < MAX_LISTS && kind.ends_with("List") => {
+                let of = (&*api_version, kind.strip_suffix("List").unwrap_or_default());
+                self.add_list(of);
+                items.iter().for_each(|item| self.add_json_part(place, item.get(), of, depth + 1, options));
+            }
+            _ if depth > 0 || self.add(&|| place(text), of, Item::Json(text), options) == Added::List => {
+                self.add_problem(format!("{}: not a list of objects", place(text)));
+            }
+            _ => {}
         }
-        Ok(())
     }
 
     fn add_yaml(&mut self, place: &str, document: &str, options: DecodeOptions<'_>) -> Result<(), String> {
@@ -194,24 +229,34 @@ impl Dump {
         } };
         let value: Value = serde_saphyr::from_str_with_options(document, limits)
             .map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned())?;
-        let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (api_version, kind) = (word("apiVersion"), word("kind"));
-        match (value, kind.strip_suffix("List")) {
-            (Value::Null, _) => {}
-            (Value::Object(mut fields), Some(of)) if fields.get("items").is_some_and(Value::is_array) => {
-                let items = fields.remove("items").and_then(|items| match items {
-                    Value::Array(items) => Some(items),
-                    _ => None,
-                });
-                self.add_list(&api_version, of);
-                for (number, item) in items.into_iter().flatten().enumerate() {
-                    let decoded = object_of(item, options);
-                    self.add(&format!("{place}, item {number}"), &api_version, of, decoded);
-                }
-            }
-            (value, _) => self.add(place, "", "", object_of(value, options)),
+        if !value.is_null() {
+            self.add_yaml_part(place, &value, ("", ""), 0, options);
         }
         Ok(())
+    }
+
+    /// Adds an object or a list. `of` are the version and the kind of the list that contains it.
+    fn add_yaml_part(
+        &mut self,
+        place: &str,
+        value: &Value,
+        of: (&str, &str),
+        depth: usize,
+        options: DecodeOptions<'_>,
+    ) {
+        let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let list = word("kind").strip_suffix("List").zip(value.get("items").and_then(Value::as_array));
+        let Some((kind, items)) = list.filter(|_| depth < MAX_LISTS) else {
+            if self.add(&|| place.to_owned(), of, Item::Yaml(value), options) == Added::List {
+                self.add_problem(format!("{place}: not a list of objects"));
+            }
+            return;
+        };
+        let of = (word("apiVersion"), kind);
+        self.add_list(of);
+        for (number, item) in items.iter().enumerate() {
+            self.add_yaml_part(&format!("{place}, item {number}"), item, of, depth + 1, options);
+        }
     }
 
     /// Adds the problem of a part that may hold objects.
@@ -221,7 +266,7 @@ impl Dump {
     }
 
     /// Notes the kind of a list. A `List` can hold any kinds.
-    fn add_list(&mut self, api_version: &str, kind: &str) {
+    fn add_list(&mut self, (api_version, kind): (&str, &str)) {
         if !kind.is_empty() {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             self.listed.insert((group.to_owned(), kind.to_owned()));
@@ -229,33 +274,51 @@ impl Dump {
     }
 
     /// Adds one object. Items of typed lists omit `apiVersion` and `kind`, so the caller passes those of the list.
-    fn add(&mut self, place: &str, api_version: &str, kind: &str, decoded: Result<(TypeMeta, ObjectView), String>) {
-        let (own, object) = match decoded {
+    fn add(
+        &mut self,
+        place: &dyn Fn() -> String,
+        (api_version, kind): (&str, &str),
+        item: Item<'_>,
+        options: DecodeOptions<'_>,
+    ) -> Added {
+        let (own, object) = match item.decode(options) {
             Ok(decoded) => decoded,
-            Err(error) => return self.add_problem(format!("{place}: {error}")),
+            Err(error) => {
+                self.add_problem(format!("{}: {error}", place()));
+                return Added::Done;
+            }
         };
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
         let (api_version, kind) = (or(own.api_version, api_version), or(own.kind, kind));
+        if object.key.name.is_empty() && kind.ends_with("List") {
+            return Added::List;
+        }
         if kind.is_empty() || object.key.name.is_empty() {
-            return self.problems.push(format!("{place}: not a Kubernetes object: it has no kind or no name"));
+            self.problems.push(format!("{}: not a Kubernetes object: it has no kind or no name", place()));
+            return Added::Done;
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        if let Err(error) = self.special.add(group, &kind, &object, item) {
+            self.problems.push(format!("{}: {error}", place()));
+        }
         let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));
         entry.1.push(object);
+        Added::Done
     }
 }
 
-fn object_of(value: Value, options: DecodeOptions<'_>) -> Result<(TypeMeta, ObjectView), String> {
-    let mut type_meta = TypeMeta::default();
-    let object = ObjectSeed::with_type(options, &mut type_meta).deserialize(value).map_err(|e| e.to_string())?;
-    Ok((type_meta, object))
-}
-
-fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> WatchedKind {
+fn watched(
+    group: &str,
+    version: &str,
+    kind: &str,
+    objects: &[ObjectView],
+    definition: Option<&DefinitionView>,
+) -> WatchedKind {
     let namespaced = objects.iter().any(|object| !object.key.namespace.is_empty());
     let scope = if namespaced { Scope::AllNamespaces } else { Scope::Cluster };
-    // A dump does not contain the plural. kubectl accepts the kind in lower case.
-    let resource = kind.to_lowercase();
+    // Only a definition contains the plural. kubectl also accepts the kind in lower case.
+    let plural = definition.and_then(|definition| definition.name.split_once('.'));
+    let resource = plural.map_or_else(|| kind.to_lowercase(), |(plural, _)| plural.to_owned());
     WatchedKind {
         watch: WatchId::new(group, &resource, &scope),
         group: group.to_owned(),
@@ -264,7 +327,7 @@ fn watched(group: &str, version: &str, kind: &str, objects: &[ObjectView]) -> Wa
         resource,
         scope,
         role: Role::Primary,
-        status: StatusSchema::Unknown,
+        status: definition.map_or(StatusSchema::Unknown, |definition| definition.status),
         why: Why::InDump,
         missing: Vec::new(),
         suspected: false,
@@ -279,127 +342,5 @@ fn newest(object: &ObjectView) -> Option<Timestamp> {
     conditions.chain(managers).chain(object.created).chain(object.deleted).max()
 }
 
-/// The documents of a YAML text, with the line at which each begins.
-fn documents(text: &str) -> Vec<(usize, &str)> {
-    let mut documents = Vec::new();
-    let (mut start, mut start_line, mut offset) = (0, 1, 0);
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let separates = line.trim_end() == "---" || line.starts_with("--- ");
-        if separates {
-            documents.push((start_line, &text[start..offset]));
-            (start, start_line) = (offset + line.len(), number + 2);
-        }
-        offset += line.len();
-    }
-    documents.push((start_line, &text[start..]));
-    documents.retain(|(_, document)| !document.trim().is_empty());
-    documents
-}
-
-fn files(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-    entries.sort();
-    for path in entries {
-        let is_dump = path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
-        if path.is_dir() && depth < MAX_DEPTH {
-            found.extend(files(&path, depth + 1)?);
-        } else if is_dump && path.is_file() {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
-mod tests {
-    use loopwatch_model::observation::{Answer, ObjectAddress, Probe};
-
-    use super::*;
-    use crate::sources::decode::HashKey;
-
-    const KEY: HashKey = HashKey([1; 16]);
-
-    fn objects(dump: &Dump) -> usize {
-        dump.objects().count()
-    }
-
-    fn read(text: &str) -> Dump {
-        let mut dump = Dump::default();
-        dump.add_text("dump", text, (&KEY).into());
-        dump
-    }
-
-    #[test]
-    fn objects_and_lists_are_read_from_json_and_yaml() {
-        let json = r#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x","namespace":"n"}}]}"#;
-        let typed = r#"{"apiVersion":"a.io/v1","kind":"WList","items":[{"metadata":{"name":"x"}}]}"#;
-        let yaml = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: a.io/v1\n  kind: W\n  metadata: {name: x}\n---\n# nothing\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n";
-        for (text, expected) in [(json, 1), (typed, 1), (yaml, 2)] {
-            let dump = read(text);
-            assert_eq!(objects(&dump), expected, "{text}: {:?}", dump.problems);
-            assert_eq!(dump.objects.keys().next(), Some(&("a.io".to_owned(), "W".to_owned())));
-            assert!(dump.problems.is_empty(), "{:?}", dump.problems);
-        }
-    }
-
-    #[test]
-    fn an_object_may_have_items_of_its_own() {
-        let json = r#"{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x"},"items":{"a":1}}"#;
-        let yaml = "apiVersion: a.io/v1\nkind: W\nmetadata: {name: x}\nitems: {a: 1}\n";
-        for text in [json, yaml] {
-            let dump = read(text);
-            assert_eq!((objects(&dump), &dump.problems[..]), (1, &[][..]), "{text}");
-        }
-    }
-
-    #[test]
-    fn problems_are_reported_and_the_rest_is_read() {
-        let dump = read("kind: [\n---\napiVersion: a.io/v1\nkind: W\nmetadata: {name: web}\n---\nkind: W\n");
-        assert_eq!(objects(&dump), 1);
-        assert_eq!(dump.problems.len(), 2, "{:?}", dump.problems);
-        assert!(dump.problems[0].contains("document at line 1"), "{:?}", dump.problems);
-        assert!(dump.problems[1].contains("line 6") || dump.problems[1].contains("line 7"), "{:?}", dump.problems);
-    }
-
-    fn ask(dump: &Dump, kind: &str, namespace: &str, name: &str) -> Answer {
-        let (group, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
-        let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
-        dump.index().answer(&Probe::Read(ObjectAddress { group, kind, namespace, name }))
-    }
-
-    #[test]
-    fn an_object_is_absent_only_where_the_dump_shows_its_kind() {
-        let object = |kind: &str, namespace: &str, name: &str| {
-            format!("---\napiVersion: a.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n")
-        };
-        let one = object("W", "ns", "x");
-        let dump = read(&one);
-        assert!(matches!(ask(&dump, "a.io/W", "ns", "x"), Answer::Found(object) if object.key.name == "x"));
-        assert!(matches!(ask(&dump, "W", "ns", "x"), Answer::Found(_)), "the only group with this kind");
-        assert_eq!(ask(&dump, "a.io/W", "ns", "yy"), Answer::Absent);
-        let unknown = Answer::Failed(Cause::NotFound);
-        assert_eq!(ask(&dump, "a.io/W", "ms", "x"), unknown, "a dump of one namespace");
-        assert_eq!(ask(&dump, "a.io/V", "ns", "x"), unknown, "a dump without the kind");
-        assert_eq!(ask(&dump, "W", "ns", "yy"), unknown, "perhaps a kind of another group");
-        let dump = read(&(one.clone() + &object("W", "os", "z")));
-        assert_eq!(ask(&dump, "a.io/W", "ms", "x"), Answer::Absent, "a dump of all namespaces");
-        let dump = read(&(one.clone() + "---\nmetadata: {{\n"));
-        assert_eq!(ask(&dump, "a.io/W", "ns", "yy"), Answer::Failed(Cause::Undecodable), "a dump with a broken part");
-        let dump = read(&(one + "---\napiVersion: a.io/v1\nkind: VList\nitems: []\n"));
-        assert_eq!(ask(&dump, "a.io/V", "ns", "x"), Answer::Absent, "an empty list");
-    }
-
-    #[test]
-    fn dependents_in_a_dump_may_not_be_all() {
-        let dump = read("apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: ns, ownerReferences: [{uid: u}]}\n");
-        let owner = ObjectAddress { namespace: "ns".to_owned(), ..ObjectAddress::default() };
-        let of = |uid: &str| match dump.index().answer(&Probe::Dependents { owner: owner.clone(), uid: uid.to_owned() })
-        {
-            Answer::Dependents { found, complete } => (found.len(), complete),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((of("u"), of("v")), ((1, false), (0, false)));
-    }
-}
+mod tests;
