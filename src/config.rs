@@ -210,7 +210,7 @@ impl ClusterFlags {
     #[must_use]
     pub(crate) fn source_options(&self, hash_key: HashKey, settings: &Settings) -> SourceOptions {
         SourceOptions {
-            annotations: settings.soft_delete_annotations().map(str::to_owned).into(),
+            annotations: settings.annotations().into(),
             watch: self.watch.clone(),
             namespaces: self.namespace.clone(),
             exclude_namespaces: self.exclude_namespace.clone(),

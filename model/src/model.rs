@@ -37,6 +37,7 @@ mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while
 mod links; // its owner references
 mod logical_owners; // the owner that its annotations name
+mod missing_owners; // whether that owner exists
 mod orphans; // whether it should have an owner
 mod crossings; // its references to other namespaces
 mod references; // its references whose targets may be missing

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
-    Why,
+    Why, is_built_in_group,
 };
 pub use self::namespace::NamespaceView;
 pub use self::object::{

@@ -61,6 +61,16 @@ pub struct Settings {
     /// How long an object must have been without an owner before it counts as an orphan, and how long the owner that its
     /// annotations name must have been gone. The deletion of objects in cascade takes seconds to minutes.
     pub orphan_after: Span,
+    /// The annotation with the kind of an owner that owner references cannot name, in addition to those that loopwatch
+    /// knows; empty for none. The annotation with its name is necessary, too.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub owner_kind_annotation: String,
+    /// The annotation with the namespace of this owner. An object without it means its own namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub owner_namespace_annotation: String,
+    /// The annotation with the name of this owner.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub owner_name_annotation: String,
     /// The number of owned objects of a kind from which on an object without an owner is suspicious.
     pub orphan_siblings: u32,
     /// How long the target of a reference may be absent before the finding `DanglingReference` opens. People often create
@@ -187,6 +197,9 @@ impl Default for Settings {
             owner_missing_after: Span::mins(5),
             hazard_kept_for: Span::mins(15),
             orphan_after: Span::mins(5),
+            owner_kind_annotation: String::new(),
+            owner_namespace_annotation: String::new(),
+            owner_name_annotation: String::new(),
             orphan_siblings: 20,
             dangling_after: Span::mins(2),
             soft_delete_enable: "soft-delete/enable".to_owned(),
@@ -208,10 +221,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the annotations that show that an object was marked as deleted.
+    /// Returns the annotations that the model reads because the settings name them.
     #[must_use]
-    pub fn soft_delete_annotations(&self) -> [&str; 3] {
-        [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time]
+    pub fn annotations(&self) -> Vec<String> {
+        let soft_deletion = [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time];
+        let owner = [&self.owner_kind_annotation, &self.owner_namespace_annotation, &self.owner_name_annotation];
+        soft_deletion.into_iter().chain(owner).filter(|name| !name.is_empty()).cloned().collect()
     }
 }
 

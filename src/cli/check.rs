@@ -82,7 +82,7 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
             Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
     }
-    let annotations = settings.soft_delete_annotations().map(str::to_owned);
+    let annotations = settings.annotations();
     let dump = Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations })?;
     let now = SystemClock::new().wall();
     // People often check a dump long after they took it. That time must not count towards deadlines.
@@ -94,7 +94,7 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     let mut model = Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let excluded = &args.cluster.exclude_namespace;
     let found = dump.index();
-    for observation in dump.observations() {
+    for observation in dump.observations(&found) {
         let key = match &observation {
             Observation::Listed { object, .. } => Some(&object.key),
             _ => None,

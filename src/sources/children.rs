@@ -13,7 +13,7 @@ use loopwatch_model::time::Span;
 use tokio::sync::Notify;
 use tracing::warn;
 
-mod evidence;
+pub(super) mod evidence;
 #[cfg(test)]
 mod tests;
 
@@ -135,7 +135,7 @@ impl ChildSink {
         let is_candidate = !is_own && !self.knows(name) && evidence::is_candidate(object);
         let is_passed_on = is_own
             || self.knows(name)
-            || evidence::names_owner(object, &self.owners)
+            || evidence::names_owner(object, &self.owners, &self.inner.annotations)
             || (is_candidate && self.matches(object));
         if let Some(list) = &mut self.list {
             list.undecided.remove(&object.key);

@@ -4,7 +4,7 @@
 //! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use loopwatch_model::observation::{
@@ -17,10 +17,12 @@ use serde_json::value::RawValue;
 
 mod index;
 mod items;
+mod siblings;
 mod special;
 
 use self::index::DumpIndex;
 use self::items::{Item, documents, files, line_of};
+use self::siblings::Objects;
 use self::special::{Special, is_special};
 use super::decode::DecodeOptions;
 
@@ -39,7 +41,7 @@ enum Added {
 /// The objects of a dump by kind, and the problems.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
-    objects: BTreeMap<(String, String), (String, Vec<ObjectView>)>,
+    objects: Objects,
     /// The groups and kinds of typed lists, which may be empty.
     listed: BTreeSet<(String, String)>,
     /// Whether a part cannot be read that may hold objects.
@@ -113,21 +115,22 @@ impl Dump {
 
     /// The index for questions about single objects.
     pub(crate) fn index(&self) -> DumpIndex {
-        let mut index = DumpIndex { is_broken: self.is_broken, ..DumpIndex::default() };
+        let mut index = DumpIndex::default();
+        index.is_broken = self.is_broken;
         for kind in &self.listed {
             index.kinds.entry(kind.clone()).or_default();
         }
         for (kind, (_, objects)) in &self.objects {
-            let dumped = index.kinds.entry(kind.clone()).or_default();
-            objects.iter().for_each(|object| dumped.add(object));
+            objects.iter().for_each(|object| index.add(kind, object));
         }
         index
     }
 
-    /// Returns the dump as observations, in the order in which watches would send them.
+    /// Returns the dump as observations, in the order in which watches would send them. `index` is that of this dump.
     #[must_use]
-    pub(crate) fn observations(self) -> Vec<Observation> {
+    pub(crate) fn observations(self, index: &DumpIndex) -> Vec<Observation> {
         let mut objects = self.objects;
+        siblings::mark(&mut objects, index);
         objects.retain(|(group, kind), _| !is_special(group, kind));
         let watched = |((group, kind), (version, objects)): (&(String, String), &(String, Vec<ObjectView>))| {
             watched(group, version, kind, objects, self.special.definition(group, kind))

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::observation::{ObjectAddress, ObjectView};
+use crate::settings::Settings;
+use crate::time::Timestamp;
 
 /// The owner that annotations or labels of an object name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,18 @@ struct Parts<'a> {
     name: Option<(&'a str, &'a str)>,
 }
 
+/// What the watches show about an owner that no owner reference names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Exists,
+    /// It does not exist, but no new finding opens before this instant, if there is one.
+    Missing(Option<Timestamp>),
+    /// The watch that would show it cannot see now.
+    Hidden(u16),
+    /// No watch would show it.
+    Unwatched,
+}
+
 /// The annotations of operator-sdk's handler for owners (operator-lib, `handler/enqueue_annotation.go`).
 const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primary-resource-type");
 
@@ -29,18 +43,31 @@ const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primar
 impl LogicalOwner {
     /// Returns the owner that the annotations name or, if they name none, the labels. `known` returns the group and the
     /// kind of one of the operator's kinds by its name: an owner of any other kind is not judged.
-    pub(crate) fn read(view: &ObjectView, known: impl Fn(&str) -> Option<(String, String)>) -> Option<Self> {
-        let names_owner = |key: &String| key.contains("wner") || key.contains("primary-resource");
+    pub(crate) fn read(
+        view: &ObjectView,
+        settings: &Settings,
+        known: impl Fn(&str) -> Option<(String, String)>,
+    ) -> Option<Self> {
+        let configured = &settings.owner_kind_annotation;
+        let names_owner = |key: &String| key.contains("wner") || key.contains("primary-resource") || key == configured;
         if !view.annotations.keys().chain(view.labels.keys()).any(names_owner) {
             return None;
         }
+        let of_settings = || {
+            let named = |key: &str| view.annotations.get(key).filter(|value| !value.is_empty());
+            let (group, kind) = known(named(configured)?)?;
+            let (key, name) = (&settings.owner_name_annotation, named(&settings.owner_name_annotation)?);
+            let namespace = named(&settings.owner_namespace_annotation).unwrap_or(&view.key.namespace);
+            Some(Self::new(group, kind, namespace, name, key))
+        };
         let of_sdk = || {
             let (namespace, name) = view.annotations.get(SDK.0)?.split_once('/')?;
             let (group, kind) = known(view.annotations.get(SDK.1)?)?;
             Some(Self::new(group, kind, namespace, name, SDK.0))
         };
         let own = view.key.namespace.as_str();
-        of_sdk()
+        of_settings()
+            .or_else(of_sdk)
             .or_else(|| Self::from_marks(&view.annotations, own, &known))
             .or_else(|| Self::from_marks(&view.labels, own, &known))
     }

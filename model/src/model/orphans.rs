@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Model;
 use super::detection::Detection;
 use super::graph::Owner;
-use super::logical_owners::LogicalOwner;
+use super::logical_owners::{LogicalOwner, Presence};
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::sight::Sight;
 use super::store::Slot;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{ObjectAddress, ObjectView, Role, Scope};
+use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
 
 /// The objects that may be orphans.
@@ -23,7 +23,7 @@ pub(crate) struct Orphans {
     /// Objects without an owner. At most [`MAX_CANDIDATES`].
     candidates: BTreeMap<Slot, Candidate>,
     /// Objects whose annotations or labels name an owner. At most [`MAX_CANDIDATES`].
-    logical: BTreeMap<Slot, Logical>,
+    pub(super) logical: BTreeMap<Slot, Logical>,
     /// The objects that name each logical owner.
     by_owner: BTreeMap<ObjectAddress, BTreeSet<Slot>>,
 }
@@ -51,10 +51,10 @@ struct Former {
 
 /// An object whose annotations or labels name an owner.
 #[derive(Debug)]
-struct Logical {
-    owner: LogicalOwner,
+pub(super) struct Logical {
+    pub(super) owner: LogicalOwner,
     /// Since when the model does not know the owner.
-    missing_since: Option<Timestamp>,
+    pub(super) missing_since: Option<Timestamp>,
 }
 
 /// Counts of the owned objects of a kind, which show how the operator marks its objects.
@@ -85,7 +85,7 @@ const EXCEPTIONS_PERCENT: u64 = 5;
 const SAME_DELETION: Span = Span::mins(1);
 
 /// The time between two attempts to confirm an orphan that cannot be read.
-const TRY_AGAIN: Span = Span::mins(10);
+pub(super) const TRY_AGAIN: Span = Span::mins(10);
 
 // === impl Orphans ===
 
@@ -96,7 +96,7 @@ impl Orphans {
         self.set_logical(slot, None);
     }
 
-    fn set_logical(&mut self, slot: Slot, owner: Option<LogicalOwner>) {
+    pub(super) fn set_logical(&mut self, slot: Slot, owner: Option<LogicalOwner>) {
         if self.logical.get(&slot).map(|logical| &logical.owner) == owner.as_ref() {
             return;
         }
@@ -172,9 +172,9 @@ impl Model {
             return;
         }
         let restored = new && self.open_findings.restored_start(FindingCode::Orphan, &self.subject(slot)).is_some();
-        // A primary object without an owner is the rule.
-        if former.is_none() && !restored && (self.kinds[kind as usize].role == Role::Primary || view.labels.is_empty())
-        {
+        // A primary object without an owner is the rule. In a dump, all kinds are primary.
+        let is_primary = self.kinds[kind as usize].role == Role::Primary && !view.resembles_owned;
+        if former.is_none() && !restored && (is_primary || view.labels.is_empty()) {
             return;
         }
         if self.orphans.candidates.len() >= MAX_CANDIDATES {
@@ -183,19 +183,6 @@ impl Model {
         let writer = view.managers.iter().max_by_key(|m| m.time).map_or_else(String::new, |m| m.name.clone());
         let candidate = Candidate { since: self.now, former, restored, labels: view.labels.clone(), writer };
         self.orphans.candidates.insert(slot, candidate);
-    }
-
-    fn update_logical_owner(&mut self, slot: Slot, view: &ObjectView) {
-        let known = |name: &str| {
-            let mut kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && kind.is_named(name));
-            kinds.next().filter(|_| kinds.next().is_none()).map(|kind| (kind.group.to_string(), kind.kind.to_string()))
-        };
-        let owner = LogicalOwner::read(view, known);
-        if owner.is_some() && !self.orphans.logical.contains_key(&slot) && self.orphans.logical.len() >= MAX_CANDIDATES
-        {
-            return self.count_dropped("orphan_candidates");
-        }
-        self.orphans.set_logical(slot, owner);
     }
 
     /// Reviews the objects that name this one as their logical owner, because it appeared or is gone.
@@ -217,11 +204,21 @@ impl Model {
         let released = self.was_released(candidate);
         let siblings = &self.kinds[self.watches[record.watch as usize].kind as usize].siblings;
         let named = siblings.named_owner(&candidate.labels);
+        let mut not_before = None;
         let confirmed = match (&candidate.former, named) {
             (Some(_), _) => !released,
             (None, _) if candidate.restored => true,
-            (None, Some(owner)) if self.has_primary(&record.namespace, owner) => return None,
-            (None, Some(_)) => true,
+            (None, Some(owner)) => match self.primary(&record.namespace, owner) {
+                Presence::Missing(earliest) => {
+                    not_before = earliest;
+                    true
+                }
+                Presence::Hidden(watch) => {
+                    self.watches[watch as usize].postponed.insert(slot);
+                    return None;
+                }
+                Presence::Exists | Presence::Unwatched => return None,
+            },
             (None, None) if self.is_exception(slot) => false,
             (None, None) => return None,
         };
@@ -239,39 +236,10 @@ impl Model {
             .text("writer", candidate.writer.clone())
             .with("siblings", Value::Count(i64::try_from(siblings.owned).unwrap_or(i64::MAX)))
             .with("orphan_for", Value::Age(since));
-        let due = self.confirmed_at(slot, since.after(self.settings.orphan_after))?;
+        let due = since.after(self.settings.orphan_after);
+        let due = self.confirmed_at(slot, not_before.map_or(due, |at| due.max(at)))?;
         let detection = Detection::new(self.now, FindingCode::Orphan, since, due, || evidence);
         Some(detection.suspected_if(!confirmed))
-    }
-
-    /// Detects an object whose annotations or labels name an owner that does not exist.
-    pub(crate) fn logical_owner_missing(&mut self, slot: Slot) -> Option<Detection> {
-        let address = self.orphans.logical.get(&slot)?.owner.address.clone();
-        let terminating = self.store.get(slot)?.hot.as_ref().is_some_and(|hot| hot.deletion.is_some());
-        let missing = !terminating && self.is_missing(&address)?;
-        let now = self.now;
-        let logical = self.orphans.logical.get_mut(&slot)?;
-        if !missing {
-            logical.missing_since = None;
-            return None;
-        }
-        let since = *logical.missing_since.get_or_insert(now);
-        let named_by = logical.owner.key.clone();
-        let mut due = since.after(self.settings.orphan_after);
-        if due <= now && !self.has_open(FindingCode::LogicalOwnerMissing, slot) {
-            due = match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
-                Some(Existence::Absent) => due,
-                None => now.after(ASK_AGAIN),
-                Some(_) => now.after(TRY_AGAIN),
-            };
-        }
-        let owner = match address.namespace.as_str() {
-            "" => format!("{}/{}", address.kind, address.name),
-            namespace => format!("{}/{} in namespace {namespace}", address.kind, address.name),
-        };
-        Some(Detection::new(now, FindingCode::LogicalOwnerMissing, since, due, || {
-            Evidence::new().text("owner", owner).text("named_by", named_by).with("missing_for", Value::Age(since))
-        }))
     }
 
     /// Returns when a possible orphan is a finding: at `due`, once a live read has confirmed it. Returns `None` if the read
@@ -293,7 +261,7 @@ impl Model {
     }
 
     /// Returns since when the answer to a read is recent: a moment after the attempt before the one that is due now.
-    const fn recently(&self) -> Timestamp {
+    pub(super) const fn recently(&self) -> Timestamp {
         self.now.shifted(1000 - TRY_AGAIN.0)
     }
 
@@ -316,39 +284,30 @@ impl Model {
         owned >= u64::from(self.settings.orphan_siblings) && others * 100 <= owned * EXCEPTIONS_PERCENT
     }
 
-    /// Returns whether a namespace has a primary object with this name, or may have one that loopwatch cannot see.
-    fn has_primary(&self, namespace: &str, name: &str) -> bool {
-        self.watches.iter().enumerate().any(|(number, watch)| {
-            let is_primary = self.kinds[watch.kind as usize].role == Role::Primary && watch.active;
-            let covers = watch.scope.namespace().is_none_or(|within| within == namespace);
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            let known = || [namespace, ""].iter().any(|namespace| self.store.find(number, namespace, name).is_some());
-            is_primary && covers && (watch.sight(self.now) != Sight::Clear || !watch.missing.is_empty() || known())
-        })
-    }
-
-    /// Returns whether the model sees that an object does not exist; `None` if no watch shows it.
-    fn is_missing(&self, address: &ObjectAddress) -> Option<bool> {
-        let mut seen = None;
+    /// Returns whether a namespace has a primary object with this name. One that the account cannot see may exist.
+    fn primary(&self, namespace: &str, name: &str) -> Presence {
+        let (mut hidden, mut not_before) = (None, None);
         for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
             let kind = &self.kinds[watch.kind as usize];
-            let covers = match &watch.scope {
-                Scope::Namespace(within) => *within == address.namespace,
-                Scope::Cluster | Scope::AllNamespaces => true,
-            };
-            if *kind.group != *address.group || *kind.kind != *address.kind || !covers {
+            let is_child = kind.role == Role::Child || (watch.dumped && is_built_in_group(&kind.group));
+            if is_child || watch.scope.namespace().is_some_and(|within| within != namespace) {
                 continue;
             }
-            if watch.sight(self.now) != Sight::Clear || !watch.missing.is_empty() {
-                return None;
-            }
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            seen = Some(seen.unwrap_or(true) && self.store.find(number, &address.namespace, &address.name).is_none());
+            let known = [namespace, ""].iter().any(|within| self.store.find(number, within, name).is_some());
+            if known || !watch.missing.is_empty() {
+                return Presence::Exists;
+            }
+            match watch.sight(self.now) {
+                Sight::Clear => {}
+                Sight::Grace(until) => not_before = not_before.max(Some(until)),
+                Sight::Lost => hidden = Some(number),
+            }
         }
-        seen
+        hidden.map_or(Presence::Missing(not_before), Presence::Hidden)
     }
 
-    fn has_open(&self, code: FindingCode, slot: Slot) -> bool {
+    pub(super) fn has_open(&self, code: FindingCode, slot: Slot) -> bool {
         let hot = self.store.get(slot).and_then(|record| record.hot.as_ref());
         hot.is_some_and(|hot| hot.findings.contains(&code))
     }

@@ -60,7 +60,9 @@ const OUTPUT_WORDS: [&str; 10] = [
 
 /// Fields of well-known kinds that name an object which the operator creates: group, kind, last key of the path. Anonymized
 /// recordings keep only the last key.
-const OUTPUTS: [(&str, &str, &str); 3] = [
+const OUTPUTS: [(&str, &str, &str); 4] = [
+    // The volume keeps the name of its claim when the claim is gone.
+    ("", "PersistentVolume", "claimRef"),
     ("cert-manager.io", "Certificate", "secretName"),
     ("cert-manager.io", "ClusterIssuer", "privateKeySecretRef"),
     ("cert-manager.io", "Issuer", "privateKeySecretRef"),

@@ -158,7 +158,7 @@ impl Model {
 
     /// Replaces the settings.
     pub(crate) fn settings_changed(&mut self, settings: Settings) {
-        if settings.soft_delete_annotations() != self.settings.soft_delete_annotations() {
+        if settings.annotations() != self.settings.annotations() {
             // The sources start again, and list objects with other annotations.
             self.watches.iter_mut().for_each(|watch| watch.reread = true);
         }

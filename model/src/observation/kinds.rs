@@ -145,6 +145,12 @@ pub struct DefinitionView {
     pub deleted: Option<Timestamp>,
 }
 
+/// Returns whether an API group is one of Kubernetes itself. Any other group belongs to an operator.
+#[must_use]
+pub fn is_built_in_group(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
 /// The permissions of the account in one scope, compared with what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -55,6 +55,10 @@ pub struct ObjectView {
     /// The labels that name an owner or a revision, selected by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Whether the object has no owner, but resembles objects of its kind that have one. Only dumps say so, because watches
+    /// hide all other objects without an owner from the model.
+    #[serde(skip_serializing_if = "is_false")]
+    pub resembles_owned: bool,
     /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<Manager>,

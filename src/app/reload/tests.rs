@@ -119,7 +119,7 @@ async fn a_change_takes_effect_and_an_invalid_one_keeps_the_old_configuration() 
         &path,
         "settings: {settle: 4s, soft_delete_enable: a.io/trash}\nmax_object_series: 7\nexpose_ui: true\nwatch: a.io/A\n",
     );
-    assert_eq!(followed.changed().await.soft_delete_annotations()[0], "a.io/trash");
+    assert_eq!(followed.changed().await.annotations()[0], "a.io/trash");
     assert!(followed.effective.has_changed().expect("the task runs"));
     let options = followed.effective.borrow_and_update().clone();
     let options = options.cluster.source_options(HashKey([0; 16]), &options.settings);

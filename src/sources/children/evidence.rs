@@ -14,7 +14,7 @@ use crate::sources::decode::same_words;
 
 /// What the owned objects of one watch have in common.
 #[derive(Debug, Default)]
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     /// The number of owned objects.
     owned: u32,
     /// How many of them have a spec that this field manager wrote.
@@ -104,7 +104,7 @@ const MOST: usize = 256;
 
 impl Evidence {
     /// Learns from an object that belongs to a primary object.
-    pub(super) fn add(&mut self, object: &ObjectView, hasher: &RandomState) {
+    pub(crate) fn add(&mut self, object: &ObjectView, hasher: &RandomState) {
         self.owned = self.owned.saturating_add(1);
         for name in writers(object) {
             let has_room = self.writers.len() < MOST;
@@ -123,7 +123,7 @@ impl Evidence {
     }
 
     /// Whether an object that belongs to no primary object looks like one of the operator.
-    pub(super) fn matches(&self, object: &ObjectView, hasher: &RandomState) -> bool {
+    pub(crate) fn matches(&self, object: &ObjectView, hasher: &RandomState) -> bool {
         let siblings = ownership_labels(object, hasher).and_then(|labels| self.labels.get(&labels));
         if object.owners.is_empty() && siblings >= Some(&SIBLINGS) {
             return true;
@@ -136,16 +136,17 @@ impl Evidence {
 }
 
 /// Whether an object without a primary owner may be one of the operator, depending on what its siblings have in common.
-pub(super) fn is_candidate(object: &ObjectView) -> bool {
+pub(crate) fn is_candidate(object: &ObjectView) -> bool {
     let has_marks = || object.labels.keys().any(|key| is_one_of(key, &MANAGERS));
     (writers(object).next().is_some() || (object.owners.is_empty() && has_marks()))
         && !DEPLOYED.iter().any(|key| object.annotations.contains_key(*key) || object.labels.contains_key(*key))
 }
 
-/// Whether annotations or labels of the object name an owner of a primary kind.
-pub(super) fn names_owner(object: &ObjectView, owners: &Owners) -> bool {
+/// Whether annotations or labels of the object name an owner of a primary kind. `configured` are further annotations that
+/// may name its kind.
+pub(super) fn names_owner(object: &ObjectView, owners: &Owners, configured: &[String]) -> bool {
     let mut marks = object.annotations.iter().chain(&object.labels);
-    marks.any(|(key, value)| is_one_of(key, &OWNER_KINDS) && owners.name(value))
+    marks.any(|(key, value)| (is_one_of(key, &OWNER_KINDS) || configured.contains(key)) && owners.name(value))
 }
 
 /// The field managers that wrote the spec, without those that do not belong to an operator.

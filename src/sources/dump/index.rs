@@ -14,6 +14,8 @@ use loopwatch_model::observation::{
 pub(crate) struct DumpIndex {
     /// By group and kind.
     pub(super) kinds: BTreeMap<(String, String), DumpedKind>,
+    /// The namespaces of all objects.
+    namespaces: BTreeSet<String>,
     /// Whether a part of the dump could not be read, which may hold any object.
     pub(super) is_broken: bool,
 }
@@ -24,6 +26,9 @@ pub(super) struct DumpedKind {
     pub(super) objects: BTreeMap<ObjectKey, ObjectView>,
     namespaces: BTreeSet<String>,
 }
+
+/// Namespaces of every cluster, which a list of all namespaces contains.
+const ALWAYS_THERE: [&str; 2] = ["default", "kube-system"];
 
 // === impl DumpIndex ===
 
@@ -55,9 +60,41 @@ impl DumpIndex {
         }
         match named {
             _ if self.is_broken => Err(Cause::Undecodable),
-            Some(dumped) if dumped.covers(namespace) => Ok(Answer::Absent),
+            Some(dumped) if self.covers(dumped, namespace) => Ok(Answer::Absent),
             _ => Err(Cause::NotFound),
         }
+    }
+
+    /// Adds an object.
+    pub(super) fn add(&mut self, kind: &(String, String), object: &ObjectView) {
+        self.namespaces.insert(object.key.namespace.clone());
+        self.kinds.entry(kind.clone()).or_default().add(object);
+    }
+
+    /// Whether the dump shows the objects of a kind in a namespace.
+    pub(super) fn shows(&self, kind: &(String, String), namespace: &str) -> bool {
+        self.kinds.get(kind).is_some_and(|dumped| self.covers(dumped, namespace))
+    }
+
+    /// Whether the dump shows the objects of a kind in a namespace: it has one there; or it has objects of the kind in
+    /// several namespaces, and thus probably in all, and other objects in this one; or an empty list. Nothing exists in a
+    /// namespace that is absent from a list of all namespaces.
+    fn covers(&self, dumped: &DumpedKind, namespace: &str) -> bool {
+        let namespaces = &dumped.namespaces;
+        match namespaces.len() {
+            0 => true,
+            _ if namespaces.contains(namespace) || namespaces.contains("") => true,
+            1 => false,
+            _ => self.namespaces.contains(namespace) || self.lacks_namespace(namespace),
+        }
+    }
+
+    fn lacks_namespace(&self, name: &str) -> bool {
+        let Some(dumped) = self.kinds.get(&(String::new(), "Namespace".to_owned())) else { return false };
+        let has = |name: &str| {
+            dumped.objects.contains_key(&ObjectKey { namespace: String::new(), name: name.to_owned() })
+        };
+        ALWAYS_THERE.iter().all(|name| has(name)) && !has(name)
     }
 
     /// The dependents in the dump. There may be others outside of it.
@@ -80,17 +117,11 @@ impl DumpIndex {
 
 impl DumpedKind {
     /// Adds what answers need of an object.
-    pub(super) fn add(&mut self, object: &ObjectView) {
+    fn add(&mut self, object: &ObjectView) {
         let ObjectView { key, uid, version, created, deleted, grace, finalizers, owners, .. } = object.clone();
         self.namespaces.insert(key.namespace.clone());
         let kept =
             ObjectView { uid, version, created, deleted, grace, finalizers, owners, key, ..ObjectView::default() };
         self.objects.insert(kept.key.clone(), kept);
-    }
-
-    /// Whether the dump shows the objects of this kind in a namespace: it has one there, or objects in several namespaces
-    /// and thus probably in all, or an empty list.
-    fn covers(&self, namespace: &str) -> bool {
-        self.namespaces.contains(namespace) || self.namespaces.contains("") || self.namespaces.len() != 1
     }
 }
