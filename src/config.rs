@@ -19,6 +19,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 pub(crate) use self::file::File;
+pub(crate) use self::findings::OrphanAllow;
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
@@ -101,6 +102,9 @@ pub(crate) struct JudgeFlags {
         Settings::default().deadline
     ))]
     pub deadline: Vec<Deadline>,
+    /// Objects that may be without an owner: they are no orphans. In both parts, `*` stands for any text
+    #[arg(long, value_name = "NAMESPACE:KIND", value_delimiter = ',')]
+    pub orphan_allow: Vec<OrphanAllow>,
 }
 
 /// How to serve the results over HTTP.
@@ -225,8 +229,9 @@ impl ClusterFlags {
 // === impl JudgeFlags ===
 
 impl JudgeFlags {
-    /// Applies the deadlines of these flags to `settings`.
+    /// Applies these flags to `settings`, which may contain them already.
     pub(crate) fn apply(&self, settings: &mut Settings) {
+        self.orphan_allow.iter().for_each(|allow| allow.apply(settings));
         for Deadline { kind, span } in &self.deadline {
             match kind {
                 None => settings.deadline = *span,

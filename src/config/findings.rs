@@ -11,9 +11,10 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
-use loopwatch_model::finding::{FINDINGS, Severity};
-use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector};
+use loopwatch_model::finding::{FINDINGS, FindingCode, Severity};
+use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
 use serde_json::{Map, Value};
 
 use super::spelling::unknown;
@@ -21,6 +22,39 @@ use crate::sources::options::KindSelector;
 
 /// The key of the rules. It is not a flag.
 pub(super) const FINDINGS_KEY: &str = "findings";
+
+/// Objects that may be without an owner, from `--orphan-allow`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OrphanAllow(FindingRule);
+
+// === impl OrphanAllow ===
+
+impl OrphanAllow {
+    /// Adds the rule before those of the file, so that it prevails, unless it is there already.
+    pub(super) fn apply(&self, settings: &mut Settings) {
+        let rules = settings.findings.entry(FindingCode::Orphan.name().to_owned()).or_default();
+        if !rules.contains(&self.0) {
+            rules.insert(0, self.0.clone());
+        }
+    }
+}
+
+impl FromStr for OrphanAllow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((namespaces, kinds)) = text.trim().split_once(':') else {
+            return Err(format!("expected NAMESPACE:KIND, for example team-a:ConfigMap or *:Secret, not {text:?}"));
+        };
+        // Objects without a namespace are in none, so that only a rule for all namespaces applies to them.
+        let select = |text: &str, name: fn(&str) -> Result<String, String>| match text {
+            "*" => Ok(Selector::default()),
+            _ => name(text).map(|name| Selector { include: vec![name], ..Selector::default() }),
+        };
+        let (namespaces, kinds) = (select(namespaces, namespace)?, select(kinds, kind)?);
+        Ok(Self(FindingRule { kinds, namespaces, enabled: Some(false), severity: None }))
+    }
+}
 
 /// Reads the rules. Returns the valid ones, and a problem for each that is not.
 pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
@@ -168,6 +202,8 @@ fn namespace(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_model::model::tuning::{Target, tuned};
+
     use super::*;
 
     fn parse(yaml: &str) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
@@ -197,6 +233,36 @@ mod tests {
         );
         let all = &findings["all"][0];
         assert_eq!((&all.namespaces.exclude, &all.kinds.include), (&list(&["ab"]), &list(&["example.io/*"])));
+    }
+
+    #[test]
+    fn allowed_orphans_prevail_over_the_rules_of_the_file() {
+        let allow = |text: &str| text.parse::<OrphanAllow>();
+        let (findings, _) = parse("Orphan: [{enabled: true, severity: critical}]");
+        let mut settings = Settings { findings, ..Settings::default() };
+        for text in ["team-*:ConfigMap", "*:apps/*", "team-*:ConfigMap"] {
+            allow(text).expect("a rule").apply(&mut settings);
+        }
+        let rules = &settings.findings["Orphan"];
+        assert_eq!(rules.len(), 3, "the same rule twice is one: {rules:?}");
+        let is_allowed = |group, kind, namespace| {
+            let target = Target { group, kind, namespace, resource: "" };
+            !tuned(&settings, FindingCode::Orphan, &target, []).enabled
+        };
+        assert!(is_allowed("", "ConfigMap", "team-a") && is_allowed("apps", "Deployment", "other"));
+        assert!(is_allowed("apps", "Deployment", ""), "all namespaces include none");
+        assert!(!is_allowed("", "ConfigMap", "other") && !is_allowed("", "Secret", "team-a"));
+        assert!(!is_allowed("", "ConfigMap", ""));
+        for (text, expected) in [
+            ("ConfigMap", "expected NAMESPACE:KIND"),
+            ("Team_A:ConfigMap", "\"Team_A\" does not name namespaces"),
+            ("team-a:", "does not name a kind"),
+            (":ConfigMap", "\"\" does not name namespaces"),
+            ("a:b:c", "\"b:c\""),
+        ] {
+            let error = allow(text).expect_err(text);
+            assert!(error.contains(expected) && !error.contains('\n'), "{text:?} gave {error:?}");
+        }
     }
 
     #[test]
