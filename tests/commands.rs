@@ -315,7 +315,8 @@ fn demo_runs_without_a_cluster() {
 fn bundled_rules_dashboards_and_completions_can_be_printed() {
     assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
-    assert_eq!(dashboards[0]["uid"], "loopwatch-overview");
+    let uids = [0, 1].map(|index| dashboards[index]["uid"].as_str());
+    assert_eq!(uids, [Some("loopwatch-overview"), Some("loopwatch-objects")]);
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));
 }
 

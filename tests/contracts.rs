@@ -223,9 +223,9 @@ fn the_prometheus_rule_is_generated_from_the_rule_files() {
 #[test]
 fn dashboards_use_only_metrics_in_the_catalog_and_describe_each_panel() {
     let known = known();
-    for file in ["dashboards/loopwatch-overview.json"] {
+    for file in &dashboards() {
         let dashboard: Value = serde_json::from_str(&read(file)).expect("JSON");
-        assert_eq!(format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid")), file);
+        assert_eq!(&format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid")), file);
         assert_eq!(dashboard["editable"], Value::Bool(false), "{file}");
         let mut panels = Vec::new();
         collect(&dashboard["panels"], &mut panels);
@@ -245,6 +245,62 @@ fn dashboards_use_only_metrics_in_the_catalog_and_describe_each_panel() {
                 assert!(same_for_all || expr.contains("job"), "{file}: {title} asks for all jobs: {expr}");
             }
         }
+    }
+}
+
+/// The files of all dashboards.
+fn dashboards() -> Vec<String> {
+    let entries = fs::read_dir(root().join("dashboards")).expect("dashboards").map(|entry| entry.expect("an entry"));
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut files: Vec<String> =
+        names.filter(|name| name.ends_with(".json")).map(|name| format!("dashboards/{name}")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_dashboard_is_installed_and_has_the_variables_of_the_others() {
+    let kustomization = yaml(&read("dashboards/kustomization.yaml"));
+    let generated: BTreeSet<String> = kustomization["configMapGenerator"]
+        .as_array()
+        .expect("generators")
+        .iter()
+        .map(|generator| format!("dashboards/{}", generator["files"][0].as_str().expect("a file")))
+        .collect();
+    assert_eq!(generated, dashboards().into_iter().collect());
+    let printed = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).arg("dashboards").output();
+    let printed: Value = serde_json::from_slice(&printed.expect("loopwatch runs").stdout).expect("JSON");
+    let printed = printed.as_array().expect("an array");
+    assert_eq!(printed.len(), generated.len());
+    for dashboard in printed {
+        let file = format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid"));
+        assert_eq!(*dashboard, serde_json::from_str::<Value>(&read(&file)).expect("JSON"), "{file}");
+        assert_eq!(dashboard["templating"], printed[0]["templating"], "{file}");
+    }
+}
+
+#[test]
+fn the_dashboard_of_objects_selects_the_findings_of_its_areas() {
+    let areas = ["deletion", "ownership", "references"];
+    let of_areas: BTreeSet<&str> =
+        FINDINGS.iter().filter(|finding| areas.contains(&finding.area)).map(|finding| finding.name).collect();
+    let dashboard: Value = serde_json::from_str(&read("dashboards/loopwatch-objects.json")).expect("JSON");
+    let mut panels = Vec::new();
+    collect(&dashboard["panels"], &mut panels);
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries = targets.filter_map(|target| target["expr"].as_str());
+    let selectors: Vec<&str> =
+        queries.filter_map(|expr| expr.split_once(",finding=~\"")?.1.split('"').next()).collect();
+    assert!(selectors.len() >= 3, "{selectors:?}");
+    for selector in selectors {
+        assert_eq!(selector.split('|').collect::<BTreeSet<_>>(), of_areas);
+    }
+    let exprs = panels.iter().map(|panel| panel["targets"].to_string()).collect::<String>();
+    let shown = metrics_in(&exprs);
+    let sections = ["Deletion", "Ownership", "References"];
+    for row in CATALOG.iter().filter(|row| sections.contains(&row.metric.section)) {
+        let name = row.metric.name;
+        assert!(shown.iter().any(|metric| metric.trim_end_matches("_bucket") == name), "no panel shows {name}");
     }
 }
 

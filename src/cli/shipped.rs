@@ -10,7 +10,10 @@ const RULES: &[&str] = &[
 ];
 
 /// Dashboard files.
-const DASHBOARDS: &[&str] = &[include_str!("../../dashboards/loopwatch-overview.json")];
+const DASHBOARDS: &[&str] = &[
+    include_str!("../../dashboards/loopwatch-overview.json"),
+    include_str!("../../dashboards/loopwatch-objects.json"),
+];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
     super::print(&merged(RULES));
