@@ -23,7 +23,9 @@ mod lossless;
 mod notify;
 mod outage;
 mod ownership;
+mod objects;
 mod path;
+mod prometheus;
 mod proof;
 mod published;
 mod recorder;
@@ -76,6 +78,7 @@ fn trials() -> Vec<Trial> {
         discovery::trials(),
         what_if::trials(),
         alerts::trials(),
+        objects::trials(),
         faults::trials(),
         deletion::trials(),
         ownership::trials(),

@@ -1,0 +1,146 @@
+//! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled dashboards.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bed::bed;
+use loopwatch_testbed::guard::{Process, Program};
+use loopwatch_testbed::wait::eventually;
+use loopwatch_testbed::{http, ports, repository};
+
+/// The value of the label `cluster`, by which Prometheus distinguishes clusters.
+pub(crate) const CLUSTER: &str = "testbed";
+
+/// Prometheus with the bundled rules and one target.
+pub(crate) struct Prometheus {
+    port: u16,
+    _process: Process,
+}
+
+impl Prometheus {
+    /// Starts Prometheus, which keeps its files in a folder of this name, and waits until it scrapes the target.
+    pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
+        let directory = &bed().directory().join(name);
+        let port = ports::free();
+        let rules: Vec<PathBuf> = quickened_rules(&directory.join("rules"));
+        let alertmanagers = alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
+        let config = json!({
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": rules,
+            "alerting": {"alertmanagers": [{"static_configs": alertmanagers.as_slice()}]},
+            "scrape_configs": [{"job_name": "loopwatch", "static_configs": [{
+                "targets": [format!("127.0.0.1:{target}")],
+                "labels": {"cluster": CLUSTER, "namespace": "zoo-system", "pod": "widget-operator-0"}}]}],
+        });
+        let file = directory.join("prometheus.yaml");
+        std::fs::write(&file, config.to_string()).expect("our own folder");
+        let mut process = Program::new(name, "prometheus", bed().directory())
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .start();
+        eventually(Duration::from_secs(30), "Prometheus is ready", || {
+            process.assert_running();
+            http::get(port, "/-/ready")
+        });
+        eventually(Duration::from_secs(20), "Prometheus scrapes loopwatch", || {
+            let up = ask(port, "/api/v1/query?query=up")?;
+            let value = &up["data"]["result"][0]["value"][1];
+            if value == "1" { Ok(()) } else { Err(up.to_string()) }
+        });
+        Self { port, _process: process }
+    }
+
+    /// Returns the alerts that are firing.
+    pub(crate) fn firing(&self) -> Result<Vec<Value>, String> {
+        let answer = ask(self.port, "/api/v1/alerts")?;
+        let alerts = answer["data"]["alerts"].as_array().cloned().ok_or_else(|| answer.to_string())?;
+        Ok(alerts.into_iter().filter(|alert| alert["state"] == "firing").collect())
+    }
+
+    /// Expects that Prometheus has evaluated every rule, without any error.
+    pub(crate) fn expect_rules_work(&self) {
+        eventually(Duration::from_secs(60), "every rule is evaluated without an error", || {
+            let answer = ask(self.port, "/api/v1/rules")?;
+            let groups = answer["data"]["groups"].as_array().cloned().unwrap_or_default();
+            let rules: Vec<Value> =
+                groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect();
+            let bad: Vec<String> = rules
+                .iter()
+                .filter(|rule| rule["health"] != "ok")
+                .map(|rule| format!("{}: {} {}", rule["name"], rule["health"], rule["lastError"]))
+                .collect();
+            if bad.is_empty() && !rules.is_empty() { Ok(()) } else { Err(format!("{} rules, {bad:?}", rules.len())) }
+        });
+    }
+
+    /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of those without data.
+    pub(crate) fn ask_panels(&self, dashboard: &str) -> (usize, Vec<String>) {
+        let file = repository("dashboards").join(format!("{dashboard}.json"));
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+        let (mut panels, mut empty) = (Vec::new(), Vec::new());
+        collect_panels(&dashboard["panels"], &mut panels);
+        assert!(!panels.is_empty(), "the dashboard has no query");
+        let answered = panels.len();
+        for (title, query) in panels {
+            let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&query)));
+            let answer = answer.unwrap_or_else(|error| panic!("{title}: {query}: {error}"));
+            if answer["data"]["result"].as_array().is_none_or(Vec::is_empty) {
+                empty.push(title);
+            }
+        }
+        (answered, empty)
+    }
+}
+
+/// Collects titles and queries, with the default values of the dashboard's variables.
+fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
+    for panel in panels.as_array().into_iter().flatten() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let mut query = target["expr"].as_str().unwrap_or_default().to_owned();
+            for (variable, value) in [("$__rate_interval", "30s"), ("$target_namespace", ".*"), ("$namespace", ".*")] {
+                query = query.replace(variable, value);
+            }
+            for (variable, value) in [("$cluster", ".*"), ("$job", ".+"), ("$kind", ".*")] {
+                query = query.replace(variable, value);
+            }
+            assert!(!query.contains('$'), "an unknown variable: {query}");
+            into.push((panel["title"].as_str().unwrap_or_default().to_owned(), query));
+        }
+        collect_panels(&panel["panels"], into);
+    }
+}
+
+/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
+fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
+    std::fs::create_dir_all(directory).expect("our own folder");
+    let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
+    let mut files = Vec::new();
+    for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
+        let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
+        let quick: Vec<String> = text.lines().map(quickened).collect();
+        let to = directory.join(entry.file_name());
+        std::fs::write(&to, quick.join("\n")).expect("our own folder");
+        files.push(to);
+    }
+    assert!(!files.is_empty(), "there are no bundled rules");
+    files
+}
+
+fn quickened(line: &str) -> String {
+    let field = line.trim_start();
+    for name in ["for: ", "keep_firing_for: ", "interval: "] {
+        if field.starts_with(name) {
+            return format!("{}{name}2s", &line[..line.len() - field.len()]);
+        }
+    }
+    line.to_owned()
+}
+
+fn ask(port: u16, path: &str) -> Result<Value, String> {
+    let text = http::get(port, path)?;
+    serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
+}
