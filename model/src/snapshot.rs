@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub unhealthy: Vec<ObjectRow>,
     /// The number of unhealthy objects beyond that limit.
     pub unhealthy_dropped: u64,
+    /// Objects whose deletion waits for finalizers, oldest first, at most [`MAX_DELETIONS`].
+    pub deletions: Vec<DeletionRow>,
     /// Health per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
     /// Sources, ordered by name.
@@ -47,6 +49,28 @@ pub struct Snapshot {
     pub dropped: BTreeMap<&'static str, u64>,
     /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.
     pub observations: BTreeMap<&'static str, u64>,
+}
+
+/// The maximum number of deletions in a snapshot, which people read. Totals count all of them.
+pub const MAX_DELETIONS: usize = 100;
+
+/// One object whose deletion waits for finalizers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeletionRow {
+    /// API group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// When the deletion was due: the deletion timestamp.
+    pub since: Timestamp,
+    /// Whether the deletion makes progress.
+    pub verdict: DeletionVerdict,
+    /// The finalizers, each with the actor that should remove it.
+    pub finalizers: Vec<(Arc<str>, String)>,
 }
 
 /// One leader election lease.

@@ -270,3 +270,36 @@ fn the_experience_of_a_checkpoint_is_limited() {
     lab.observe(Observation::Restored(Box::new(checkpoint)));
     assert!(lab.model.checkpoint().finalizers.len() <= 1_000);
 }
+
+// The list of deletions.
+
+#[test]
+fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
+    use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS};
+    let mut lab = Lab::new();
+    lab.converged("stays");
+    assert!(lab.snapshot().deletions.is_empty(), "no object is being deleted");
+    let finalizers = [(OWN, "widget-operator"), ("kubernetes.io/pvc-protection", "kube-controller-manager")];
+    let view = deleted(&mut lab, "old", &finalizers);
+    lab.apply_view(view);
+    lab.advance(Span::mins(16));
+    let young = terminating(&mut lab, "young");
+
+    let deletions = lab.snapshot().deletions;
+    let shown: Vec<_> = deletions.iter().map(|row| (row.name.as_str(), row.verdict)).collect();
+    assert_eq!(shown, [("old", DeletionVerdict::Stuck), ("young", DeletionVerdict::Progressing)]);
+    let actors: Vec<_> = deletions[0].finalizers.iter().map(|(name, actor)| (&**name, actor.as_str())).collect();
+    let expected = [
+        (OWN, "field manager widget-operator (operator of example.io)"),
+        ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
+    ];
+    assert_eq!(actors, expected);
+
+    lab.delete(&young);
+    assert_eq!(lab.snapshot().deletions.len(), 1);
+    for number in 0..MAX_DELETIONS {
+        terminating(&mut lab, &format!("more-{number}"));
+    }
+    let deletions = lab.snapshot().deletions;
+    assert_eq!((deletions.len(), deletions[0].name.as_str()), (MAX_DELETIONS, "old"));
+}

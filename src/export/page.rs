@@ -6,6 +6,7 @@
 //! except this server's own script file.
 
 mod findings; // cards for findings
+mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
 
 use std::fmt::{self, Write as _};
@@ -38,6 +39,8 @@ pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     let blind_spots = input.all_blind_spots(snapshot);
     findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
+    relations::deletions(&mut main, snapshot);
+    relations::ownership_and_references(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);

@@ -1,6 +1,6 @@
 //! Makes snapshots. A snapshot is a copy, so an exporter does not block the model while it writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Model;
@@ -8,8 +8,8 @@ use super::kinds::{FinalizerWaits, Kind, Watch};
 use super::store::{Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
-    Cursor, DeletionVerdict, FinalizerSummary, Health, KindSummary, NamespaceTotals, ObjectRef, ObjectRow, ObjectState,
-    OwnerReferenceCounts, Snapshot, WatchSummary,
+    Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
+    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
 
@@ -31,6 +31,7 @@ impl Model {
             findings,
             unhealthy: slots.iter().take(limit).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
             unhealthy_dropped: slots.len().saturating_sub(limit) as u64,
+            deletions: self.shown_deletions(),
             sources: self.sources.summaries(),
             permissions_missing: self.permissions_missing(),
             left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
@@ -165,19 +166,32 @@ impl Model {
             totals: waits.totals.clone(),
         };
         for (_, slot) in &waits.waiting {
-            let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
-            let has = |code| hot.is_some_and(|hot| hot.findings.contains(&code));
-            let verdicts = [
-                (FindingCode::FinalizerOwnerAbsent, DeletionVerdict::OwnerAbsent),
-                (FindingCode::DeletionBlockedByDependent, DeletionVerdict::BlockedByDependent),
-                (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
-                (FindingCode::CleanupSlow, DeletionVerdict::Slow),
-            ];
-            let verdict = verdicts.into_iter().find(|(code, _)| has(*code)).map(|(_, verdict)| verdict);
-            let verdict = verdict.unwrap_or_default();
+            let verdict = self.store.get(*slot).map_or_else(DeletionVerdict::default, deletion_verdict);
             summary.waiting[verdict as usize] += 1;
         }
         summary
+    }
+
+    /// Returns the objects whose deletion has waited for finalizers longest.
+    fn shown_deletions(&self) -> Vec<DeletionRow> {
+        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
+        // An object waits for each of its finalizers, so the oldest objects are among the first of each finalizer.
+        let oldest: BTreeSet<(Timestamp, Slot)> =
+            waits.flat_map(|waits| waits.waiting.iter().take(MAX_DELETIONS).copied()).collect();
+        let rows = oldest.into_iter().take(MAX_DELETIONS).filter_map(|(_, slot)| {
+            let (record, deletion) = self.terminating(slot)?;
+            let kind = self.kind_of(record.watch);
+            Some(DeletionRow {
+                group: kind.group.to_string(),
+                kind: kind.kind.to_string(),
+                namespace: record.namespace.to_string(),
+                name: record.name.to_string(),
+                since: deletion.since,
+                verdict: deletion_verdict(record),
+                finalizers: deletion.actors.iter().map(|(name, actor)| (name.clone(), actor.to_string())).collect(),
+            })
+        });
+        rows.collect()
     }
 
     fn health(&self, findings: &[Finding]) -> BTreeMap<String, Health> {
@@ -264,6 +278,18 @@ impl Model {
     pub(crate) fn state_of(&self, record: &Record) -> ObjectState {
         if self.watches[record.watch as usize].blind.is_some() { ObjectState::Unknown } else { record.state }
     }
+}
+
+/// Returns whether a deletion makes progress, by the findings about the object.
+fn deletion_verdict(record: &Record) -> DeletionVerdict {
+    let has = |code| record.hot.as_ref().is_some_and(|hot| hot.findings.contains(&code));
+    let verdicts = [
+        (FindingCode::FinalizerOwnerAbsent, DeletionVerdict::OwnerAbsent),
+        (FindingCode::DeletionBlockedByDependent, DeletionVerdict::BlockedByDependent),
+        (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
+        (FindingCode::CleanupSlow, DeletionVerdict::Slow),
+    ];
+    verdicts.into_iter().find(|(code, _)| has(*code)).map(|(_, verdict)| verdict).unwrap_or_default()
 }
 
 fn watch_summary(watch: &Watch) -> WatchSummary {
