@@ -9,9 +9,9 @@ use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, Findi
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase,
-    SoftDeleteSummary, SourceSummary, WatchSummary, WatchTotals,
+    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, FinalizerSummary, FinalizerTotals, Health,
+    KindSummary, LeaseRow, NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot,
+    SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -44,6 +44,7 @@ pub(crate) fn sample() -> Sample {
         kinds: vec![databases(), backups(), pods()],
         findings: findings(),
         unhealthy,
+        deletions: deletions(),
         health: BTreeMap::from([
             ("team-a".to_owned(), Health::Failing),
             ("team-b".to_owned(), Health::Degraded),
@@ -80,6 +81,9 @@ pub(crate) fn healthy() -> Sample {
     snapshot.kinds.truncate(1);
     snapshot.kinds[0].watches.truncate(1);
     snapshot.kinds[0].oldest_unconverged = None;
+    snapshot.kinds[0].dangling.clear();
+    snapshot.kinds[0].soft_deleted.clear();
+    snapshot.deletions.clear();
     snapshot.kinds[0].namespaces = BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0])]);
     snapshot.findings.clear();
     snapshot.unhealthy.clear();
@@ -261,6 +265,22 @@ fn findings() -> Vec<Finding> {
         Evidence::new().text("verb", "list").text("resource", "events"),
     );
     vec![failing, stuck, also_stuck, overdue, regressed, permission]
+}
+
+fn deletions() -> Vec<DeletionRow> {
+    let row = |namespace: &str, name: &str, held, verdict| DeletionRow {
+        group: GROUP.to_owned(),
+        kind: "Database".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        since: ago(held),
+        verdict,
+        finalizers: vec![("db.example.io/volume-cleanup".into(), "field manager db-operator (added it)".to_owned())],
+    };
+    vec![
+        row("team-a", "orders-legacy", Span::hours(76), DeletionVerdict::Stuck),
+        row("team-b", "sessions-old", Span::hours(5), DeletionVerdict::Stuck),
+    ]
 }
 
 fn sources() -> Vec<SourceSummary> {

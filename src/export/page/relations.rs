@@ -21,7 +21,7 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
         "<section aria-labelledby=\"deletions\"><h2 id=\"deletions\">Deletions</h2><p class=\"lead\">These objects are being \
          deleted. Each waits for the controllers that remove its finalizers.</p><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-labelledby=\"deletions\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">For</th>\
-         <th scope=\"col\">Verdict</th><th scope=\"col\">Waits for</th></tr></thead><tbody>",
+         <th scope=\"col\">Verdict</th><th scope=\"col\">Finalizers</th></tr></thead><tbody>",
     );
     for row in &snapshot.deletions {
         deletion(page, snapshot, row, blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied());
@@ -65,12 +65,15 @@ fn deletion(page: &mut String, snapshot: &Snapshot, row: &DeletionRow, blocker: 
         age = Age(snapshot, row.since),
     );
     if let Some(blocker) = blocker {
-        let _ = write!(page, "<p>deletion of <bdi>{}</bdi></p>", Escaped(blocker));
+        let _ = write!(page, "<p>blocked by <bdi>{}</bdi></p>", Escaped(blocker));
     }
     page.push_str("<ul class=\"waits\">");
     for (finalizer, actor) in row.finalizers.iter().take(SHOWN) {
-        let actor = if actor == "unknown" { "nobody knows who removes it" } else { actor };
-        let _ = write!(page, "<li><bdi>{}</bdi> <small>{}</small></li>", Escaped(finalizer), Escaped(actor));
+        let by = if actor == "unknown" { "actor " } else { "to be removed by " };
+        let _ = write!(page, "<li><bdi>{}</bdi> <small>{by}{}</small></li>", Escaped(finalizer), Escaped(actor));
+    }
+    if let Some(more) = row.finalizers.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = write!(page, "<li>and {} more</li>", Number(more as u64));
     }
     page.push_str("</ul></td></tr>");
 }
@@ -116,7 +119,7 @@ pub(super) fn ownership_and_references(page: &mut String, snapshot: &Snapshot) {
         let _ = write!(
             page,
             "<tr data-key=\"r-{group}/{name}\" data-find><th scope=\"row\">{name} <small>{group}</small></th>",
-            group = Escaped(&kind.group),
+            group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
             name = Escaped(&kind.kind),
         );
         for cell in cells {

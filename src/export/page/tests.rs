@@ -1,3 +1,6 @@
+use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject};
+use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS};
+
 use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
@@ -32,6 +35,61 @@ fn empty_and_healthy_snapshots_have_their_own_texts() {
     let page = render(&healthy().snapshot);
     assert!(page.contains("<h1><span class=\"dot\" aria-hidden=\"true\"></span>Healthy</h1>"));
     assert!(page.contains("No critical findings or warnings.") && !page.contains("Not visible"));
+    assert!(!page.contains("Deletions") && !page.contains("Ownership and references"));
+}
+
+#[test]
+fn deletions_show_finalizers_actors_and_what_blocks_them() {
+    let mut view = sample();
+    let page = render(&view.snapshot);
+    assert!(page.contains("<span class=\"state failed\">stuck</span>"));
+    assert!(page.contains("<bdi>db.example.io/volume-cleanup</bdi> <small>to be removed by field manager db-operator"));
+    assert!(!page.contains("blocked by"));
+
+    let row = &mut view.snapshot.deletions[1];
+    (row.verdict, row.finalizers[0].1) = (DeletionVerdict::BlockedByDependent, "unknown".to_owned());
+    let mut finding = view.snapshot.findings[2].clone();
+    assert_eq!(finding.subject.name(), row.name);
+    finding.code = FindingCode::DeletionBlockedByDependent;
+    finding.evidence = Evidence::new().text("blocker", "PersistentVolumeClaim team-b/data-0");
+    view.snapshot.findings.push(finding);
+    let page = render(&view.snapshot);
+    assert!(page.contains("<span class=\"state overdue\">blocked</span>"));
+    assert!(page.contains("<p>blocked by <bdi>PersistentVolumeClaim team-b/data-0</bdi></p>"));
+    assert!(page.contains("<small>actor unknown</small>"));
+    assert!(!page.contains("terminating objects as JSON"), "the list is complete");
+
+    let row = view.snapshot.deletions[0].clone();
+    view.snapshot.deletions = vec![row; MAX_DELETIONS];
+    let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
+    numbers.states[ObjectState::Terminating as usize] = 1200;
+    let page = render(&view.snapshot);
+    assert!(page.contains("and 1,101 more: <a href=\"api/v1/objects?state=terminating\">"), "with a Pod");
+}
+
+#[test]
+fn ownership_and_references_are_counted_per_kind() {
+    let mut view = sample();
+    let mut orphan = view.snapshot.findings[1].clone();
+    orphan.code = FindingCode::Orphan;
+    orphan.subject = Subject::Object {
+        group: String::new(),
+        kind: "Pod".to_owned(),
+        namespace: "team-a".to_owned(),
+        name: "lost".to_owned(),
+    };
+    let mut suspected = orphan.clone();
+    suspected.confidence = Confidence::Suspected;
+    view.snapshot.findings.extend([orphan, suspected]);
+    let page = render(&view.snapshot);
+    for row in [
+        "Database <small>db.example.io</small></th><td>–</td><td>–</td><td>1 to ConfigMap, 2 to Secret</td>\
+         <td>5 in phase canary, oldest for 1d6h</td></tr>",
+        "Pod <small>core</small></th><td>1 in another namespace, 3 seen since loopwatch started</td><td>1</td><td>–</td><td>–</td></tr>",
+    ] {
+        assert!(page.contains(row), "{row} is missing");
+    }
+    assert!(!page.contains("data-key=\"r-db.example.io/Backup\""), "a kind without problems");
 }
 
 #[test]
@@ -43,6 +101,9 @@ fn hostile_names_are_escaped() {
     }
     for kind in &mut view.snapshot.kinds {
         (kind.kind, kind.group) = (EVIL.to_owned(), EVIL.to_owned());
+    }
+    for row in &mut view.snapshot.deletions {
+        (row.name, row.kind, row.finalizers) = (EVIL.to_owned(), EVIL.to_owned(), vec![(EVIL.into(), EVIL.to_owned())]);
     }
     for source in &mut view.snapshot.sources {
         (source.source, source.latest) = (EVIL.to_owned(), Some(("forbidden", EVIL.to_owned())));
