@@ -23,12 +23,13 @@ pub(crate) struct Owner {
     pub(crate) kind: Symbol,
     /// `blockOwnerDeletion`.
     pub(crate) blocks_deletion: bool,
-    /// The name in the reference. It is left out while the model knows an object with this UID, kind and name.
-    name: Option<Box<str>>,
+    /// The name in the reference. It is left out while the model knows an object with this UID, kind and name, so a thin
+    /// pointer saves memory.
+    name: Option<Box<Box<str>>>,
 }
 
 // The memory budget of an edge is 64 bytes, with its entry in the index of children.
-const _: () = assert!(size_of::<Owner>() <= 40, "an edge has grown past its budget");
+const _: () = assert!(size_of::<Owner>() <= 32, "an edge has grown past its budget");
 
 /// The indexes of the graph.
 #[derive(Debug, Default)]
@@ -147,7 +148,7 @@ impl Model {
     /// Returns the name of an owner.
     pub(crate) fn owner_name<'a>(&'a self, owner: &'a Owner) -> &'a str {
         let known = || self.find_uid(owner.uid()).and_then(|slot| self.store.get(slot));
-        owner.name.as_deref().or_else(|| known().map(|record| &*record.name)).unwrap_or_default()
+        owner.name.as_deref().map(|name| &**name).or_else(|| known().map(|record| &*record.name)).unwrap_or_default()
     }
 
     /// Returns the group and the kind of an owner.
@@ -192,7 +193,7 @@ impl Model {
         for child in &children {
             let owners = self.store.get_mut(*child).and_then(|record| record.owners.as_mut());
             for owner in owners.into_iter().flatten().filter(|owner| owner.uid() == uid) {
-                owner.name.get_or_insert_with(|| name.clone());
+                owner.name.get_or_insert_with(|| Box::new(name.clone()));
             }
         }
         self.set_owners(slot, None);
@@ -223,7 +224,8 @@ impl Model {
             .map(|reference| {
                 let uid = store::uid_number(&reference.uid);
                 let kind = self.acquire_text(&kind_text(reference));
-                let name = (!self.is_known(uid, kind, &reference.name)).then(|| reference.name.as_str().into());
+                let name =
+                    (!self.is_known(uid, kind, &reference.name)).then(|| Box::new(reference.name.as_str().into()));
                 Owner { uid: halves(uid), kind, blocks_deletion: reference.blocks_deletion, name }
             })
             .collect();
