@@ -8,11 +8,13 @@
 
 mod alerts;
 mod bed;
+mod burst;
 mod case;
 mod check;
 mod clock;
 mod compare;
 mod cost;
+mod crossing;
 mod deletion;
 mod discovery;
 mod faults;
@@ -73,6 +75,7 @@ fn trials() -> Vec<Trial> {
         healthy::trials(),
         published::trials(),
         lossless::trials(),
+        burst::trials(),
         outage::trials(),
         owners::trials(),
         discovery::trials(),
@@ -89,6 +92,7 @@ fn trials() -> Vec<Trial> {
         itself::trials(),
         tuning::trials(),
         notify::trials(),
+        crossing::trials(),
         install::trials(),
         workloads::trials(),
     ];
