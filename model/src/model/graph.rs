@@ -260,3 +260,6 @@ fn kind_text(reference: &OwnerReference) -> String {
         None => reference.kind.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;
