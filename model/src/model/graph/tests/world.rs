@@ -123,7 +123,10 @@ impl World {
             return Answer::Failed([Cause::Forbidden, Cause::ServerError, Cause::Timeout][self.roll(3) as usize]);
         }
         match probe {
-            Probe::Read(at) if !KINDS.iter().any(|(group, kind, _)| *group == at.group && *kind == at.kind) => {
+            Probe::Read(at)
+                if at.kind != "Secret"
+                    && !KINDS.iter().any(|(group, kind, _)| *group == at.group && *kind == at.kind) =>
+            {
                 Answer::KindUnknown
             }
             Probe::Read(at) => {
