@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::world::World;
 use super::*;
+use crate::observation::Observation;
 use crate::snapshot::Cursor;
 
 /// Recomputes everything that the graph and the objects that use it keep.
@@ -119,17 +120,29 @@ fn nothing_is_reported_once_everything_is_healthy() {
 }
 
 #[test]
-fn a_replay_gives_the_same() {
+fn a_replay_gives_the_same_however_often_it_ticks() {
     for seed in 1..=30_u64 {
         let mut world = World::new(seed.wrapping_mul(0x0dd0_5bd5_6ab9_57f1), seed % 2 == 0);
         (0..300).for_each(|_| world.step());
-        let mut again = Model::new(world::settings());
-        for (at, observation) in &world.history {
-            again.apply(*at, observation.clone());
-            again.probes();
+        for ticks in [0, 20] {
+            let mut again = Model::new(world::settings());
+            for (at, observation) in &world.history {
+                // The instant of a step is by the new setting.
+                let end = match observation {
+                    Observation::ClockStepped { by_ms } => at.shifted(-by_ms),
+                    _ => *at,
+                };
+                let (from, gap) = (again.now, end.since(again.now).0);
+                for tick in (1..ticks).filter(|_| from.0 > 0 && gap > ticks) {
+                    again.apply(from.after(Span(gap * tick / ticks)), Observation::Tick);
+                    again.probes();
+                }
+                again.apply(*at, observation.clone());
+                again.probes();
+            }
+            let (one, two) = (output(&world.model), output(&again));
+            let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
+            assert!(one == two, "seed {seed}, {ticks} ticks: {differs:?}");
         }
-        let (one, two) = (output(&world.model), output(&again));
-        let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
-        assert!(one == two, "seed {seed}: {differs:?}");
     }
 }
