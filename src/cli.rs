@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod demo;
+mod explain;
 mod parse;
 mod play;
 mod record;
@@ -56,6 +57,8 @@ enum Command {
     Run(run::RunArgs),
     /// Print a report on a cluster, a dump or a recording: findings, evidence and the next command to run
     Check(check::CheckArgs),
+    /// Show one object with its owners, children, finalizers and findings
+    Explain(explain::ExplainArgs),
     /// Record what loopwatch observes in a cluster, for `replay`
     Record(record::RecordArgs),
     /// Show when the findings in a recording opened and closed, and the state at its end
@@ -104,6 +107,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Replay(args) => replay::replay(args, settings),
         Command::Demo(args) => demo::demo(args),
         Command::WhatIf(args) => what_if::what_if(args),
+        Command::Explain(args) => explain::explain(args, settings),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),

@@ -26,6 +26,7 @@ mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
 pub(crate) mod notify; // events for a webhook
+pub(crate) mod explain; // finds the object that somebody asks about
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server
 

@@ -15,6 +15,7 @@ mod learned; // convergence times of a kind
 mod kinds; // kinds, watches and their totals
 mod timers;
 mod detection; // the conclusion of a detector
+mod past_events; // for explanations
 mod open_findings;
 mod reads; // reads of single objects that detectors ask for
 mod leases;
@@ -65,6 +66,8 @@ pub mod tuning; // rules and annotations that silence findings, or change their 
 // The output.
 mod readiness; // for `/readyz`
 mod show;
+mod explain; // one object, for people
+mod family; // its owners and children, as trees
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The output of the model: plain data in a fixed order. It depends only on observations and settings.
 
+mod explanation; // of one object
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
 
@@ -8,6 +9,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use self::explanation::{
+    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode, ExplainedObject,
+    ExplainedObligation, ExplainedWriter, Explanation,
+};
 use self::totals::add_each;
 pub use self::totals::{
     ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,

@@ -139,8 +139,7 @@ impl Reloader {
         // First, because a model that panics and is rebuilt loses what is in the channel.
         self.effective.send_if_modified(|effective| {
             let annotations = effective.settings.annotations();
-            let changed =
-                effective.cluster != new.flags.cluster || annotations != new.settings.annotations();
+            let changed = effective.cluster != new.flags.cluster || annotations != new.settings.annotations();
             effective.problems.clone_from(&new.problems);
             effective.settings.clone_from(&new.settings);
             effective.cluster.clone_from(&new.flags.cluster);

@@ -61,7 +61,7 @@ pub(super) struct CheckArgs {
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
     let (model, input) = match &args.snapshot {
-        Some(path) => judge_file(path, &args, settings)?,
+        Some(path) => judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?,
         None => (app::runtime()?.block_on(judge_cluster(&args, settings))?, Input::default()),
     };
     let shown = Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
@@ -74,10 +74,16 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
 }
 
 /// Judges a dump or a recording.
-fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Result<(Model, Input)> {
+pub(super) fn judge_file(
+    path: &Path,
+    at: Option<Timestamp>,
+    judge: &JudgeFlags,
+    excluded: &[String],
+    settings: Settings,
+) -> anyhow::Result<(Model, Input)> {
     if path.is_file() {
         match Recording::open(path) {
-            Ok(recording) => return judge_recording(path, recording, args, settings),
+            Ok(recording) => return judge_recording(path, recording, at, judge, settings),
             Err(error @ RecordingError::TooNew { .. }) => return Err(error.into()),
             Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
@@ -86,13 +92,12 @@ fn judge_file(path: &Path, args: &CheckArgs, settings: Settings) -> anyhow::Resu
     let dump = Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations })?;
     let now = SystemClock::new().wall();
     // People often check a dump long after they took it. That time must not count towards deadlines.
-    let at = args.at.or(dump.newest()).unwrap_or(now).min(now);
+    let at = at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
     let input = Input { recording: None, dump: Some(described(&dump)) };
     // Time does not pass in a dump.
     let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
     let mut model = Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
-    let excluded = &args.cluster.exclude_namespace;
     let found = dump.index();
     for observation in dump.observations(&found) {
         let key = match &observation {
@@ -129,16 +134,17 @@ fn described(dump: &Dump) -> DumpInput {
 fn judge_recording(
     path: &Path,
     recording: Recording,
-    args: &CheckArgs,
+    at: Option<Timestamp>,
+    judge: &JudgeFlags,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
     let file = path.display().to_string();
-    let settings = play::settings(&recording, &args.judge, settings);
-    let Played { model, input, .. } = play::play(&file, recording, settings, Some(&args.judge), args.at)?;
+    let settings = play::settings(&recording, judge, settings);
+    let Played { model, input, .. } = play::play(&file, recording, settings, Some(judge), at)?;
     let Some(last) = input.recording.as_ref().and_then(|recording| recording.shows) else {
         anyhow::bail!("the recording {file} contains no observations");
     };
-    let shown = args.at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
+    let shown = at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
     super::print_error(&format!(
         "{file} is a recording; this report shows {shown}. To see its timeline, run `loopwatch replay {file}`"
     ));

@@ -35,6 +35,10 @@ const PATHS: &[(&str, &str)] = &[
     ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
     ("/api/v1/findings", "open findings, as JSON"),
     ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state"),
+    (
+        "/api/v1/explain",
+        "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
+    ),
     ("/debug/model", "object counts and a checksum, as JSON"),
 ];
 
@@ -47,6 +51,7 @@ pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/objects", get(api::objects))
+        .route("/api/v1/explain", get(api::explain))
         .route("/debug/model", get(api::debug))
         .route_layer(from_fn_with_state(exporter.clone(), guard::local_only));
     Router::new()

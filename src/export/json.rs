@@ -3,6 +3,8 @@
 //! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that
 //! a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
 
+mod explain; // one object
+
 use std::collections::BTreeMap;
 
 use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Subject, Value};
@@ -13,6 +15,7 @@ use loopwatch_model::snapshot::{
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
+pub(crate) use self::explain::{Explained, FindingText, explain};
 use super::input::{DumpInput, Input, RecordingInput};
 use super::summary::{self, BlindSpot};
 

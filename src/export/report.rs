@@ -1,5 +1,7 @@
 //! The report of `check` and `replay`: the findings, on one screen, with the next command to run.
 
+mod branches; // lines of a tree
+pub(crate) mod explain; // the report of `explain`
 pub(crate) mod forecast; // the report of `what-if`
 mod layout; // columns, wrapped lines, colours
 mod markdown; // for tickets and pull requests

@@ -2,19 +2,23 @@
 
 #![expect(clippy::needless_update, reason = "a new field needs no edit here")]
 
+mod explanation;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
 use loopwatch_model::histogram::Histogram;
-use loopwatch_model::observation::{LeaseView, Permission, Role, Scope, WatchId};
+use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, FinalizerSummary, FinalizerTotals, Health,
-    KindSummary, LeaseRow, NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot,
-    SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary, WatchTotals,
+    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, ExplainedObject, Explanation,
+    FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef, ObjectRow,
+    ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary,
+    WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
+pub(crate) use self::explanation::explanation;
 use super::view::{Filter, View};
 
 /// A view with fixed content.
@@ -388,5 +392,11 @@ impl View for Sample {
         let wanted = |row: &&ObjectRow| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state);
         let rows = self.rows[from..to].iter().filter(wanted).cloned().collect();
         (rows, (to < self.rows.len()).then_some(Cursor(to as u32)))
+    }
+
+    fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
+        let explanation = explanation();
+        let ExplainedObject { group, kind, namespace, name, .. } = explanation.object.clone();
+        (*object == ObjectAddress { group, kind, namespace, name }).then_some(explanation)
     }
 }

@@ -8,10 +8,10 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
 use loopwatch_model::time::Span;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A part of the cluster that loopwatch cannot see. The absence of findings about it means nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlindSpot {
     /// The description of the part.
     pub what: String,

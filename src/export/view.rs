@@ -3,7 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::model::Model;
-use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::observation::ObjectAddress;
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
 
 /// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
@@ -18,6 +19,9 @@ pub trait View: Send + Sync {
 
     /// Like `visit`, but returns the visited objects that match `filter`, in full.
     fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
+
+    /// Returns everything about one object; `None` if the model does not see it.
+    fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
 }
 
 /// Criteria for objects; `None` matches everything.
@@ -61,6 +65,10 @@ impl View for Mutex<Model> {
         let (mut rows, next) = model.rows(cursor, limit);
         rows.retain(|row| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state));
         (rows, next)
+    }
+
+    fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
+        lock(self).explain(object)
     }
 }
 

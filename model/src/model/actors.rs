@@ -55,6 +55,18 @@ const ENOUGH_REMOVALS: u32 = 2;
 // === impl Actor ===
 
 impl Actor {
+    /// Returns how the actor is known, as a word.
+    pub(crate) const fn known_by(&self) -> &'static str {
+        match self {
+            Self::BuiltIn(_) => "built_in",
+            Self::Remover(_) => "removed_before",
+            Self::Operator { .. } => "operator",
+            Self::Adder { .. } => "added",
+            Self::Domain(_) => "domain",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// Returns the actor as a controller whose life can be watched, if it is one.
     pub(crate) fn controller(&self) -> Option<ControllerName<'_>> {
         Some(match self {

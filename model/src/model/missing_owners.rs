@@ -61,8 +61,7 @@ impl Model {
 
     fn missing_logical_owner(&self, slot: Slot, due: Timestamp) -> Option<Detection> {
         let logical = self.orphans.logical.get(&slot)?;
-        let (since, named_by, address) =
-            (logical.missing_since?, logical.owner.key.clone(), &logical.owner.address);
+        let (since, named_by, address) = (logical.missing_since?, logical.owner.key.clone(), &logical.owner.address);
         let owner = match address.namespace.as_str() {
             "" => format!("{}/{}", address.kind, address.name),
             namespace => format!("{}/{} in namespace {namespace}", address.kind, address.name),

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::past_events::PastEvents;
 use crate::finding::{
     Change, Confidence, Evidence, Explainer, FINDINGS, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject,
 };
@@ -48,6 +49,7 @@ pub(crate) struct OpenFindings {
     events: VecDeque<FindingEvent>,
     /// Events that were dropped since the last call of `take_lost_events`.
     lost_events: u64,
+    past: PastEvents,
 }
 
 /// A problem that a detector has found.
@@ -233,6 +235,11 @@ impl OpenFindings {
         std::mem::take(&mut self.events).into()
     }
 
+    /// Returns the latest events, also those that were taken.
+    pub(crate) fn past(&self) -> &PastEvents {
+        &self.past
+    }
+
     /// Returns how many events were dropped since the last call.
     pub(crate) fn take_lost_events(&mut self) -> u64 {
         std::mem::take(&mut self.lost_events)
@@ -349,6 +356,7 @@ impl OpenFindings {
             }
         }
         self.held.values_mut().chain(self.aside.values_mut()).for_each(|until| *until = until.shifted(by_ms));
+        self.past.rebase(by_ms);
         self.rebased = self.open.keys().copied().collect();
     }
 
@@ -442,7 +450,9 @@ impl OpenFindings {
             self.lost_events += 1;
         }
         finding.evidence = finding.evidence.at(at);
-        self.events.push_back(FindingEvent { at, change, finding });
+        let event = FindingEvent { at, change, finding };
+        self.past.add(&event);
+        self.events.push_back(event);
     }
 }
 

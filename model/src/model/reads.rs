@@ -260,6 +260,25 @@ impl Model {
         taken
     }
 
+    /// Returns whether the last read has shown that an object does not exist, or that another one has its name.
+    pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
+        let read = self.reads.known.get(&Probe::Read(address.clone()));
+        match read.and_then(|read| read.answer.as_ref()) {
+            Some((_, Existence::Absent)) => true,
+            Some((_, Existence::Exists(object))) => object.uid != uid,
+            _ => false,
+        }
+    }
+
+    /// Returns the dependents that the last read has shown.
+    pub(crate) fn known_dependents(&self, owner: &ObjectAddress, uid: u128) -> Option<Arc<Vec<Dependent>>> {
+        let read = self.reads.known.get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
+        match read.and_then(|read| read.answer.as_ref()) {
+            Some((_, Existence::Dependents(found))) => Some(found.clone()),
+            _ => None,
+        }
+    }
+
     /// Removes and returns all probes, without a limit on their rate. For sources to which an answer costs nothing, such as
     /// a dump.
     pub fn all_probes(&mut self) -> Vec<Probe> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Model;
 use super::kinds::{FinalizerWaits, Kind, Watch};
-use super::store::{Record, Slot, uid_text};
+use super::store::{HotRecord, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
@@ -166,7 +166,8 @@ impl Model {
             totals: waits.totals.clone(),
         };
         for (_, slot) in &waits.waiting {
-            let verdict = self.store.get(*slot).map_or_else(DeletionVerdict::default, deletion_verdict);
+            let hot = self.store.get(*slot).and_then(|record| record.hot.as_deref());
+            let verdict = hot.map(deletion_verdict).unwrap_or_default();
             summary.waiting[verdict as usize] += 1;
         }
         summary
@@ -187,7 +188,7 @@ impl Model {
                 namespace: record.namespace.to_string(),
                 name: record.name.to_string(),
                 since: deletion.since,
-                verdict: deletion_verdict(record),
+                verdict: record.hot.as_deref().map(deletion_verdict).unwrap_or_default(),
                 finalizers: deletion.actors.iter().map(|(name, actor)| (name.clone(), actor.to_string())).collect(),
             })
         });
@@ -280,18 +281,6 @@ impl Model {
     }
 }
 
-/// Returns whether a deletion makes progress, by the findings about the object.
-fn deletion_verdict(record: &Record) -> DeletionVerdict {
-    let has = |code| record.hot.as_ref().is_some_and(|hot| hot.findings.contains(&code));
-    let verdicts = [
-        (FindingCode::FinalizerOwnerAbsent, DeletionVerdict::OwnerAbsent),
-        (FindingCode::DeletionBlockedByDependent, DeletionVerdict::BlockedByDependent),
-        (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
-        (FindingCode::CleanupSlow, DeletionVerdict::Slow),
-    ];
-    verdicts.into_iter().find(|(code, _)| has(*code)).map(|(_, verdict)| verdict).unwrap_or_default()
-}
-
 fn watch_summary(watch: &Watch) -> WatchSummary {
     WatchSummary {
         watch: watch.id.clone(),
@@ -300,6 +289,18 @@ fn watch_summary(watch: &Watch) -> WatchSummary {
         missing: watch.missing.clone(),
         totals: watch.totals.clone(),
     }
+}
+
+/// Returns the verdict about the deletion of an object.
+pub(crate) fn deletion_verdict(hot: &HotRecord) -> DeletionVerdict {
+    let verdicts = [
+        (FindingCode::FinalizerOwnerAbsent, DeletionVerdict::OwnerAbsent),
+        (FindingCode::DeletionBlockedByDependent, DeletionVerdict::BlockedByDependent),
+        (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
+        (FindingCode::CleanupSlow, DeletionVerdict::Slow),
+    ];
+    let found = verdicts.into_iter().find(|(code, _)| hot.findings.contains(code));
+    found.map(|(_, verdict)| verdict).unwrap_or_default()
 }
 
 fn deleted(record: &Record) -> Option<Timestamp> {

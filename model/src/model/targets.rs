@@ -131,7 +131,8 @@ impl Model {
         }
     }
 
-    fn watches_of(&self, group: &str, kind: &str) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
+    /// Returns the active watches of a kind.
+    pub(crate) fn watches_of(&self, group: &str, kind: &str) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
         let number = self.kinds.iter().position(|known| *known.group == *group && *known.kind == *kind);
         let watches = self.watches.iter().enumerate().filter(move |(_, watch)| Some(usize::from(watch.kind)) == number);
         watches.filter_map(|(n, watch)| Some((u16::try_from(n).ok()?, watch))).filter(|(_, watch)| watch.active)

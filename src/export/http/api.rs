@@ -11,6 +11,7 @@ use loopwatch_model::snapshot::{Cursor, ObjectRow, ObjectState};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::export::explain::{self, LookupError, ObjectQuestion};
 use crate::export::exporter::Exporter;
 use crate::export::view::Filter;
 use crate::export::{json, page};
@@ -63,6 +64,43 @@ pub(super) async fn objects(
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let (rows, next) = gather(&exporter, &filter, cursor, limit).await;
     Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
+}
+
+/// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ExplainQuery {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+pub(super) async fn explain(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Response {
+    let ExplainQuery { group, kind, namespace, name } = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return bad_request(&rejection.body_text()),
+    };
+    if kind.is_empty() || name.is_empty() {
+        return bad_request("the parameters kind and name are necessary");
+    }
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let question = ObjectQuestion { group, kind, namespace, name };
+    let address = match explain::find(&*exporter.view, &question).await {
+        Ok(address) => address,
+        Err(error @ (LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. })) => {
+            return bad_request(&error.to_string());
+        }
+        Err(error) => return not_found(&error.to_string()),
+    };
+    let Some(explanation) = exporter.view.explain(&address) else {
+        return not_found("the object has just been deleted");
+    };
+    let not_visible = exporter.input().all_blind_spots(&exporter.view.snapshot());
+    Json(json::explain(&explanation, &not_visible)).into_response()
 }
 
 /// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None` after the last object.
@@ -123,7 +161,15 @@ fn fingerprint(parts: &[&str]) -> u64 {
 }
 
 fn bad_request(problem: &str) -> Response {
-    (StatusCode::BAD_REQUEST, Json(json!({ "version": json::VERSION, "error": problem }))).into_response()
+    error(StatusCode::BAD_REQUEST, problem)
+}
+
+fn not_found(problem: &str) -> Response {
+    error(StatusCode::NOT_FOUND, problem)
+}
+
+fn error(status: StatusCode, problem: &str) -> Response {
+    (status, Json(json!({ "version": json::VERSION, "error": problem }))).into_response()
 }
 
 pub(super) async fn page(State(exporter): State<Arc<Exporter>>) -> Response {

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use loopwatch_model::model::Model;
+use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::settings::Settings;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +21,7 @@ use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::export::view::{Filter, View};
 use crate::telemetry::SelfMetrics;
-use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
 
 fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
@@ -154,6 +155,10 @@ impl View for WithoutSnapshot {
 
     fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
+    }
+
+    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
+        None
     }
 }
 

@@ -91,9 +91,8 @@ impl DumpIndex {
 
     fn lacks_namespace(&self, name: &str) -> bool {
         let Some(dumped) = self.kinds.get(&(String::new(), "Namespace".to_owned())) else { return false };
-        let has = |name: &str| {
-            dumped.objects.contains_key(&ObjectKey { namespace: String::new(), name: name.to_owned() })
-        };
+        let has =
+            |name: &str| dumped.objects.contains_key(&ObjectKey { namespace: String::new(), name: name.to_owned() });
         ALWAYS_THERE.iter().all(|name| has(name)) && !has(name)
     }
 

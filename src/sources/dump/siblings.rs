@@ -23,7 +23,8 @@ pub(super) fn mark(objects: &mut Objects, index: &DumpIndex) {
     if index.is_broken {
         return;
     }
-    let custom: Vec<(String, String)> = objects.keys().filter(|(group, _)| !is_built_in_group(group)).cloned().collect();
+    let custom: Vec<(String, String)> =
+        objects.keys().filter(|(group, _)| !is_built_in_group(group)).cloned().collect();
     let owners: Owners = custom.iter().map(|(group, kind)| (group.as_str(), kind.as_str())).collect();
     let hasher = RandomState::new();
     for (_, (_, siblings)) in objects.iter_mut().filter(|((group, _), _)| is_built_in_group(group)) {

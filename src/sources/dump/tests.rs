@@ -79,8 +79,7 @@ fn an_object_is_absent_only_where_the_dump_shows_its_kind() {
 fn dependents_in_a_dump_may_not_be_all() {
     let dump = read("apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: ns, ownerReferences: [{uid: u}]}\n");
     let owner = ObjectAddress { namespace: "ns".to_owned(), ..ObjectAddress::default() };
-    let of = |uid: &str| match dump.index().answer(&Probe::Dependents { owner: owner.clone(), uid: uid.to_owned() })
-    {
+    let of = |uid: &str| match dump.index().answer(&Probe::Dependents { owner: owner.clone(), uid: uid.to_owned() }) {
         Answer::Dependents { found, complete } => (found.len(), complete),
         other => panic!("{other:?}"),
     };

@@ -6,14 +6,8 @@ use std::collections::BTreeMap;
 use loopwatch_model::cascade::{Fate, NodeId, Taken};
 
 use super::Forecast;
+use crate::export::report::branches::Line;
 use crate::export::summary::Number;
-
-/// One line of the tree.
-pub(super) struct Line {
-    pub(super) label: String,
-    /// For each level, whether this line or its ancestor is the last one there.
-    last: Vec<bool>,
-}
 
 /// Objects of one kind and fate.
 struct Group {
@@ -44,7 +38,7 @@ pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<Line> {
     let hidden = grow(forecast, &caused, roots, None, &mut lines);
     if hidden > 0 {
         let label = format!("… and {} more; -o json lists them", Number(hidden as u64));
-        lines.push(Line { label, last: Vec::new() });
+        lines.push(Line::new(label, Vec::new()));
     }
     lines
 }
@@ -74,7 +68,7 @@ fn grow(
             let below = below(caused, &group.nodes);
             label.push_str(&format!(", and {} below", Number(below as u64)));
         }
-        lines.push(Line { label, last: last.clone() });
+        lines.push(Line::new(label, last.clone()));
         if !deepest {
             hidden += grow(forecast, caused, children, Some(&last), lines);
         }
@@ -116,30 +110,4 @@ fn label(forecast: &Forecast<'_>, group: &Group) -> String {
         Fate::Waiting => " (later)",
     };
     format!("{number}{kind} {}{fate}", forecast.places(nodes, NAMES))
-}
-
-// === impl Line ===
-
-impl Line {
-    /// The level; 0 for a target.
-    pub(super) fn depth(&self) -> usize {
-        self.last.len()
-    }
-
-    /// The branches before the label.
-    pub(super) fn branches(&self) -> String {
-        match self.last.split_last() {
-            None => String::new(),
-            Some((last, above)) => trunks(above) + if *last { "└─ " } else { "├─ " },
-        }
-    }
-
-    /// The branches before the further lines of a long label.
-    pub(super) fn continuation(&self) -> String {
-        trunks(&self.last)
-    }
-}
-
-fn trunks(levels: &[bool]) -> String {
-    levels.iter().map(|last| if *last { "   " } else { "│  " }).collect()
 }

@@ -1,0 +1,200 @@
+//! One object with everything that is known about it: its status, its finalizers, its owners and its children.
+//!
+//! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or renamed. They can be read
+//! again, because `loopwatch explain --server` shows the explanation of another process. Words are texts, so that an older
+//! reader accepts those of a newer loopwatch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::time::Timestamp;
+
+/// One object and its surroundings at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explanation {
+    /// The instant.
+    pub at: Timestamp,
+    /// The object, as in the tree.
+    pub object: ExplainedObject,
+    /// Role of the kind: `primary` or `child`.
+    pub role: String,
+    /// Generation; 0 if the kind has none.
+    pub generation: i64,
+    /// Observed generation, if the status has one.
+    pub observed_generation: Option<i64>,
+    /// The message of the status that decided the state; may be empty.
+    pub message: String,
+    /// Phase; empty if it has none.
+    pub phase: String,
+    /// Since when it is in this phase, if that is known.
+    pub phase_since: Option<Timestamp>,
+    /// How long it took to converge the last time, in seconds, if loopwatch knows that.
+    pub last_convergence_seconds: Option<u32>,
+    /// What the operator is expected to do; absent if nothing.
+    pub obligation: Option<ExplainedObligation>,
+    /// Conditions, in the order of the status.
+    pub conditions: Vec<ExplainedCondition>,
+    /// Field managers that wrote the object, the latest first; empty if they are not known.
+    pub writers: Vec<ExplainedWriter>,
+    /// The last progress of its deletion that loopwatch saw.
+    pub deletion_progress: Option<Timestamp>,
+    /// Owners. Those of an owner are below it.
+    pub owners: Vec<ExplainedNode>,
+    /// Children. Those of a child are below it.
+    pub children: Vec<ExplainedNode>,
+    /// The number of direct children that have no room in `children`.
+    pub more_children: u64,
+    /// Recent changes of its phase, conditions and finalizers that loopwatch saw, in order.
+    pub changes: Vec<ExplainedChange>,
+    /// The latest openings and closings of findings about it or its kind, in order.
+    pub timeline: Vec<ExplainedEvent>,
+    /// The open findings about it, about its kind, and those that explain them. Exporters write them in the shape of all
+    /// findings.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
+}
+
+/// One object of the tree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedObject {
+    /// API group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Empty for cluster-scoped objects, and if it is not known.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// State: a value of [`ObjectState`](crate::snapshot::ObjectState), `absent` for an owner that no longer exists, or
+    /// `not_visible` for one that loopwatch does not see.
+    pub state: String,
+    /// The rule that decided the state.
+    pub reason: String,
+    /// The part of the status that decided the state; may be empty.
+    pub signal: String,
+    /// When it entered this state.
+    pub since: Option<Timestamp>,
+    /// Creation timestamp.
+    pub created: Option<Timestamp>,
+    /// Deletion timestamp.
+    pub terminating_since: Option<Timestamp>,
+    /// Finalizers, in the order of the object.
+    pub finalizers: Vec<ExplainedFinalizer>,
+    /// The codes of the open findings about it.
+    pub findings: Vec<String>,
+}
+
+/// An owner or a child, with its own owners or children below it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedNode {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ExplainedObject,
+    /// Whether the deletion of the owner waits for the child in the foreground (`blockOwnerDeletion`).
+    pub blocks_owner_deletion: bool,
+    /// The object is in the tree already, so nothing is below it here. It has several owners, or the owners form a cycle.
+    pub repeated: bool,
+    /// The objects below it.
+    pub nodes: Vec<ExplainedNode>,
+    /// The number of objects directly below it for which there is no room.
+    pub more: u64,
+}
+
+/// One finalizer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedFinalizer {
+    /// Its name.
+    pub name: String,
+    /// The actor that should remove it, in words.
+    pub actor: String,
+    /// How that is known: `built_in`, `removed_before`, `operator`, `added`, `domain` or `unknown`.
+    pub known_by: String,
+    /// Whether the actor is `alive` or `absent`; `unknown` if nothing shows it.
+    pub liveness: String,
+    /// When the actor was last seen alive.
+    pub last_seen: Option<Timestamp>,
+    /// A value of [`DeletionVerdict`](crate::snapshot::DeletionVerdict); empty unless the object is being deleted.
+    pub verdict: String,
+}
+
+/// What the operator is expected to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedObligation {
+    /// When the object became unconverged.
+    pub since: Timestamp,
+    /// When the current spec change opened the obligation; absent for an object that regressed without one.
+    pub opened: Option<Timestamp>,
+    /// When a finding about a missed deadline opens.
+    pub deadline: Option<Timestamp>,
+    /// Where the deadline comes from.
+    pub deadline_source: String,
+    /// When the operator acknowledged the spec.
+    pub acknowledged: Option<Timestamp>,
+    /// The first spec change that the operator has not acknowledged.
+    pub unacknowledged_since: Option<Timestamp>,
+    /// When the object stopped being converged without a spec change.
+    pub regressed_since: Option<Timestamp>,
+}
+
+/// One condition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedCondition {
+    /// The condition's type.
+    pub r#type: String,
+    /// Its status: `true`, `false`, `unknown` or `absent`.
+    pub status: String,
+    /// Its reason; empty if it is not known.
+    pub reason: String,
+    /// Its message; empty if it is not known.
+    pub message: String,
+    /// When it took this status, if that is known.
+    pub changed: Option<Timestamp>,
+}
+
+/// A field manager that wrote the object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedWriter {
+    /// Its name.
+    pub manager: String,
+    /// The parts that it owns: `spec`, `status`, `finalizers`.
+    pub parts: Vec<String>,
+    /// When it last wrote.
+    pub at: Option<Timestamp>,
+}
+
+/// A change that loopwatch saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedChange {
+    /// When it saw the change.
+    pub at: Timestamp,
+    /// `phase`, `condition` or `finalizer`.
+    pub part: String,
+    /// The phase, the condition or the finalizer.
+    pub name: String,
+    /// The new value, if it is known.
+    pub value: String,
+}
+
+/// The opening or closing of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExplainedEvent {
+    /// The time of the event.
+    pub at: Timestamp,
+    /// `opened`, `closed`, `explained` by another finding, or `no_longer_explained`.
+    pub change: String,
+    /// The code of the finding.
+    pub code: String,
+    /// Its severity.
+    pub severity: String,
+}
