@@ -10,7 +10,8 @@ use loopwatch::export::ObjectSeries;
 use loopwatch::export::prometheus::{Render, TextFormat};
 use loopwatch::export::view::{Filter, View};
 use loopwatch::telemetry::SelfMetrics;
-use loopwatch_model::snapshot::{ConditionState, Cursor, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::observation::ObjectAddress;
+use loopwatch_model::snapshot::{ConditionState, Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
 use loopwatch_model::time::Timestamp;
 
 /// Rounds. The fastest one counts, because it is closest to the speed of an idle machine.
@@ -27,6 +28,10 @@ impl View for Fleet {
 
     fn pending(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
+        None
     }
 
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {

@@ -48,6 +48,8 @@ mod targets; // what references name
 mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
 mod dangling; // references to objects that do not exist
+mod configurations; // when ConfigMaps and Secrets were written, and which workloads read them
+mod stale; // workloads whose Pods are older than what they read
 mod softdelete; // objects that are marked as deleted
 mod chains; // of objects that wait for each other's deletion
 mod blocked; // deletions that do not end
@@ -72,6 +74,7 @@ mod family; // its owners and children, as trees
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::configurations::Configurations;
 use self::containers::{Container, Containers};
 use self::controllers::Controllers;
 use self::crossings::Crossings;
@@ -147,6 +150,7 @@ pub struct Model {
     references: References,
     /// Objects that annotations mark as deleted, at most [`softdelete::MAX_SOFT_DELETED`].
     soft_deleted: BTreeMap<Slot, SoftDeleted>,
+    configurations: Configurations,
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
@@ -204,6 +208,7 @@ impl Model {
             crossings: Crossings::default(),
             references: References::default(),
             soft_deleted: BTreeMap::new(),
+            configurations: Configurations::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
@@ -311,6 +316,7 @@ impl Model {
                 Timer::Reads => self.reads_due(),
                 Timer::References => self.references_due(),
                 Timer::Containers => self.containers_due(),
+                Timer::Configurations => self.configurations_due(),
                 Timer::Findings => {
                     self.findings_due = None;
                     self.hold_limits();

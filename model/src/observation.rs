@@ -22,7 +22,7 @@ pub use self::kinds::{
 pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
-    OwnerReference, Pause, Reference, StatusShape,
+    OwnerReference, Pause, Reference, StartupRead, StatusShape,
 };
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
 

@@ -89,6 +89,10 @@ pub struct Settings {
     /// The number of times that a finalizer must be added again within `flap_window` before the finding `FinalizerFlapping`
     /// opens. Once or twice may be a feature that somebody switched off and on.
     pub finalizer_returns: u32,
+    /// How long the data of a ConfigMap or a Secret must have been newer than a Pod that read it only when it started,
+    /// before the finding `StaleConfiguration` opens. Operators and tools that watch configuration restart the Pods within
+    /// minutes.
+    pub stale_after: Span,
     /// How long the controller of a finalizer must have been absent before the finding `FinalizerOwnerAbsent` opens. Five
     /// minutes is longer than a rollout with the strategy Recreate, or a change of the leader, usually takes.
     pub owner_absent_after: Span,
@@ -207,6 +211,7 @@ impl Default for Settings {
             soft_delete_time: "deleted_at".to_owned(),
             soft_deleted_after: Span::hours(24),
             finalizer_returns: 3,
+            stale_after: Span::mins(10),
             owner_absent_after: Span::mins(5),
             cleanup_slow_after: Span::mins(5),
             recover_factor: 10,

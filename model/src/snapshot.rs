@@ -122,6 +122,8 @@ pub struct KindSummary {
     pub dangling: BTreeMap<String, u64>,
     /// Objects that annotations mark as deleted, by phase.
     pub soft_deleted: BTreeMap<SoftDeletePhase, SoftDeleteSummary>,
+    /// The number of workloads with Pods that are older than what they read when they started.
+    pub stale_configuration: u64,
 }
 
 /// Objects that annotations mark as deleted.

@@ -22,7 +22,7 @@ use crate::export::input::{DumpInput, Input};
 use crate::export::report::OutputFormat;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::decode::DecodeOptions;
+use crate::sources::decode::{DecodeOptions, Extra};
 use crate::sources::dump::Dump;
 use crate::sources::{Feed, Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
 
@@ -89,7 +89,8 @@ pub(super) fn judge_file(
         }
     }
     let annotations = settings.annotations();
-    let dump = Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations })?;
+    let dump =
+        Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations, extra: Extra::None })?;
     let now = SystemClock::new().wall();
     // People often check a dump long after they took it. That time must not count towards deadlines.
     let at = at.or(dump.newest()).unwrap_or(now).min(now);

@@ -122,6 +122,9 @@ catalog! {
         "loopwatch_soft_deleted_oldest_seconds" Gauge Stable ["group", "kind", "phase"]
             "Age of the oldest mark of a soft-deleted object; absent if there are none."
             => Kind(references::soft_deleted_oldest);
+        "loopwatch_stale_configuration_objects" Gauge Stable ["group", "kind"]
+            "Number of workloads with Pods that are older than the data of a ConfigMap or Secret that they read only at their start; absent if there are none."
+            => Kind(references::stale_configuration);
     }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]

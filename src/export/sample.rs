@@ -134,6 +134,7 @@ fn databases() -> KindSummary {
     (kind.totals.cross_references, kind.totals.cross_reference_changes) = (3, [4, 1]);
     let lingering = SoftDeleteSummary { objects: 5, oldest: Some(ago(Span::hours(30))) };
     kind.soft_deleted = BTreeMap::from([(SoftDeletePhase::Canary, lingering)]);
+    kind.stale_configuration = 2;
     kind
 }
 

@@ -16,8 +16,8 @@ use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
     Answer, Condition, DefinitionView, Dependent, Fact, FactValue, LeaseView, NamespaceView, ObjectAddress, ObjectKey,
-    ObjectView, Observation, OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, WatchId,
-    WatchedKind,
+    ObjectView, Observation, OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, StartupRead,
+    WatchId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
@@ -265,6 +265,8 @@ impl Pseudonyms {
             facts,
             name_hash,
             references,
+            startup,
+            marks_hash,
             hashes,
             bytes,
             lints,
@@ -290,6 +292,8 @@ impl Pseudonyms {
             facts: facts.into_iter().map(|fact| self.fact(fact)).collect(),
             name_hash, // its key is in no file
             references: references.into_iter().map(|reference| self.reference(reference)).collect(),
+            startup: startup.into_iter().map(|r| StartupRead { name: self.name("object", &r.name), ..r }).collect(),
+            marks_hash,
             hashes,
             bytes,
             lints,

@@ -7,6 +7,8 @@
 //!                          └─ the rest ─▶ fingerprint
 //! ```
 //!
+//! Of some kinds, the model needs more (see [`Extra`]).
+//!
 //! The decoder builds no tree and keeps only the parts of the body that the model judges. A field of an unexpected type
 //! counts as absent and adds a lint. Decoding fails only if the text is not JSON or the object has no name.
 
@@ -23,6 +25,7 @@ mod pause;
 mod references;
 mod shape;
 mod switches;
+mod template;
 mod walk;
 mod words;
 
@@ -62,6 +65,20 @@ pub struct DecodeOptions<'a> {
     pub key: &'a HashKey,
     /// Further annotations that the view keeps, with their prefixes.
     pub annotations: &'a [String],
+    /// What the model needs besides.
+    pub extra: Extra,
+}
+
+/// What the model needs besides of the objects of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    #[default]
+    None,
+    /// The ConfigMaps and Secrets that the Pods of a workload read only when they start.
+    Startup,
+    /// A fingerprint of the metadata of a ConfigMap or a Secret.
+    Marks,
 }
 
 /// The secret key of the fingerprints. Only fingerprints made with the same key can be compared.
@@ -103,7 +120,11 @@ enum TopLevelField {
 /// # Errors
 /// If the text is not JSON, or has no `metadata.name`.
 pub fn object<'a>(json: &[u8], options: impl Into<DecodeOptions<'a>>) -> Result<ObjectView, DecodeError> {
-    let view = from_json(json, ObjectSeed { options: options.into(), type_meta: None })?;
+    let options = options.into();
+    let mut view = from_json(json, ObjectSeed { options, type_meta: None })?;
+    if options.extra == Extra::Startup {
+        view.startup = template::startup_reads(json);
+    }
     if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
 }
 
@@ -152,7 +173,20 @@ impl From<serde_json::Error> for DecodeError {
 
 impl<'a> From<&'a HashKey> for DecodeOptions<'a> {
     fn from(key: &'a HashKey) -> Self {
-        Self { key, annotations: &[] }
+        Self { key, annotations: &[], extra: Extra::None }
+    }
+}
+
+// === impl Extra ===
+
+impl Extra {
+    /// What the model needs of the objects of a kind.
+    pub fn of(group: &str, resource: &str) -> Self {
+        match (group, resource) {
+            ("apps", "deployments" | "statefulsets" | "daemonsets") => Self::Startup,
+            ("", "configmaps" | "secrets") => Self::Marks,
+            _ => Self::None,
+        }
     }
 }
 
@@ -202,7 +236,7 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
             nested: 0,
             nonzero: false,
         };
-        let mut has_spec = false;
+        let (mut has_spec, mut marks) = (false, FingerprintSum::default());
         let seed = |key: &str| (hasher.text(key), TopLevelField::of(key));
         while let Some((hash, field)) = entries.next_key_seed(MapKey(seed))? {
             match (field, type_meta.as_deref_mut()) {
@@ -212,7 +246,8 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
                 (TopLevelField::Metadata, _) => {
                     let (view, lints, switches) = (&mut *walk.view, &mut *walk.lints, &mut *walk.switches);
                     let annotations = options.annotations;
-                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches, annotations }))?;
+                    let marks = (options.extra == Extra::Marks).then_some((&hasher, &mut marks));
+                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches, annotations, marks }))?;
                 }
                 (TopLevelField::Status, _) => {
                     walk.path.push_str("status");
@@ -238,6 +273,10 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
         drop(walk);
         view.hashes.spec = if has_spec { spec.map(&hasher).full } else { 0 };
         view.name_hash = hasher.text(&view.key.name);
+        if options.extra == Extra::Marks {
+            metadata::add_owners_and_finalizers(&view, &hasher, &mut marks);
+            view.marks_hash = marks.map(&hasher).full.max(1);
+        }
         view.paused = switches.into_pause();
         // A stable sort: conditions of the top level come first, all others stay in document order.
         view.conditions.sort_by_key(|condition| !condition.at.is_empty());

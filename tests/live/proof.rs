@@ -96,6 +96,7 @@ fn thresholds() -> Value {
         ("hazard_kept_for", "8s"),
         ("orphan_after", "4s"),
         ("dangling_after", "4s"),
+        ("stale_after", "3s"),
     ] {
         thresholds[name] = json!(value);
     }

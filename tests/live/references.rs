@@ -21,6 +21,27 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Faults that loopwatch reports.
 const DETECTED: &[Proof] = &[
     Proof {
+        name: "stale-configuration",
+        code: "StaleConfiguration",
+        subject: ("Deployment", "widget-target"),
+        evidence: &["configuration", "changed_at", "pods", "oldest_pod"],
+        names: &["ConfigMap", "widget-target-config"],
+        threshold: 4,
+        near_miss: |fixture| {
+            let before = running_pod(fixture, "near", &|_| true);
+            pause(TICK);
+            fixture.make(&fixture.namespace, "near", json!({"size": 7}));
+            running_pod(fixture, "near", &|name| name != before);
+        },
+        provoke: leave_stale,
+        cure: |fixture| {
+            let before = running_pod(fixture, TARGET, &|_| true);
+            fixture.operator.cure("StaleConfiguration");
+            running_pod(fixture, TARGET, &|name| name != before);
+        },
+        ..Proof::EMPTY
+    },
+    Proof {
         name: "logical-owner-missing",
         code: "LogicalOwnerMissing",
         subject: ("ConfigMap", "shared"),
@@ -76,27 +97,6 @@ const DETECTED: &[Proof] = &[
             let annotations = json!({"soft-delete/enable": null, "soft-delete/phase": null, "deleted_at": null});
             let restored = json!({"metadata": {"annotations": annotations}});
             fixture.kube.patch(ZOO, "Widget", &fixture.namespace, TARGET, &restored);
-        },
-        ..Proof::EMPTY
-    },
-    Proof {
-        name: "stale-configuration",
-        code: "StaleConfiguration",
-        subject: ("Deployment", "widget-target"),
-        evidence: &["reference"],
-        names: &["ConfigMap", "widget-target-config"],
-        threshold: 4,
-        near_miss: |fixture| {
-            let before = running_pod(fixture, "near", &|_| true);
-            pause(TICK);
-            fixture.make(&fixture.namespace, "near", json!({"size": 7}));
-            running_pod(fixture, "near", &|name| name != before);
-        },
-        provoke: leave_stale,
-        cure: |fixture| {
-            let before = running_pod(fixture, TARGET, &|_| true);
-            fixture.operator.cure("StaleConfiguration");
-            running_pod(fixture, TARGET, &|name| name != before);
         },
         ..Proof::EMPTY
     },

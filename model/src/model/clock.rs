@@ -24,6 +24,7 @@ impl Model {
         self.reads.clock_stepped(by_ms);
         self.references.clock_stepped(by_ms);
         self.rebase_soft_deletions(by_ms);
+        self.configurations.clock_stepped(by_ms);
         self.graph.clock_stepped(by_ms);
         self.doubts.clock_stepped(by_ms);
         self.hazards.clock_stepped(by_ms);

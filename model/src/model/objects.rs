@@ -72,6 +72,7 @@ impl Model {
         }
         self.note_writer(slot, &view);
         self.update_soft_deletion(slot, &view);
+        self.update_configuration(slot, &view);
         self.update_object(slot, &view, version, new, live);
         if live {
             self.expect_statuses(watch);
@@ -346,6 +347,7 @@ impl Model {
         self.remove_crossings(slot, outcome == Outcome::Deleted);
         self.remove_references(slot);
         self.soft_deleted.remove(&slot);
+        self.remove_configuration(slot);
         let subject = self.subject(slot);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);

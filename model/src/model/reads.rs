@@ -178,6 +178,20 @@ impl Model {
         self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
     }
 
+    /// Returns what a read of the dependents of an object at `not_before` or later has shown, for regular checks, like
+    /// [`Model::brief_existence`].
+    pub(crate) fn brief_dependents(
+        &mut self,
+        slot: Slot,
+        owner: &ObjectAddress,
+        uid: u128,
+        not_before: Timestamp,
+    ) -> Option<Existence> {
+        self.reads.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
+        self.answer(slot, &probe, not_before, Urgency::Check)
+    }
+
     fn answer(&mut self, slot: Slot, probe: &Probe, not_before: Timestamp, urgency: Urgency) -> Option<Existence> {
         let answer = self.reads.known.get(probe).and_then(|read| read.answer.as_ref());
         if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {

@@ -23,8 +23,13 @@ const OF_KINDS: &[(FindingCode, KindDetector)] =
 type RelationDetector = fn(&mut Model, Slot) -> Option<Detection>;
 
 /// The detectors of relations between objects. Those of deletions, which exclude each other, are in `blocked.rs`.
-const OF_RELATIONS: &[RelationDetector] =
-    &[Model::orphan, Model::logical_owner_missing, Model::dangling_reference, Model::soft_delete_lingering];
+const OF_RELATIONS: &[RelationDetector] = &[
+    Model::orphan,
+    Model::logical_owner_missing,
+    Model::dangling_reference,
+    Model::soft_delete_lingering,
+    Model::stale_configuration,
+];
 
 // === impl Model ===
 

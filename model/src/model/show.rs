@@ -88,6 +88,7 @@ impl Model {
     fn shown_kinds(&self) -> Vec<KindSummary> {
         let mut kinds: Vec<KindSummary> = Vec::new();
         let (mut dangling, mut soft_deleted) = (self.dangling_references(), self.soft_deletions());
+        let stale = self.stale_configurations();
         for (number, kind) in self.kinds.iter().enumerate() {
             let of_kind = |watch: &&Watch| usize::from(watch.kind) == number && watch.active;
             let watches: Vec<&Watch> = self.watches.iter().filter(of_kind).collect();
@@ -95,6 +96,7 @@ impl Model {
                 let mut summary = self.kind_summary(number, kind, &watches);
                 let number = u16::try_from(number).unwrap_or(u16::MAX);
                 summary.dangling = dangling.remove(&number).unwrap_or_default();
+                summary.stale_configuration = stale.get(&number).copied().unwrap_or_default();
                 summary.soft_deleted = soft_deleted.remove(&number).unwrap_or_default();
                 kinds.push(summary);
             }
@@ -121,6 +123,7 @@ impl Model {
             finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
             dangling: BTreeMap::new(),
             soft_deleted: BTreeMap::new(),
+            stale_configuration: 0,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::configurations::MAX_CONSUMERS;
 use super::containers::MAX_CONTAINERS;
 use super::crossings::{MAX_CROSSINGS, MAX_REFERENCE_EVENTS};
 use super::detection::Detection;
@@ -334,6 +335,7 @@ impl Model {
             "references" => MAX_REFERENCES,
             "outputs" => MAX_OUTPUTS,
             "soft_deleted" => MAX_SOFT_DELETED,
+            "configurations" => MAX_CONSUMERS,
             "reference_events" => MAX_REFERENCE_EVENTS,
             "containers" => MAX_CONTAINERS,
             "owner_hazards" => MAX_HAZARDS,

@@ -28,6 +28,8 @@ pub(crate) enum Timer {
     References,
     /// The next review of the namespaces and definitions that are being deleted.
     Containers,
+    /// The next check of the Pods of a workload.
+    Configurations,
 }
 
 /// A queue of timers in the order in which they fire.

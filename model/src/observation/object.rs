@@ -83,6 +83,14 @@ pub struct ObjectView {
     /// References to other objects, found in the spec by the names of their fields, in document order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
+    /// The ConfigMaps and Secrets that the Pods of a workload read only when they start, in document order. The decoder
+    /// reads them only for Deployments, StatefulSets and DaemonSets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub startup: Vec<StartupRead>,
+    /// Fingerprint of the metadata that a writer can change: labels, annotations, owners, finalizers. The decoder makes it
+    /// only for ConfigMaps and Secrets, whose managed fields show when data or metadata was written.
+    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    pub marks_hash: u64,
     /// Fingerprints that show whether two versions differ.
     pub hashes: Hashes,
     /// Size of the JSON document, in bytes.
@@ -158,6 +166,9 @@ pub struct Owned {
     /// At least one finalizer.
     #[serde(skip_serializing_if = "is_false")]
     pub finalizers: bool,
+    /// Nothing but the data of a ConfigMap or a Secret, so that the time of the entry is when that was written.
+    #[serde(skip_serializing_if = "is_false")]
+    pub only_data: bool,
 }
 
 /// The switch that pauses an object.
@@ -270,6 +281,21 @@ pub struct Reference {
     /// Whether the spec says that the object may be absent.
     #[serde(skip_serializing_if = "is_false")]
     pub optional: bool,
+}
+
+/// A ConfigMap or a Secret that Pods read only when they start: as environment variables, or as a volume that is mounted
+/// with a `subPath`. The kubelet updates all other volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StartupRead {
+    /// The object is a Secret, not a ConfigMap.
+    #[serde(skip_serializing_if = "is_false")]
+    pub secret: bool,
+    /// Its name. It is in the namespace of the workload.
+    pub name: String,
+    /// The Pods read all of its keys, not only some.
+    #[serde(skip_serializing_if = "is_false")]
+    pub whole: bool,
 }
 
 /// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that readers of a recording

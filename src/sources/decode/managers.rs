@@ -103,16 +103,19 @@ impl<'de> AnyShape<'de> for FieldTree<'_> {
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { at, owns, finalizers, lints } = self;
+        let (mut data, mut others) = (false, false);
         loop {
             let down = |key: &str| match (at, key) {
                 (FieldTreeLevel::Top, "f:metadata") => Some(FieldTreeLevel::Metadata),
                 (FieldTreeLevel::Metadata, "f:finalizers") => Some(FieldTreeLevel::Finalizers),
                 (FieldTreeLevel::Top, "f:status") => {
-                    owns.status = true;
+                    (owns.status, others) = (true, true);
                     None
                 }
                 (FieldTreeLevel::Top, other) => {
                     owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:kind");
+                    let is_data = matches!(other, "f:data" | "f:binaryData");
+                    (data, others) = (data || is_data, others || !is_data);
                     None
                 }
                 (FieldTreeLevel::Finalizers, key) => {
@@ -128,9 +131,13 @@ impl<'de> AnyShape<'de> for FieldTree<'_> {
                 (FieldTreeLevel::Metadata, _) => None,
             };
             match entries.next_key_seed(MapKey(down))? {
-                None => return Ok(()),
+                None => {
+                    owns.only_data |= data && !others;
+                    return Ok(());
+                }
                 Some(None) => drop(entries.next_value::<IgnoredAny>()?),
                 Some(Some(at)) => {
+                    others = true;
                     entries.next_value_seed(Visit(FieldTree {
                         at,
                         owns: &mut *owns,

@@ -7,6 +7,7 @@ use loopwatch_model::time::Span;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::fields::{flag, name_text, skip_rest, text, time, whole};
+use super::hash::{FingerprintSum, Fingerprints, Hasher};
 use super::lint::{Lint, Lints};
 use super::managers::ManagedFields;
 use super::marks::Marks;
@@ -23,7 +24,15 @@ pub(super) struct MetadataBody<'w> {
     pub(super) switches: &'w mut Switches,
     /// Further annotations that the view keeps.
     pub(super) annotations: &'w [String],
+    /// Receives the fingerprints of all annotations and labels.
+    pub(super) marks: Option<MarkSum<'w>>,
 }
+
+/// The fingerprints of annotations and labels.
+type MarkSum<'w> = (&'w Hasher, &'w mut FingerprintSum);
+
+/// The annotation in which `kubectl apply` keeps a copy of the object, so that it changes with the data.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The fields of `.metadata`.
 #[derive(Clone, Copy, Default)]
@@ -101,11 +110,13 @@ impl MetadataBody<'_> {
             MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
             MetadataField::Annotations => {
                 let (marks, kept, more) = (Marks::Annotations, &mut view.annotations, self.annotations);
-                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches }))?;
+                let sum = self.marks.as_mut().map(|(hasher, sum)| (*hasher, &mut **sum));
+                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches, sum }))?;
             }
             MetadataField::Labels => {
                 let (marks, kept, more) = (Marks::Labels, &mut view.labels, &[][..]);
-                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches }))?;
+                let sum = self.marks.as_mut().map(|(hasher, sum)| (*hasher, &mut **sum));
+                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches, sum }))?;
             }
             MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
@@ -121,6 +132,8 @@ struct MarkMap<'w> {
     more: &'w [String],
     lints: &'w mut Lints,
     switches: &'w mut Switches,
+    /// Receives the fingerprints of all of them.
+    sum: Option<MarkSum<'w>>,
 }
 
 impl<'de> AnyShape<'de> for MarkMap<'_> {
@@ -131,19 +144,31 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let Self { marks, kept, more, lints, switches } = self;
+        let Self { marks, kept, more, lints, switches, mut sum } = self;
+        let hasher = sum.as_ref().map(|(hasher, _)| *hasher).copied();
         let seed = |key: &str| {
             let keeps = marks.keeps(key) || more.iter().any(|further| further == key);
             let may_pause = pause::may_pause(key);
-            (keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause))
+            let hash = hasher.filter(|_| key != LAST_APPLIED).map(|hasher| hasher.mix(marks as u64, hasher.text(key)));
+            ((keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause)), hash)
         };
-        while let Some(key) = entries.next_key_seed(MapKey(seed))? {
+        while let Some((key, hash)) = entries.next_key_seed(MapKey(seed))? {
             // Skips all other values unread: the last applied configuration can be large.
             let Some((key, keeps, may_pause)) = key else {
-                entries.next_value::<IgnoredAny>()?;
+                if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
+                    let read = TextField::new(|value: &str| hasher.text(value));
+                    if let FieldValue::Is(value) = entries.next_value_seed(read)? {
+                        sum.entry(hasher, key, Fingerprints::stable(value));
+                    }
+                } else {
+                    entries.next_value::<IgnoredAny>()?;
+                }
                 continue;
             };
             let read = |value: &str| {
+                if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
+                    sum.entry(hasher, key, Fingerprints::stable(hasher.text(value)));
+                }
                 (may_pause && pause::mark_pauses(&key, value), keeps.then(|| cut(value, MAX_MARK).to_owned()))
             };
             let (pauses, value) = match entries.next_value_seed(TextField::new(read))? {
@@ -164,6 +189,16 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds the fingerprints of the rest of the metadata that a writer can change.
+pub(super) fn add_owners_and_finalizers(view: &ObjectView, hasher: &Hasher, sum: &mut FingerprintSum) {
+    for owner in &view.owners {
+        sum.entry(hasher, hasher.text("owner"), Fingerprints::stable(hasher.text(&format!("{owner:?}"))));
+    }
+    for finalizer in &view.finalizers {
+        sum.entry(hasher, hasher.text("finalizer"), Fingerprints::stable(hasher.text(finalizer)));
     }
 }
 

@@ -109,7 +109,8 @@ fn annotations_that_the_options_name_are_kept() {
     let labels = json!({"example.io/trash": "label"});
     let object = json!({"metadata": {"name": "n", "annotations": annotations, "labels": labels}});
     let kept = |annotations: &[String]| {
-        let decoded = super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations });
+        let decoded =
+            super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations, extra: Extra::None });
         let view = decoded.expect("an object");
         (view.annotations.into_keys().collect::<Vec<_>>(), view.labels.len())
     };

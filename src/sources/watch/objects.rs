@@ -5,7 +5,7 @@ use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, Wat
 use super::Sink;
 use std::sync::Arc;
 
-use crate::sources::decode::{self, DecodeOptions, HashKey};
+use crate::sources::decode::{self, DecodeOptions, Extra, HashKey};
 use crate::sources::failure::Failure;
 
 /// Turns events about objects into observations.
@@ -19,9 +19,16 @@ pub(crate) struct ObjectSink {
 // === impl ObjectSink ===
 
 impl ObjectSink {
+    /// What the model needs besides of the objects of this watch.
+    fn extra(&self) -> Extra {
+        let resource = self.watch.0.split('/').next().unwrap_or_default();
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+        Extra::of(group, resource)
+    }
+
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
         // Omits the text of the error, which may quote the object.
-        let options = DecodeOptions { key: &self.hash_key, annotations: &self.annotations };
+        let options = DecodeOptions { key: &self.hash_key, annotations: &self.annotations, extra: self.extra() };
         let decoded = decode::object(object, options);
         decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
     }

@@ -39,6 +39,12 @@ pub(crate) fn soft_deleted_oldest(shown: &Exposition, kind: &KindSummary, sample
     }
 }
 
+pub(crate) fn stale_configuration(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    if kind.stale_configuration > 0 {
+        samples.put(&[&kind.group, &kind.kind], kind.stale_configuration);
+    }
+}
+
 /// Returns whether loopwatch reads the spec of the kind: of many child kinds, it reads only the metadata.
 fn shows_references(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
