@@ -133,8 +133,8 @@ catalog! {
         "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
             "Unix time at which the problem of an open finding began."
             => Whole(findings::finding_since);
-        "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "root"]
-            "Details of an open finding for alert annotations; root is the finding that explains it, empty if there is none."
+        "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "blocker_kind", "blocker_name", "root"]
+            "Details of an open finding for alert annotations; blocker is the object that must be deleted first, root the finding that explains it; labels without a value are empty."
             => Whole(findings::finding_info);
     }
     "The operator" {

@@ -65,6 +65,15 @@ const DETAILS: &[(&str, &str)] = &[
 {{- end }}"#,
     ),
     (
+        "blocker",
+        r#"{{- range query (printf `max by (finalizer, actor, blocker_kind, blocker_name)
+(loopwatch_finding_info{%s,name=%q,blocker_name!=""})` $of $worst) }}
+{{ $worst }} waits for {{ .Labels.blocker_kind }} {{ .Labels.blocker_name }}
+{{- with .Labels.finalizer }}, which waits for {{ . }}{{ end }}.
+{{- with .Labels.actor }} To be removed by: {{ . }}.{{ end }}
+{{- end }}"#,
+    ),
+    (
         "failed",
         r#"{{- $failed := printf `max without (pod, instance)
 (loopwatch_objects{state="failed",cluster=%q,job=%q,namespace=%q,group=%q,kind=%q})` $labels.cluster $labels.job

@@ -47,6 +47,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
     for finding in shown.snapshot.findings.iter().take(shown.object_series) {
         let subject = &finding.subject;
         let name = |key| first_name(&finding.evidence, key);
+        let (blocker_kind, blocker_name) = name("blocker").split_once(' ').unwrap_or_default();
         samples.put(
             &[
                 subject.group(),
@@ -60,6 +61,8 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
                     .find(|n| !n.is_empty())
                     .unwrap_or(""),
                 name("actor"),
+                blocker_kind,
+                blocker_name,
                 tree.root_of(finding).map_or("", |root| root.code.name()),
             ],
             1_u64,
