@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity, Subject};
+use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity, Subject, Value};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
@@ -61,12 +61,15 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
     (total > 0).then_some(text)
 }
 
+/// The time from which on a duration is shown. A shorter one says only that loopwatch has just looked, as in a dump.
+const SHORTEST: Span = Span::secs(1);
+
 /// How long a finding has been true. `None` if its start is unknown: it was already true when loopwatch first saw its
-/// subject, a definition without a creation time.
+/// subject, a definition without a creation time or an object in a dump.
 #[must_use]
 pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
-    (!began_unseen).then(|| snapshot.at.since(finding.since))
+    (!began_unseen).then(|| snapshot.at.since(finding.since)).filter(|age| *age >= SHORTEST)
 }
 
 /// Open findings, with their explanations.
@@ -172,10 +175,14 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
     None
 }
 
-/// Evidence as text, in the order of the table of findings: the most important key first.
+/// Evidence as text, in the order of the table of findings: the most important key first. Leaves out how long something
+/// has been so if it has just been seen.
 pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
     let listed = finding.info().evidence;
-    let mut entries: Vec<_> = finding.evidence.0.iter().collect();
+    let just_seen = |(key, value): &(&&str, &Value)| {
+        key.ends_with("_for") && matches!(value, Value::Span(span) if *span < SHORTEST)
+    };
+    let mut entries: Vec<_> = finding.evidence.0.iter().filter(|entry| !just_seen(entry)).collect();
     entries.sort_by_key(|(key, _)| listed.iter().position(|other| other == *key).unwrap_or(listed.len()));
     entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
 }
@@ -308,6 +315,9 @@ fn source_name(watch: &WatchId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_model::finding::Evidence;
+    use loopwatch_model::time::Timestamp;
+
     use super::*;
     use crate::export::sample::{empty, healthy, sample};
 
@@ -348,6 +358,22 @@ mod tests {
         assert_eq!(age(&snapshot, &finding), None);
         finding.since.0 -= 1;
         assert!(age(&snapshot, &finding).is_some());
+    }
+
+    #[test]
+    fn what_has_just_been_seen_has_no_age() {
+        let snapshot = sample().snapshot;
+        let mut finding = snapshot.findings[0].clone();
+        for (ms, shown) in [(2, false), (999, false), (1000, true)] {
+            finding.since = Timestamp(snapshot.at.0 - ms);
+            finding.evidence = Evidence::new()
+                .with("missing_for", Value::Span(Span(ms)))
+                .with("collected_after", Value::Span(Span(ms)));
+            assert_eq!(age(&snapshot, &finding).is_some(), shown, "{ms}");
+            let keys: Vec<_> = evidence(&finding).map(|(key, _)| key).collect();
+            assert_eq!(keys.contains(&"missing for".to_owned()), shown, "{ms}");
+            assert!(keys.contains(&"collected after".to_owned()), "{ms}");
+        }
     }
 
     #[test]

@@ -190,7 +190,7 @@ findings! {
     CrossNamespaceOwner "ownership" Warning Ticket {
         meaning: "An owner reference names an object in another namespace, so the garbage collector deletes the child.",
         near_miss: "An owner without a namespace, which may own objects in all namespaces, or an owner that is only named in an annotation.",
-        evidence: ["owner", "owner_namespace", "writer", "collected_after", "times"],
+        evidence: ["owner", "owner_namespace", "owner_uid", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "Owner references do not cross namespaces. Create the child in the namespace of its owner, or name the owner in an annotation and delete the child in a finalizer of the owner.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
