@@ -5,6 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+#[path = "commands/offline.rs"]
+mod offline;
+
 fn loopwatch(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command.args(arguments).env("NO_COLOR", "1").env_remove("KUBECONFIG").env("HOME", "/nonexistent");

@@ -68,7 +68,12 @@ impl Cluster {
 
     /// Lists all kinds.
     pub fn list(&mut self) {
-        for watched in [kind(), config_maps()] {
+        self.list_kinds(&[kind(), config_maps()]);
+    }
+
+    /// Lists these kinds.
+    pub fn list_kinds(&mut self, kinds: &[WatchedKind]) {
+        for watched in kinds {
             let views = self.objects.iter().filter(|(at, _)| at.kind == watched.kind).map(|(_, v)| v.clone()).collect();
             self.lab.list_in(&watched.watch, views);
         }

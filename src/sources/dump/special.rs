@@ -52,7 +52,8 @@ impl Special {
             ("coordination.k8s.io", "Lease") if CLOCKS.contains(&object.key.namespace.as_str()) => {
                 let lease: LeaseDocument = serde_json::from_str(&item.json()).unwrap_or_default();
                 let renewed = lease.spec.renew_time.and_then(|time| Timestamp::parse(&time));
-                self.renewed = self.renewed.max(renewed);
+                // As precise as all other times in objects.
+                self.renewed = self.renewed.max(renewed.map(|at| Timestamp(at.0 - at.0.rem_euclid(1000))));
             }
             _ => {}
         }

@@ -1,0 +1,210 @@
+//! Deletion, ownership and references in dumps and recordings, without a cluster.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{loopwatch, text};
+
+/// A dump with each fault and its healthy twins, as `kubectl get -o json` writes several kinds: one list of them all.
+const FAULTS: &str = include_str!("../dumps/faults.json");
+
+/// All findings in this dump, including those that another one explains.
+const EXPECTED: [&str; 21] = [
+    "CleanupSlow Widget team-b/going",
+    "CrossNamespaceOwner ConfigMap team-a/cross",
+    "DanglingReference Widget team-b/dangling",
+    "DefinitionStuck CustomResourceDefinition /gizmos.example.io",
+    "DeletionBlockedByDependent Widget team-b/top",
+    "FinalizerStuck Gizmo team-b/last",
+    "FinalizerStuck PersistentVolumeClaim team-b/leaf",
+    "FinalizerStuck Widget dying/stuck",
+    "LogicalOwnerMissing ConfigMap team-b/spoke",
+    "LogicalOwnerMissing ConfigMap team-b/spoke-of-unknown",
+    "NamespaceStuck Namespace /dying",
+    "Orphan Service team-d/left",
+    "Overdue Widget team-a/served",
+    "Overdue Widget team-b/dangling",
+    "Overdue Widget team-b/secretive",
+    "OwnerCycle Widget team-b/egg",
+    "OwnerMissing ConfigMap team-a/missing",
+    "OwnerMissing ConfigMap team-c/elsewhere",
+    "OwnerReplaced ConfigMap team-a/replaced",
+    "OwnerUnresolvable ConfigMap team-b/mismatch",
+    "SoftDeleteLingering Widget team-b/trash",
+];
+
+fn items() -> Vec<Value> {
+    let list: Value = serde_json::from_str(FAULTS).expect("JSON");
+    list["items"].as_array().cloned().expect("a list")
+}
+
+/// The findings of a report as JSON, each as its name and its subject.
+fn findings(arguments: &[&str]) -> Vec<String> {
+    let output = loopwatch(&[&["check", "-o", "json"], arguments].concat());
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let named = |finding: &Value| {
+        let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| word(&finding["subject"][part]));
+        format!("{} {kind} {namespace}/{name}", word(&finding["code"]))
+    };
+    let mut found: Vec<String> = report["findings"].as_array().expect("findings").iter().map(named).collect();
+    found.sort();
+    found
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let file = folder.join(name);
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&file, text).expect("written");
+    file
+}
+
+/// The findings in a dump of these objects.
+fn findings_in(items: &[Value]) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let file = write(folder.path(), "dump.json", &list.to_string());
+    findings(&["--snapshot", file.to_str().expect("a path")])
+}
+
+#[test]
+fn a_dump_shows_every_fault_of_deletion_ownership_and_references() {
+    assert_eq!(findings_in(&items()), EXPECTED);
+}
+
+#[test]
+fn the_form_of_a_dump_does_not_matter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let items = items();
+    let documents: Vec<String> = items.iter().map(Value::to_string).collect();
+    let list = |items: &[Value]| json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let (first, second) = items.split_at(items.len() / 2);
+    let several = write(folder.path(), "several.json", &format!("{}\n{:#}\n", list(first), list(second)));
+    let nested = write(folder.path(), "nested.json", &list(&[list(first), list(second)]).to_string());
+    let yaml = write(folder.path(), "many.yaml", &format!("---\n{}\n", documents.join("\n---\n")));
+    let lists = format!("# mixed\n{}\n---\n{}\n---\n{}\n", list(&[list(first)]), second[0], list(&second[1..]));
+    let mixed = write(folder.path(), "mixed.yml", &lists);
+    let bundle = folder.path().join("bundle");
+    for (number, document) in documents.iter().enumerate() {
+        write(&bundle, &format!("kind-{}/{number}.yaml", number % 3), document);
+    }
+    write(&bundle, "kind-1/events.log", "not a dump: [");
+    for dump in [several, nested, yaml, mixed, bundle] {
+        assert_eq!(findings(&["--snapshot", dump.to_str().expect("a path")]), EXPECTED, "{}", dump.display());
+    }
+}
+
+#[test]
+fn a_dump_that_lacks_a_kind_accuses_nobody_of_what_it_cannot_show() {
+    let without = |kinds: &[&str]| {
+        let is_kept = |item: &Value| !kinds.contains(&item["kind"].as_str().unwrap_or_default());
+        findings_in(&items().into_iter().filter(is_kept).collect::<Vec<_>>())
+    };
+    let except = |gone: &[&str]| -> Vec<&str> {
+        EXPECTED.into_iter().filter(|finding| !gone.iter().any(|part| finding.contains(part))).collect()
+    };
+    // The group of the owners is known, but not the owners.
+    let remaining = [
+        "DefinitionStuck CustomResourceDefinition /gizmos.example.io",
+        "FinalizerStuck Gizmo team-b/last",
+        "FinalizerStuck PersistentVolumeClaim team-b/leaf",
+    ];
+    assert_eq!(without(&["Widget"]), remaining);
+    assert_eq!(without(&["ConfigMap"]), except(&["ConfigMap", "Dangling"]));
+    assert_eq!(without(&["Namespace"]), except(&["NamespaceStuck", "spoke-of-unknown"]));
+    assert_eq!(without(&["CustomResourceDefinition"]), except(&["DefinitionStuck"]));
+    let found = without(&["PersistentVolumeClaim"]);
+    assert!(!found.iter().any(|finding| finding.starts_with("DeletionBlocked")), "{found:?}");
+    let kinds = ["Widget", "Gizmo", "ConfigMap", "CustomResourceDefinition", "Namespace", "PersistentVolumeClaim"];
+    assert_eq!(without(&kinds), [""; 0], "a Pod without its ReplicaSet, Services without their owners");
+}
+
+#[test]
+fn a_dump_of_one_namespace_says_nothing_about_others() {
+    let is_in = |item: &Value| item["metadata"]["namespace"] == "team-b";
+    let found = findings_in(&items().into_iter().filter(is_in).collect::<Vec<_>>());
+    // The lease that shows the time is elsewhere, too, so no cleanup counts as slow.
+    let unknown = ["LogicalOwnerMissing", "CleanupSlow"];
+    let is_expected =
+        |finding: &&str| finding.contains(" team-b/") && !unknown.iter().any(|code| finding.starts_with(code));
+    assert_eq!(found, EXPECTED.into_iter().filter(is_expected).collect::<Vec<_>>());
+}
+
+#[test]
+fn ages_count_until_the_time_of_the_dump() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(folder.path(), "dump.json", FAULTS);
+    let file = file.to_str().expect("a path");
+    let at = |time: &str| findings(&["--snapshot", file, "--at", time]);
+    let about = |found: &[String], codes: &[&str]| {
+        found.iter().filter(|finding| codes.iter().any(|code| finding.starts_with(code))).count()
+    };
+    let deletion = ["FinalizerStuck", "DeletionBlocked", "NamespaceStuck", "DefinitionStuck"];
+    assert_eq!(about(&at("2026-01-01T01:14:00Z"), &deletion), 0);
+    assert_eq!(about(&at("2026-01-01T01:16:00Z"), &deletion), 6);
+    assert!(at("2026-01-02T01:00:00Z").contains(&"SoftDeleteLingering Widget team-b/fresh-trash".to_owned()));
+    // Without the lease, the newest time is that of a deletion, for which nothing can be slow yet.
+    let is_kept = |item: &Value| item["kind"] != "Lease";
+    let found = findings_in(&items().into_iter().filter(is_kept).collect::<Vec<_>>());
+    assert_eq!(found, EXPECTED[1..].to_vec());
+}
+
+#[test]
+fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = write(folder.path(), "good.json", FAULTS);
+    write(folder.path(), "sub/half.json", &FAULTS[..FAULTS.len() / 2]);
+    write(folder.path(), "sub/two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\na: 1\nkind: [\n");
+    write(folder.path(), "third.json", "{\"kind\":\"List\",\n\"items\":[\n{\"kind\":\"W\"},\n{\"kind\":\"VList\"}]}");
+    let arguments = ["check", "--snapshot", folder.path().to_str().expect("a path")];
+    let said = text(&loopwatch(&arguments).stderr);
+    let lines = FAULTS[..FAULTS.len() / 2].lines().count();
+    for expected in [
+        format!("sub/half.json: EOF while parsing a string at line {lines}"),
+        "sub/two.yaml, document at line 5: ".to_owned(),
+        "third.json, line 3: not a Kubernetes object".to_owned(),
+        "third.json, line 4: not a list".to_owned(),
+    ] {
+        assert!(said.contains(&expected), "{expected:?} is missing: {said}");
+    }
+    assert!(!said.contains(good.to_str().expect("a path")) && !said.contains("panicked"), "{said}");
+    let absences = ["OwnerMissing", "LogicalOwnerMissing", "Dangling", "Orphan"];
+    let proven = |finding: &&str| !absences.iter().any(|code| finding.starts_with(code));
+    let found = findings(&arguments[1..]);
+    assert_eq!(found, EXPECTED.into_iter().filter(proven).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_recording_also_shows_what_the_garbage_collector_has_collected() {
+    let kind = |watch: &str, group: &str, kind: &str, role: &str| {
+        json!({"watch": watch, "group": group, "version": "v1", "kind": kind, "resource": watch.split('.').next(),
+            "scope": "all_namespaces", "role": role, "status": "subresource", "why": "status_right"})
+    };
+    let child = json!({"namespace": "team-a", "name": "child", "uid": "c", "version": "6", "created": "2026-01-01T01:00:00Z",
+        "owners": [{"api_version": "example.io/v1", "kind": "Widget", "name": "gone", "uid": "g"}]});
+    let owner = json!({"group": "example.io", "kind": "Widget", "namespace": "team-a", "name": "gone"});
+    let mut lines = vec![json!({"loopwatch_recording": 1, "recorded_by": "a test", "settings": {}})];
+    let mut saw = |at: &str, what: Value| lines.push(json!({"at": format!("2026-01-01T{at}Z"), "saw": what}));
+    let kinds =
+        [kind("widgets.example.io", "example.io", "Widget", "primary"), kind("configmaps", "", "ConfigMap", "child")];
+    saw("00:00:00", json!({"kinds_discovered": kinds}));
+    for (epoch, watch) in [(1, "widgets.example.io"), (2, "configmaps")] {
+        saw("00:00:00", json!({"list_began": {"watch": watch, "epoch": epoch}}));
+        saw("00:00:00", json!({"list_ended": {"watch": watch, "epoch": epoch, "version": "5"}}));
+    }
+    saw("01:00:00", json!({"applied": {"watch": "configmaps", "object": child}}));
+    saw("01:00:03", json!({"answered": {"probe": {"read": owner}, "answer": "absent"}}));
+    saw(
+        "01:00:05",
+        json!({"deleted": {"watch": "configmaps", "key": {"namespace": "team-a", "name": "child"}, "version": "7"}}),
+    );
+    saw("01:00:10", json!("tick"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let file = write(folder.path(), "recording.jsonl", &text.join("\n"));
+    let file = file.to_str().expect("a path");
+    assert_eq!(findings(&["--snapshot", file]), ["OwnerMissing ConfigMap team-a/child"]);
+    assert_eq!(findings(&["--snapshot", file, "--at", "2026-01-01T01:00:01Z"]), [""; 0], "before the answer");
+}
