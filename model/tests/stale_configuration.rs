@@ -388,7 +388,7 @@ fn a_restart_keeps_the_finding_and_its_start() {
     world.write();
     world.advance(Span::mins(20));
     world.restart();
-    world.advance(Span::mins(15));
+    world.advance(Span::secs(5));
     assert_eq!((world.lab.findings(), world.lab.since("StaleConfiguration")), (vec![FINDING.to_owned()], written));
     // Nobody has seen the version before, so the write may have been one of the labels.
     assert_eq!(world.lab.finding("StaleConfiguration").confidence, Confidence::Suspected);

@@ -119,7 +119,7 @@ impl Model {
         let mut changes = self.changes(slot);
         changes.retain(|change| change.at > settled);
         let Some(first) = changes.iter().map(|change| change.at).min() else {
-            self.pods_checked(slot, None, None, None);
+            self.forget_stale(slot);
             return self.awaited_stale(slot);
         };
         let later = changes.iter().map(|change| change.at).filter(|at| at.after(after) > now).min();
@@ -219,6 +219,14 @@ impl Model {
         (consumer.checked, consumer.stale) = (Some(self.now), stale);
         consumer.settled = consumer.settled.max(settled.unwrap_or(consumer.settled));
         self.configurations.check_at(slot, again);
+        self.set_configurations_timer();
+    }
+
+    /// Forgets what the Pods of a workload have shown: nothing has changed since they started.
+    fn forget_stale(&mut self, slot: Slot) {
+        let Some(consumer) = self.configurations.consumers.get_mut(&slot) else { return };
+        consumer.stale = None;
+        self.configurations.check_at(slot, None);
         self.set_configurations_timer();
     }
 

@@ -157,3 +157,78 @@ impl Reads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What Pods of a template read when they start: `Secret name`, with `*` for all keys.
+    fn reads(pod: &Value) -> Vec<String> {
+        let json = json!({"metadata": {"name": "n"}, "spec": {"template": {"spec": pod}}}).to_string();
+        let show = |read: StartupRead| {
+            let kind = if read.secret { "Secret" } else { "ConfigMap" };
+            format!("{kind} {}{}", read.name, if read.whole { " *" } else { "" })
+        };
+        startup_reads(json.as_bytes()).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn environment_variables_and_mounts_with_a_sub_path_are_read_at_the_start() {
+        let key = |name: &str| json!({"name": name, "key": "k"});
+        let pod = json!({
+            "initContainers": [{"name": "init", "env": [{"name": "I", "valueFrom": {"secretKeyRef": key("init")}}]}],
+            "containers": [{
+                "name": "app",
+                "env": [
+                    {"name": "A", "value": "plain"},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "C", "valueFrom": {"configMapKeyRef": key("one-key")}},
+                    {"name": "D", "valueFrom": {"configMapKeyRef": key("all-keys")}},
+                ],
+                "envFrom": [{"configMapRef": {"name": "all-keys"}}, {"secretRef": {"name": "token", "optional": true}}],
+                "volumeMounts": [
+                    {"name": "live", "mountPath": "/live"},
+                    {"name": "empty", "mountPath": "/empty", "subPath": ""},
+                    {"name": "fixed", "mountPath": "/fixed", "subPath": "file"},
+                    {"name": "expression", "mountPath": "/expression", "subPathExpr": "$(POD)"},
+                    {"name": "several", "mountPath": "/several", "subPath": "x"},
+                ],
+            }],
+            "volumes": [
+                {"name": "live", "configMap": {"name": "live"}},
+                {"name": "empty", "configMap": {"name": "empty"}},
+                {"name": "unused", "secret": {"secretName": "unused"}},
+                {"name": "fixed", "configMap": {"name": "fixed"}},
+                {"name": "expression", "secret": {"secretName": "expression"}},
+                {"name": "several", "projected": {"sources": [
+                    {"configMap": {"name": "projected"}}, {"secret": {"name": "projected"}}, {"downwardAPI": {}},
+                ]}},
+            ],
+        });
+        let expected = [
+            "ConfigMap all-keys *",
+            "Secret token *",
+            "ConfigMap one-key",
+            "Secret init",
+            "ConfigMap fixed",
+            "Secret expression",
+            "ConfigMap projected",
+            "Secret projected",
+        ];
+        assert_eq!(reads(&pod), expected);
+    }
+
+    #[test]
+    fn odd_templates_show_nothing_and_long_ones_are_cut() {
+        for odd in [json!(null), json!("text"), json!({"containers": null, "volumes": null}), json!({"containers": 7})]
+        {
+            assert_eq!(reads(&odd), [""; 0], "{odd}");
+        }
+        let nameless = json!({"containers": [{"envFrom": [{"secretRef": {}}, {"secretRef": {"name": ""}}]}]});
+        assert_eq!(reads(&nameless), [""; 0]);
+        let many: Vec<Value> = (0..200).map(|n| json!({"secretRef": {"name": format!("s-{n}")}})).collect();
+        assert_eq!(reads(&json!({"containers": [{"envFrom": many}]})).len(), MAX_ITEMS);
+    }
+}

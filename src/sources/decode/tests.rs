@@ -104,6 +104,56 @@ fn annotations_and_labels_are_kept_by_name() {
 }
 
 #[test]
+fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are_marked() {
+    let hash_of = |object: &Value, extra| {
+        let decoded =
+            super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations: &[], extra });
+        decoded.expect("an object").marks_hash
+    };
+    let metadata = json!({"name": "n", "uid": "u", "resourceVersion": "1", "labels": {"a": "1", "b": "2"},
+        "annotations": {"c": "3"}, "finalizers": ["x/y"], "ownerReferences": [{"kind": "Shop", "name": "o", "uid": "1"}]});
+    let with = |key: &str, value: Value| {
+        let mut metadata = metadata.clone();
+        metadata[key] = value;
+        json!({"metadata": metadata})
+    };
+    let hash = hash_of(&with("name", json!("n")), Extra::Marks);
+    assert_ne!(hash, 0);
+    assert_eq!(hash_of(&with("name", json!("n")), Extra::None), 0);
+    let last_applied = json!({"c": "3", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    for (key, same) in [
+        ("resourceVersion", json!("2")),
+        ("labels", json!({"b": "2", "a": "1"})),
+        ("annotations", last_applied),
+        ("managedFields", json!([{"manager": "m"}])),
+    ] {
+        assert_eq!(hash_of(&with(key, same), Extra::Marks), hash, "{key}");
+    }
+    for (key, other) in [
+        ("labels", json!({"a": "1", "b": "3"})),
+        ("labels", json!({"a": "1", "b": "2", "c": "3"})),
+        ("annotations", json!({"c": "4"})),
+        ("annotations", json!({"example.org/owner-name": "4", "c": "3"})),
+        ("finalizers", json!([])),
+        ("ownerReferences", json!([{"kind": "Shop", "name": "p", "uid": "2"}])),
+    ] {
+        assert_ne!(hash_of(&with(key, other), Extra::Marks), hash, "{key}");
+    }
+    for (tree, spec, only_data) in [
+        (json!({"f:data": {".": {}, "f:a": {}}}), true, true),
+        (json!({"f:data": {}, "f:binaryData": {}}), true, true),
+        (json!({"f:data": {}, "f:metadata": {"f:labels": {}}}), true, false),
+        (json!({"f:metadata": {"f:labels": {"f:data": {}}}}), false, false),
+        (json!({"f:data": {}, "f:type": {}}), true, false),
+        (json!({"f:data": {}, "f:status": {}}), true, false),
+        (json!({"f:immutable": {}}), true, false),
+    ] {
+        let view = view(&json!({"metadata": {"name": "n", "managedFields": [{"manager": "m", "fieldsV1": tree}]}}));
+        assert_eq!((view.managers[0].owns.spec, view.managers[0].owns.only_data), (spec, only_data), "{tree}");
+    }
+}
+
+#[test]
 fn annotations_that_the_options_name_are_kept() {
     let annotations = json!({"example.io/trash": "yes", "example.io/other": "x", "soft-delete/enable": "true"});
     let labels = json!({"example.io/trash": "label"});
