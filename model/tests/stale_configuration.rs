@@ -20,7 +20,11 @@ struct World {
     deployment: ObjectView,
     map: ObjectView,
     pods: Vec<ObjectView>,
-    /// Reads of dependents fail.
+    /// Whether loopwatch watches ConfigMaps.
+    watched: bool,
+    /// The number of reads of the ConfigMap.
+    map_reads: u32,
+    /// All reads fail.
     refused: bool,
     /// The number of reads of dependents.
     reads: u32,
@@ -39,6 +43,11 @@ fn deployments() -> WatchedKind {
 
 fn config_maps() -> WatchedKind {
     child("", "ConfigMap", "configmaps")
+}
+
+fn kinds(watched: bool) -> Vec<WatchedKind> {
+    let further = if watched { Some(config_maps()) } else { None };
+    [kind(), deployments()].into_iter().chain(further).collect()
 }
 
 fn object(name: &str, created: Timestamp) -> ObjectView {
@@ -103,15 +112,25 @@ impl World {
     }
 
     fn with(settings: Settings) -> Self {
+        Self::of(settings, true)
+    }
+
+    /// A world in which no watch shows the ConfigMap.
+    fn unwatched() -> Self {
+        Self::of(unlearned(), false)
+    }
+
+    fn of(settings: Settings, watched: bool) -> Self {
         let mut lab = Lab::with(settings);
         let widget = Widget::new("web", lab.now);
         let now = lab.now;
         lab.apply(&widget);
         lab.apply(widget.clone().ready());
-        lab.discover(&[kind(), deployments(), config_maps()]);
+        lab.discover(&kinds(watched));
         let map = ObjectView { managers: vec![data(now)], marks_hash: 7, ..object("settings", now) };
         let pods = vec![pod("app-1", now)];
-        let mut world = Self { lab, deployment: deployment(now), map, pods, refused: false, reads: 0 };
+        let mut world =
+            Self { lab, deployment: deployment(now), map, pods, watched, map_reads: 0, refused: false, reads: 0 };
         world.list();
         world.advance(Span::hours(1));
         world.lab.assert_no_findings();
@@ -121,14 +140,18 @@ impl World {
     fn list(&mut self) {
         let (deployment, map) = (self.deployment.clone(), self.map.clone());
         self.lab.list_in(&deployments().watch, vec![deployment]);
-        self.lab.list_in(&config_maps().watch, vec![map]);
+        if self.watched {
+            self.lab.list_in(&config_maps().watch, vec![map]);
+        }
         self.answer();
     }
 
     fn see_map(&mut self) {
         let view = self.map.clone();
         let view = self.versioned(view);
-        self.lab.apply_to(&config_maps().watch, view);
+        if self.watched {
+            self.lab.apply_to(&config_maps().watch, view);
+        }
         self.answer();
     }
 
@@ -173,6 +196,16 @@ impl World {
 
     fn answer(&mut self) {
         for probe in self.lab.model.probes() {
+            if let Probe::Read(address) = &probe {
+                self.map_reads += u32::from(address.kind == "ConfigMap" && address.name == "settings");
+                let answer = match (self.refused, address.name.as_str()) {
+                    (true, _) => Answer::Failed(Cause::Forbidden),
+                    (false, "settings") => Answer::Found(Box::new(self.map.clone())),
+                    (false, _) => Answer::Absent,
+                };
+                self.lab.observe(Observation::Answered { probe, answer });
+                continue;
+            }
             let Probe::Dependents { owner, .. } = &probe else { continue };
             self.reads += 1;
             let dependent = |group: &str, kind: &str, object: ObjectView| Dependent {
@@ -203,7 +236,7 @@ impl World {
 
     fn restart(&mut self) {
         self.lab = self.lab.restart();
-        self.lab.discover(&[kind(), deployments(), config_maps()]);
+        self.lab.discover(&kinds(self.watched));
         let web = self.lab.view(Widget::new("web", self.lab.now).ready());
         self.lab.list_views(vec![web]);
         self.list();
@@ -426,4 +459,62 @@ fn a_step_of_the_clock_keeps_the_ages() {
     world.lab.step_clock(Span::hours(-1));
     world.advance(Span::hours(2));
     assert_eq!(world.lab.findings(), [FINDING]);
+}
+
+#[test]
+fn configuration_that_no_watch_shows_is_read_now_and_then() {
+    let mut world = World::unwatched();
+    assert!((5..=7).contains(&world.map_reads), "{} reads in an hour", world.map_reads);
+    let written = world.lab.now;
+    world.write();
+    world.advance(Span::mins(21));
+    assert_eq!((world.lab.findings(), world.lab.since("StaleConfiguration")), (vec![FINDING.to_owned()], written));
+    assert_eq!(world.lab.finding("StaleConfiguration").confidence, Confidence::Confirmed);
+    world.restart();
+    world.advance(Span::secs(30));
+    world.lab.assert_no_findings();
+    world.advance(Span::mins(2));
+    assert_eq!((world.lab.findings(), world.lab.since("StaleConfiguration")), (vec![FINDING.to_owned()], written));
+    world.roll();
+    world.advance(Span::mins(1));
+    world.lab.assert_no_findings();
+}
+
+#[test]
+fn configuration_that_was_created_again_or_cannot_be_read_is_unknown() {
+    let mut world = World::unwatched();
+    world.map.uid = "uid-again".into();
+    world.map.created = Some(world.lab.now);
+    world.write();
+    world.advance(Span::hours(1));
+    world.lab.assert_no_findings();
+    let mut world = World::unwatched();
+    world.refused = true;
+    world.write();
+    world.advance(Span::hours(1));
+    world.lab.assert_no_findings();
+    // Nobody answers.
+    let mut world = World::unwatched();
+    world.write();
+    let mut asked = 0;
+    for _ in 0..3600 {
+        world.lab.advance(Span::secs(1));
+        asked += world.lab.model.probes().iter().filter(|probe| matches!(probe, Probe::Read(_))).count();
+    }
+    world.lab.assert_no_findings();
+    assert!(asked <= 15, "{asked} probes");
+}
+
+#[test]
+fn the_number_of_workloads_is_limited() {
+    let mut world = World::new();
+    let now = world.lab.now;
+    world.lab.begin_list(&deployments().watch);
+    for n in 0..20_001 {
+        let view = ObjectView { uid: format!("u-{n}"), ..deployment(now) };
+        let key = ObjectKey { namespace: "team-a".into(), name: format!("app-{n}") };
+        world.lab.listed(&deployments().watch, ObjectView { key, ..view });
+    }
+    world.lab.end_list(&deployments().watch);
+    assert_eq!(world.lab.findings(), ["LimitReached limit configurations"]);
 }

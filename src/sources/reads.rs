@@ -24,7 +24,7 @@ pub(crate) use self::dependents::ChildKinds;
 use self::kinds::{Kinds, NotFound};
 use super::address::collection;
 use super::cluster::{Cluster, METADATA, encode};
-use super::decode::{self, HashKey};
+use super::decode::{self, DecodeOptions, Extra, HashKey};
 use super::discovery::api_resources::ApiKind;
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
@@ -158,7 +158,9 @@ impl Reader {
         let path = format!("{path}/{}", encode(name));
         let request = self.cluster.get_json_within::<Box<RawValue>>(&path, METADATA, MAX_OBJECT_BYTES);
         let document = timeout(WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, WITHIN)))?;
-        match decode::object(document.get().as_bytes(), &self.hash_key) {
+        let extra = Extra::of(&kind.group, &kind.resource);
+        let options = DecodeOptions { key: &self.hash_key, annotations: &[], extra };
+        match decode::object(document.get().as_bytes(), options) {
             Ok(object) if object.key.name == name => Ok(object),
             _ => Err(Failure::new(Cause::Undecodable, format!("{path}: the response is another object"))),
         }

@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
+use super::reads::{ASK_AGAIN, Existence};
 use super::stale::Stale;
 use super::store::Slot;
 use super::timers::Timer;
-use crate::observation::{ObjectView, Role, StartupRead};
+use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
 use crate::time::{Span, Timestamp};
 
 /// The workloads and what they read.
@@ -23,6 +24,14 @@ pub(crate) struct Configurations {
     readers: BTreeMap<Name, BTreeSet<Slot>>,
     /// When the data of each watched object was written. The number of objects limits the size.
     written: BTreeMap<Slot, Written>,
+    /// The same of objects that no watch shows and that have been read; `None` if there was nothing to read.
+    read: BTreeMap<Name, Option<ReadData>>,
+    /// When to read them again. At most the objects that workloads read.
+    reads: BTreeSet<(Timestamp, Name)>,
+    /// No read before this time.
+    next_read: Timestamp,
+    /// Since when the first of them waits for an answer.
+    asked: Option<Timestamp>,
     /// When to check the Pods of workloads again.
     checks: BTreeSet<(Timestamp, Slot)>,
     due: Option<Timestamp>,
@@ -58,23 +67,48 @@ pub(crate) struct Written {
     marks_hash: u64,
 }
 
+/// The data of an object that was read.
+#[derive(Clone, Copy, Debug)]
+struct ReadData {
+    uid: u128,
+    written: Written,
+}
+
+/// The last write of an object that may have been one of its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DataWrite {
+    at: Timestamp,
+    /// It was certainly the data.
+    only_data: bool,
+    created: Option<Timestamp>,
+    marks_hash: u64,
+}
+
 /// The maximum number of workloads whose configuration is followed.
 pub(super) const MAX_CONSUMERS: usize = 20_000;
 
 /// The resolution of times in managed fields, doubled, because the creation of an object spans several instants.
 const SAME_TIME: Span = Span::secs(2);
 
+/// The time between two reads of one object.
+const READ_EVERY: Span = Span::mins(10);
+/// The time before the first one, in which the watches list what they show.
+const FIRST_READ: Span = Span::mins(1);
+/// How long to wait for an answer, and so the shortest time between two reads.
+const READ_STEP: Span = Span::secs(2);
+
 // === impl Configurations ===
 
 impl Configurations {
-    fn set_reads(&mut self, slot: Slot, namespace: &str, reads: &[StartupRead]) {
-        let name = |read: &StartupRead| (namespace.into(), read.secret, read.name.as_str().into());
+    fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
+        let name = |read: &StartupRead| name(namespace, read);
         let old = self.consumers.remove(&slot).unwrap_or_default();
         for read in &old.reads {
             if let Some(slots) = self.readers.get_mut(&name(read)) {
                 slots.remove(&slot);
                 if slots.is_empty() {
                     self.readers.remove(&name(read));
+                    self.read.remove(&name(read));
                 }
             }
         }
@@ -85,7 +119,11 @@ impl Configurations {
             return;
         }
         for read in reads {
-            self.readers.entry(name(read)).or_default().insert(slot);
+            let slots = self.readers.entry(name(read)).or_default();
+            if slots.is_empty() {
+                self.reads.insert((now.after(FIRST_READ), name(read)));
+            }
+            slots.insert(slot);
         }
         self.consumers.insert(slot, Consumer { reads: reads.into(), ..old });
     }
@@ -103,6 +141,10 @@ impl Configurations {
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let checks = std::mem::take(&mut self.checks);
         self.checks = checks.into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
+        let reads = std::mem::take(&mut self.reads);
+        self.reads = reads.into_iter().map(|(at, name)| (at.shifted(by_ms), name)).collect();
+        self.next_read = self.next_read.shifted(by_ms);
+        self.asked = self.asked.map(|at| at.shifted(by_ms));
         self.due = self.due.map(|due| due.shifted(by_ms));
         for consumer in self.consumers.values_mut() {
             consumer.not_before = consumer.not_before.shifted(by_ms);
@@ -115,26 +157,37 @@ impl Configurations {
 // === impl Written ===
 
 impl Written {
-    fn read(view: &ObjectView, old: Option<Self>) -> Option<Self> {
-        let entries = view.managers.iter().filter(|manager| manager.owns.spec);
-        let newest = entries.filter_map(|manager| Some((manager.time?, !manager.owns.only_data))).max()?;
-        let at = u32::try_from(newest.0.0 / 1000).ok()?;
-        let new = Self { at, changed: 0, certain: false, marks_hash: view.marks_hash };
-        let is_change = view.created.is_some_and(|created| newest.0 >= created.after(SAME_TIME));
-        let same_metadata = |old: Self| view.marks_hash != 0 && view.marks_hash == old.marks_hash;
-        Some(match old {
+    fn after(write: &DataWrite, old: Option<Self>) -> Self {
+        let DataWrite { at: written, only_data, created, marks_hash } = *write;
+        let at = u32::try_from(written.0 / 1000).unwrap_or(0);
+        let new = Self { at, changed: 0, certain: false, marks_hash };
+        let is_change = created.is_some_and(|created| written >= created.after(SAME_TIME));
+        let same_metadata = |old: Self| marks_hash != 0 && marks_hash == old.marks_hash;
+        match old {
             Some(old) if at <= old.at => Self { at: old.at, changed: old.changed, certain: old.certain, ..new },
-            Some(old) if is_change && (!newest.1 || same_metadata(old)) => Self { changed: at, certain: true, ..new },
+            Some(old) if is_change && (only_data || same_metadata(old)) => Self { changed: at, certain: true, ..new },
             // The metadata has changed, and maybe the data as well.
             Some(old) if old.changed > 0 => Self { changed: old.changed, certain: old.certain, ..new },
-            _ if is_change => Self { changed: at, certain: !newest.1, ..new },
+            _ if is_change => Self { changed: at, certain: only_data, ..new },
             _ => new,
-        })
+        }
     }
 
     /// Returns when the data last changed, and whether that is certain; `None` if it may be as old as the object.
     pub(super) fn change(self) -> Option<(Timestamp, bool)> {
         (self.changed > 0).then(|| (Timestamp(i64::from(self.changed) * 1000), self.certain))
+    }
+}
+
+// === impl DataWrite ===
+
+impl DataWrite {
+    pub(crate) fn of(view: &ObjectView) -> Option<Self> {
+        let entries = view.managers.iter().filter(|manager| manager.owns.spec);
+        // Of several entries of the same second, one may be about metadata.
+        let newest = entries.filter_map(|manager| Some((manager.time?, !manager.owns.only_data))).max();
+        let ObjectView { created, marks_hash, .. } = *view;
+        newest.map(|(at, others)| Self { at, only_data: !others, created, marks_hash })
     }
 }
 
@@ -150,10 +203,10 @@ impl Model {
         }
         if kind.group.is_empty() && matches!(&*kind.kind, "ConfigMap" | "Secret") {
             let old = self.configurations.written.get(&slot).copied();
-            let Some(new) = Written::read(view, old) else { return };
+            let Some(new) = DataWrite::of(view).map(|write| Written::after(&write, old)) else { return };
             self.configurations.written.insert(slot, new);
             if old.is_none_or(|old| old.changed != new.changed) {
-                self.review_readers(slot);
+                self.review_readers(&self.configuration_name(slot));
             }
             return;
         }
@@ -164,35 +217,95 @@ impl Model {
         if known.is_none() && self.configurations.consumers.len() >= MAX_CONSUMERS {
             return self.count_dropped("configurations");
         }
-        self.configurations.set_reads(slot, &view.key.namespace, &view.startup);
+        self.configurations.set_reads(self.now, slot, &view.key.namespace, &view.startup);
         self.set_configurations_timer();
     }
 
     /// Forgets an object.
     pub(crate) fn remove_configuration(&mut self, slot: Slot) {
         if self.configurations.written.remove(&slot).is_some() {
-            self.review_readers(slot);
+            let name = self.configuration_name(slot);
+            self.review_readers(&name);
+            if self.configurations.readers.contains_key(&name) {
+                // It may have lost its owner, and still exist.
+                self.configurations.reads.insert((self.now.after(FIRST_READ), name));
+                self.set_configurations_timer();
+            }
         }
         if self.configurations.consumers.contains_key(&slot) {
             let namespace = self.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
-            self.configurations.set_reads(slot, &namespace, &[]);
+            self.configurations.set_reads(self.now, slot, &namespace, &[]);
             self.set_configurations_timer();
         }
     }
 
-    /// Marks the workloads that read an object for a review.
-    fn review_readers(&mut self, slot: Slot) {
-        let Some(record) = self.store.get(slot).filter(|_| !self.configurations.readers.is_empty()) else { return };
-        let is_secret = &*self.kind_of(record.watch).kind == "Secret";
-        let name = ((*record.namespace).into(), is_secret, record.name.clone());
-        self.reviews.objects.extend(self.configurations.readers.get(&name).into_iter().flatten());
+    fn configuration_name(&self, slot: Slot) -> Name {
+        let Some(record) = self.store.get(slot) else { return Name::default() };
+        ((*record.namespace).into(), &*self.kind_of(record.watch).kind == "Secret", record.name.clone())
     }
 
-    /// Returns when the data of an object was written, if a watch shows it.
+    /// Marks the workloads that read an object for a review.
+    fn review_readers(&mut self, name: &Name) {
+        self.reviews.objects.extend(self.configurations.readers.get(name).into_iter().flatten());
+    }
+
+    /// Returns when the data of an object was written, as far as the watches and reads have shown.
     pub(super) fn written(&self, namespace: &str, read: &StartupRead) -> Option<Written> {
-        let kind = kind(read);
-        let mut slots = self.watches_of("", kind).filter_map(|(n, _)| self.store.find(n, namespace, &read.name));
+        let watched = self.watched_data(namespace, kind(read), &read.name);
+        watched.or_else(|| Some(self.configurations.read.get(&name(namespace, read))?.as_ref()?.written))
+    }
+
+    fn watched_data(&self, namespace: &str, kind: &str, name: &str) -> Option<Written> {
+        let mut slots = self.watches_of("", kind).filter_map(|(number, _)| self.store.find(number, namespace, name));
         slots.find_map(|slot| self.configurations.written.get(&slot)).copied()
+    }
+
+    /// Returns whether nobody knows yet when the data of an object was written, but a watch or a read will show it.
+    pub(super) fn is_awaited(&self, namespace: &str, read: &StartupRead) -> bool {
+        self.written(namespace, read).is_none() && !self.configurations.read.contains_key(&name(namespace, read))
+    }
+
+    /// Reads the objects that are due and that no watch shows, until one needs a request.
+    fn read_configurations(&mut self) {
+        if self.configurations.next_read > self.now {
+            return;
+        }
+        while let Some((at, name)) = self.configurations.reads.first().cloned().filter(|(at, _)| *at <= self.now) {
+            self.configurations.reads.pop_first();
+            let slot = self.configurations.readers.get(&name).and_then(|slots| slots.first().copied());
+            let kind = if name.1 { "Secret" } else { "ConfigMap" };
+            let Some(slot) = slot.filter(|_| self.watched_data(&name.0, kind, &name.2).is_none()) else { continue };
+            let (group, kind) = (String::new(), kind.to_owned());
+            let address = ObjectAddress { group, kind, namespace: name.0.to_string(), name: name.2.to_string() };
+            let answer = self.brief_existence(slot, &address, at);
+            let asked = *self.configurations.asked.get_or_insert(self.now);
+            if answer.is_none() && self.now < asked.after(ASK_AGAIN) {
+                // The entry keeps its time, so that the answer counts.
+                self.configurations.next_read = self.now.after(READ_STEP);
+                self.configurations.reads.insert((at, name));
+                return;
+            }
+            self.configurations.asked = None;
+            self.configuration_read(&name, &answer.unwrap_or(Existence::Unreadable));
+            self.configurations.reads.insert((self.now.after(READ_EVERY), name));
+        }
+    }
+
+    fn configuration_read(&mut self, name: &Name, answer: &Existence) {
+        let old = self.configurations.read.get(name).copied().flatten();
+        let new = match answer {
+            Existence::Exists(found) => found.data.as_ref().map(|write| {
+                let written = old.filter(|old| old.uid == found.uid).map(|old| old.written);
+                ReadData { uid: found.uid, written: Written::after(write, written) }
+            }),
+            Existence::Absent | Existence::KindUnknown => None,
+            Existence::Unreadable | Existence::Dependents(_) => old,
+        };
+        self.configurations.read.insert(name.clone(), new);
+        let changed = |data: Option<ReadData>| data.map(|data| data.written.changed);
+        if changed(old) != changed(new) {
+            self.review_readers(name);
+        }
     }
 
     /// Handles the timer: checks the Pods of workloads again.
@@ -205,11 +318,15 @@ impl Model {
                 self.reviews.objects.insert(slot);
             }
         }
+        self.read_configurations();
         self.set_configurations_timer();
     }
 
     pub(super) fn set_configurations_timer(&mut self) {
-        let due = self.configurations.checks.first().map(|(at, _)| *at);
+        let check = self.configurations.checks.first().map(|(at, _)| *at);
+        let read = self.configurations.reads.first().map(|(at, _)| (*at).max(self.configurations.next_read));
+        // A timer that is due now would fire again within the same step.
+        let due = check.into_iter().chain(read).min().map(|due| due.max(self.now.after(Span(1))));
         let old = std::mem::replace(&mut self.configurations.due, due);
         self.timers.set(Timer::Configurations, old, due);
     }
@@ -218,4 +335,8 @@ impl Model {
 /// Returns the kind of an object that Pods read.
 pub(super) const fn kind(read: &StartupRead) -> &'static str {
     if read.secret { "Secret" } else { "ConfigMap" }
+}
+
+fn name(namespace: &str, read: &StartupRead) -> Name {
+    (namespace.into(), read.secret, read.name.as_str().into())
 }

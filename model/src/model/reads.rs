@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Model;
+use super::configurations::DataWrite;
 use super::store::{self, Slot};
 use super::timers::Timer;
 use crate::observation::{Answer, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
@@ -62,6 +63,8 @@ pub(crate) struct ReadObject {
     pub(crate) owners: Vec<u128>,
     /// The names of its field managers.
     pub(crate) writers: Vec<String>,
+    /// When somebody last wrote its data, if it is a `ConfigMap` or a Secret.
+    pub(crate) data: Option<DataWrite>,
 }
 
 /// The state of one read.
@@ -331,6 +334,7 @@ impl ReadObject {
             finalizers: view.finalizers.clone(),
             owners: view.owners.iter().map(|owner| store::uid_number(&owner.uid)).collect(),
             writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
+            data: DataWrite::of(view),
         }
     }
 }

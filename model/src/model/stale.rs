@@ -13,9 +13,8 @@ use super::detection::Detection;
 use super::reading::Verdict;
 use super::reads::{ASK_AGAIN, Existence};
 use super::store::{self, Slot};
-use super::targets::Watched;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Dependent, ObjectAddress};
+use crate::observation::Dependent;
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
@@ -195,15 +194,10 @@ impl Model {
             return None;
         }
         let since = self.open_findings.restored_start(FindingCode::StaleConfiguration, &self.subject(slot))?;
-        let namespace = self.store.get(slot)?.namespace.to_string();
-        let is_blind = |(kind, name): (&str, &str)| {
-            let (group, kind, name) = (String::new(), kind.to_owned(), name.to_owned());
-            let address = ObjectAddress { group, kind, namespace: namespace.clone(), name };
-            self.watched(&address) == Watched::Blind
-        };
-        let mut reads = self.configurations.consumers.get(&slot)?.reads.iter();
+        let namespace = self.store.get(slot)?.namespace.clone();
+        let reads = &self.configurations.consumers.get(&slot)?.reads;
+        let is_awaited = reads.iter().any(|read| self.is_awaited(&namespace, read));
         let due = self.now.after(ASK_AGAIN);
-        let is_awaited = reads.any(|read| is_blind((kind(read), &read.name)));
         is_awaited.then(|| Detection::new(self.now, FindingCode::StaleConfiguration, since, due, Evidence::new))
     }
 
