@@ -1,18 +1,23 @@
 //! `loopwatch explain`: one object on one screen.
 
-use std::path::{Path, PathBuf};
+mod cluster; // one look at a cluster
+mod server; // a running loopwatch
 
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::Context as _;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use loopwatch_model::model::Model;
 use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
+use self::server::ServerUrl;
 use super::{SUCCESS, USAGE, check};
 use crate::app;
 use crate::config::JudgeFlags;
 use crate::export::explain::{self, ObjectQuestion};
-use crate::export::input::Input;
 use crate::export::json::{self, Explained};
 use crate::export::report::{self, OutputFormat};
 use crate::export::summary::BlindSpot;
@@ -28,11 +33,15 @@ pub(super) struct ExplainArgs {
     /// Name of the object
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
-    /// Namespace of the object [default: that of the context; with --snapshot, any]
+    /// Namespace of the object [default: that of the context; with --server and --snapshot, any]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
+    /// Ask a running loopwatch, which also knows the history of the object [default without a URL:
+    /// http://127.0.0.1:9917, as after `kubectl port-forward`]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:9917", conflicts_with_all = ["snapshot", "kubeconfig", "context"])]
+    server: Option<ServerUrl>,
     /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording, instead of a cluster
-    #[arg(long, value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
     #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = check::instant)]
@@ -40,15 +49,33 @@ pub(super) struct ExplainArgs {
     /// Output format: table, json or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
+    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Cluster")]
+    context: Option<String>,
     #[command(flatten)]
     judge: JudgeFlags,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch explain widget web --snapshot dump.yaml   From `kubectl get … -o yaml`
+  loopwatch explain widget web -n team-a                  Why is it not ready, or not gone?
+  loopwatch explain widget web --server                   From a running loopwatch, with its history
+  loopwatch explain widget web --snapshot incident.jsonl  From a recording; --at selects the instant
+  loopwatch explain deploy/web -o json                    For scripts
 
-Exit codes: 0 if the object was found, 2 if loopwatch cannot read the object, 64 if the command line
+explain sends only get and list requests. It shows generations and ages, conditions, owners and
+children as a tree, finalizers with the actor that should remove each, and the open findings:
+  - One look at a cluster reads the object, and the metadata of all objects in its namespace to find
+    its children. It reads the status of at most 200 of them, and no contents of Secrets. It cannot
+    know how long finalizers usually take, or whether a controller was alive before.
+  - A running loopwatch (--server) knows that for the kinds that it watches. To reach a sidecar, run
+    `kubectl port-forward POD 9917` first. Plain http:// is only for this host.
+The report names the kinds that the account may not read.
+
+Exit codes: 0 if the object was found, 2 if loopwatch cannot find or read it, 64 if the command line
 is invalid.";
 
 pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Result<u8> {
@@ -59,13 +86,20 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         );
         return Ok(USAGE);
     };
-    let text = match &args.snapshot {
-        Some(path) => from_file(path, &args, settings, &question)?,
-        None => anyhow::bail!("not yet"),
+    let text = match (&args.server, &args.snapshot) {
+        (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
+        (None, Some(path)) => from_file(path, &args, settings, &question)?,
+        (None, None) => {
+            let (kubeconfig, context) = (args.kubeconfig.clone(), args.context.clone());
+            let look = cluster::look(kubeconfig, context, settings, &question);
+            let (explanation, not_visible) = app::runtime()?.block_on(look)?;
+            json_of(&explanation, &not_visible)?
+        }
     };
+    let explained: Explained = serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
-        OutputFormat::Json => text + "\n",
-        format => report::explain::text(&serde_json::from_str::<Explained>(&text)?, report::style(format)),
+        OutputFormat::Json => text.trim_end().to_owned() + "\n",
+        format => report::explain::text(&explained, report::style(format)),
     });
     Ok(SUCCESS)
 }
@@ -73,18 +107,14 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 /// Explains from a dump or a recording.
 fn from_file(path: &Path, args: &ExplainArgs, settings: Settings, question: &ObjectQuestion) -> anyhow::Result<String> {
     let (model, input) = check::judge_file(path, args.at, &args.judge, &[], settings)?;
-    from_model(model, &input, question)
-}
-
-fn from_model(model: Model, input: &Input, question: &ObjectQuestion) -> anyhow::Result<String> {
     let not_visible = input.all_blind_spots(&model.snapshot());
-    let model = std::sync::Mutex::new(model);
+    let model = Mutex::new(model);
     let address = app::runtime()?.block_on(explain::find(&model, question))?;
-    let explanation = model.explain(&address).unwrap_or_default();
+    let explanation = View::explain(&model, &address).context("the object has disappeared")?;
     json_of(&explanation, &not_visible)
 }
 
-fn json_of(explanation: &loopwatch_model::snapshot::Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
+fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&json::explain(explanation, not_visible))?)
 }
 

@@ -191,7 +191,7 @@ fn predicted(read: OwnershipGraph, objects: &[ObjectName], request: impl FnOnce(
 }
 
 /// Shows the progress on a terminal.
-fn show(progress: Progress) {
+pub(super) fn show(progress: Progress) {
     if std::io::stderr().is_terminal() {
         let Progress { listed, kinds, objects } = progress;
         super::progress_line(&format!("{listed} of {kinds} kinds listed, {objects} objects"));
@@ -199,7 +199,7 @@ fn show(progress: Progress) {
 }
 
 /// Removes the line of progress.
-fn show_nothing() {
+pub(super) fn show_nothing() {
     if std::io::stderr().is_terminal() {
         super::progress_line("");
     }

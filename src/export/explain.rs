@@ -187,6 +187,11 @@ impl Nearest {
         }
     }
 
+    /// `; did you mean x?`, or nothing.
+    pub(crate) fn hint(self) -> String {
+        hint(&self.names())
+    }
+
     /// The most similar names.
     pub(crate) fn names(self) -> Vec<String> {
         self.best.into_iter().map(|(_, name)| name).collect()

@@ -4,14 +4,14 @@ use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{Cause, LeftOut, Scope};
 
+pub(crate) mod closeup; // one object with its family
 pub(crate) mod installation;
 pub(crate) mod kind_names;
 mod listing;
 
 use self::listing::Listed;
 use super::cluster::{Cluster, METADATA, encode};
-use super::discovery::api_resources::ApiKind;
-pub(crate) use super::discovery::api_resources::ApiResources;
+pub(crate) use super::discovery::api_resources::{ApiKind, ApiResources};
 use super::failure::Failure;
 
 /// One object, by kind and name.

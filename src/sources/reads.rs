@@ -106,6 +106,15 @@ impl Reader {
         Self { cluster, hash_key, secrets, kinds, children, refusals }
     }
 
+    /// Answers a probe now.
+    pub(crate) async fn ask(&mut self, probe: &Probe) -> Answer {
+        match self.answer(probe, Instant::now()).await {
+            Ok(answer) => answer,
+            Err(NotFound::Failed(cause)) => Answer::Failed(cause),
+            Err(NotFound::TooEarly) => Answer::Failed(Cause::Throttled),
+        }
+    }
+
     /// Answers a probe that was asked at this time.
     async fn answer(&mut self, probe: &Probe, asked: Instant) -> Result<Answer, NotFound> {
         match probe {
