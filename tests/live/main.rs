@@ -17,6 +17,7 @@ mod cost;
 mod crossing;
 mod deletion;
 mod discovery;
+mod explain;
 mod faults;
 mod healthy;
 mod install;
@@ -80,6 +81,7 @@ fn trials() -> Vec<Trial> {
         owners::trials(),
         discovery::trials(),
         what_if::trials(),
+        explain::trials(),
         alerts::trials(),
         objects::trials(),
         faults::trials(),

@@ -1,0 +1,124 @@
+//! `loopwatch explain` shows the same tree from a cluster, from a running loopwatch and from a recording.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::{bed, test};
+use crate::case::Case;
+use crate::recorder::Recorder;
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::sidecar::{program, quick};
+use loopwatch_testbed::wait::eventually;
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("explain::three_sources", three_sources)]
+}
+
+/// Time for the controllers of Kubernetes.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Objects, finalizers and findings, without the parts that only one of the sources can know.
+type Shape = Vec<String>;
+
+fn three_sources() {
+    let case = Case::new("explain", &quick());
+    let plane = bed();
+    let file = plane.directory().join("explain.jsonl.gz");
+    let account = plane.directory().join("explain.loopwatch.kubeconfig");
+    let recorder = Recorder::start("explain.loopwatch", "explain", &account, &file);
+    case.operator.fault("FinalizerStuck?kind=Widget&namespace=explain&name=target");
+    case.make("Widget", "target");
+    case.kube.delete(ZOO, "Widget", "explain", "target");
+    case.sidecar.expect_finding(SOON, "FinalizerStuck", "Widget", "target");
+    let kubeconfig = format!("--kubeconfig={}", plane.kube.kubeconfig.display());
+    let server = format!("--server=http://127.0.0.1:{}", case.sidecar.port);
+    for name in ["target", "twin"] {
+        eventually(SOON, "the cluster and loopwatch show the same tree", || {
+            let (live, served) = (explain(name, &[&kubeconfig])?, explain(name, &[&server])?);
+            same(&live, &served, "cluster and server")
+        });
+    }
+    let served = explain("target", &[&server]).expect("an answer");
+    assert_eq!(served["object"]["finalizers"][0]["verdict"], "stuck", "{served}");
+    assert!(served["timeline"].to_string().contains("opened"), "{served}");
+    let live = explain("target", &[&kubeconfig]).expect("an answer");
+    assert!(live["writers"].to_string().contains("widget-operator"), "{live}");
+    drop(recorder);
+    let snapshot = format!("--snapshot={}", file.display());
+    for name in ["target", "twin"] {
+        let recorded = explain(name, &[&snapshot]).expect("an answer");
+        let served = explain(name, &[&server]).expect("an answer");
+        same(&recorded, &served, "recording and server").expect("the same tree");
+    }
+    // Near misses: a name that is almost right, and an unknown kind.
+    for (arguments, expected) in [(["widget", "targe"], "did you mean target?"), (["gadget", "target"], "gadget")] {
+        let (code, errors) = fails(&arguments, &kubeconfig);
+        assert!(code == 2 && errors.contains(expected), "{code}: {errors}");
+    }
+    case.operator.cure("FinalizerStuck");
+    eventually(SOON, "the object is gone", || match case.kube.find(ZOO, "Widget", "explain", "target") {
+        None => Ok(()),
+        Some(_) => Err("it exists".to_owned()),
+    });
+    let error = explain("target", &[&server]).expect_err("it is gone");
+    assert!(error.contains("there is no Widget"), "{error}");
+}
+
+fn same(a: &Value, b: &Value, what: &str) -> Result<(), String> {
+    let (a, b) = (shape(a), shape(b));
+    if a == b { Ok(()) } else { Err(format!("{what} differ:\n{a:#?}\n{b:#?}")) }
+}
+
+fn shape(explained: &Value) -> Shape {
+    let mut lines = vec![line(&explained["object"], 0)];
+    for direction in ["owners", "children"] {
+        lines.push(direction.to_owned());
+        grow(&explained[direction], 1, &mut lines);
+    }
+    lines
+}
+
+fn grow(nodes: &Value, level: usize, lines: &mut Shape) {
+    let mut nodes: Vec<&Value> = nodes.as_array().into_iter().flatten().collect();
+    nodes.sort_by_key(|node| line(node, level));
+    for node in nodes {
+        lines.push(line(node, level));
+        grow(&node["nodes"], level + 1, lines);
+    }
+}
+
+fn line(object: &Value, level: usize) -> String {
+    let word = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let finalizers: Vec<&Value> = object["finalizers"].as_array().into_iter().flatten().map(|f| &f["name"]).collect();
+    let deleted = if object["terminating_since"].is_null() { "" } else { " terminating" };
+    format!(
+        "{level} {}/{} {}/{} {}{deleted} {}",
+        word("group"),
+        word("kind"),
+        word("namespace"),
+        word("name"),
+        word("uid"),
+        json!(finalizers)
+    )
+}
+
+/// Runs `explain`, and returns its JSON or its errors.
+fn explain(name: &str, flags: &[&str]) -> Result<Value, String> {
+    let output = program("explain", bed())
+        .arg("explain")
+        .args(["widget", name, "-n", "explain", "-o", "json"])
+        .args(flags)
+        .run();
+    match output.status.code() {
+        Some(0) => serde_json::from_slice(&output.stdout).map_err(|error| error.to_string()),
+        code => Err(format!("{code:?}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn fails(arguments: &[&str], flag: &str) -> (i32, String) {
+    let output = program("explain", bed()).arg("explain").args(arguments).args(["-n", "explain", flag]).run();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
