@@ -107,7 +107,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 /// Explains from a dump or a recording.
 fn from_file(path: &Path, args: &ExplainArgs, settings: Settings, question: &ObjectQuestion) -> anyhow::Result<String> {
     let (model, input) = check::judge_file(path, args.at, &args.judge, &[], settings)?;
-    let not_visible = input.all_blind_spots(&model.snapshot());
+    let not_visible = explain::blind_spots(&model.snapshot(), &input);
     let model = Mutex::new(model);
     let address = app::runtime()?.block_on(explain::find(&model, question))?;
     let explanation = View::explain(&model, &address).context("the object has disappeared")?;

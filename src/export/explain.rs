@@ -1,8 +1,10 @@
 //! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them.
 
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, KindSummary};
+use loopwatch_model::snapshot::{Cursor, KindSummary, Snapshot};
 
+use super::input::Input;
+use super::summary::BlindSpot;
 use super::view::View;
 
 /// The object that somebody asks about.
@@ -59,8 +61,23 @@ pub(crate) enum LookupError {
 const SIMILAR: f64 = 0.75;
 /// Most suggestions in a message.
 pub(crate) const CANDIDATES: usize = 5;
+/// Kinds in a sentence.
+const KINDS: usize = 12;
 /// Objects that are visited under one lock of the model.
 const BATCH: usize = 1024;
+
+/// The parts of the cluster that an explanation from watched kinds, or from a dump, cannot show: those of the input, and the
+/// owners and children of other kinds.
+pub(crate) fn blind_spots(snapshot: &Snapshot, input: &Input) -> Vec<BlindSpot> {
+    let kinds: Vec<String> = snapshot.kinds.iter().map(|kind| name_of(&kind.group, &kind.kind)).collect();
+    let more = kinds.len().saturating_sub(KINDS);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown = kinds.iter().take(KINDS).cloned().collect::<Vec<_>>().join(", ");
+    let why = if input.dump.is_some() { "the dump contains only" } else { "loopwatch watches only" };
+    let others =
+        BlindSpot { what: "owners and children of other kinds".to_owned(), why: format!("{why} {shown}{rest}") };
+    std::iter::once(others).chain(input.all_blind_spots(snapshot)).collect()
+}
 
 /// Finds the object among those of the watched kinds.
 ///

@@ -35,23 +35,26 @@ fn three_sources() {
     case.sidecar.expect_finding(SOON, "FinalizerStuck", "Widget", "target");
     let kubeconfig = format!("--kubeconfig={}", plane.kube.kubeconfig.display());
     let server = format!("--server=http://127.0.0.1:{}", case.sidecar.port);
+    let status = case.sidecar.status().expect("a status");
+    let watched: Vec<String> = status["kinds"].as_array().into_iter().flatten().map(kind_name).collect();
     for name in ["target", "twin"] {
         eventually(SOON, "the cluster and loopwatch show the same tree", || {
             let (live, served) = (explain(name, &[&kubeconfig])?, explain(name, &[&server])?);
-            same(&live, &served, "cluster and server")
+            same(&shape(&live, &watched), &shape(&served, &watched), "cluster and server")
         });
     }
     let served = explain("target", &[&server]).expect("an answer");
     assert_eq!(served["object"]["finalizers"][0]["verdict"], "stuck", "{served}");
     assert!(served["timeline"].to_string().contains("opened"), "{served}");
     let live = explain("target", &[&kubeconfig]).expect("an answer");
+    assert!(live["children"].to_string().contains("Pod"), "one look also sees kinds that nobody watches: {live}");
     assert!(live["writers"].to_string().contains("widget-operator"), "{live}");
     drop(recorder);
     let snapshot = format!("--snapshot={}", file.display());
     for name in ["target", "twin"] {
         let recorded = explain(name, &[&snapshot]).expect("an answer");
         let served = explain(name, &[&server]).expect("an answer");
-        same(&recorded, &served, "recording and server").expect("the same tree");
+        same(&shape(&recorded, &watched), &shape(&served, &watched), "recording and server").expect("the same tree");
     }
     // Near misses: a name that is almost right, and an unknown kind.
     for (arguments, expected) in [(["widget", "targe"], "did you mean target?"), (["gadget", "target"], "gadget")] {
@@ -67,27 +70,35 @@ fn three_sources() {
     assert!(error.contains("there is no Widget"), "{error}");
 }
 
-fn same(a: &Value, b: &Value, what: &str) -> Result<(), String> {
-    let (a, b) = (shape(a), shape(b));
+fn same(a: &Shape, b: &Shape, what: &str) -> Result<(), String> {
     if a == b { Ok(()) } else { Err(format!("{what} differ:\n{a:#?}\n{b:#?}")) }
 }
 
-fn shape(explained: &Value) -> Shape {
+/// Returns the tree as lines. A running loopwatch does not see the kinds that it does not watch.
+fn shape(explained: &Value, watched: &[String]) -> Shape {
     let mut lines = vec![line(&explained["object"], 0)];
     for direction in ["owners", "children"] {
         lines.push(direction.to_owned());
-        grow(&explained[direction], 1, &mut lines);
+        grow(&explained[direction], 1, watched, &mut lines);
     }
     lines
 }
 
-fn grow(nodes: &Value, level: usize, lines: &mut Shape) {
-    let mut nodes: Vec<&Value> = nodes.as_array().into_iter().flatten().collect();
+fn grow(nodes: &Value, level: usize, watched: &[String], lines: &mut Shape) {
+    let mut nodes: Vec<&Value> = nodes.as_array().into_iter().flatten().filter(|node| is_of(node, watched)).collect();
     nodes.sort_by_key(|node| line(node, level));
     for node in nodes {
         lines.push(line(node, level));
-        grow(&node["nodes"], level + 1, lines);
+        grow(&node["nodes"], level + 1, watched, lines);
     }
+}
+
+fn kind_name(object: &Value) -> String {
+    format!("{}/{}", object["group"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default())
+}
+
+fn is_of(object: &Value, kinds: &[String]) -> bool {
+    kinds.contains(&kind_name(object))
 }
 
 fn line(object: &Value, level: usize) -> String {
@@ -95,9 +106,8 @@ fn line(object: &Value, level: usize) -> String {
     let finalizers: Vec<&Value> = object["finalizers"].as_array().into_iter().flatten().map(|f| &f["name"]).collect();
     let deleted = if object["terminating_since"].is_null() { "" } else { " terminating" };
     format!(
-        "{level} {}/{} {}/{} {}{deleted} {}",
-        word("group"),
-        word("kind"),
+        "{level} {} {}/{} {}{deleted} {}",
+        kind_name(object),
         word("namespace"),
         word("name"),
         word("uid"),

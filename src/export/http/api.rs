@@ -99,7 +99,7 @@ pub(super) async fn explain(
     let Some(explanation) = exporter.view.explain(&address) else {
         return not_found("the object has just been deleted");
     };
-    let not_visible = exporter.input().all_blind_spots(&exporter.view.snapshot());
+    let not_visible = explain::blind_spots(&exporter.view.snapshot(), &exporter.input());
     Json(json::explain(&explanation, &not_visible)).into_response()
 }
 
