@@ -59,6 +59,10 @@ impl View for Fleet {
     fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
+
+    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
+        None
+    }
 }
 
 fn main() {

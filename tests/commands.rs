@@ -20,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn commands_have_help_and_usage_errors_fit_on_one_line() {
-    for command in ["run", "check", "what-if", "record", "replay", "demo", "completions"] {
+    for command in ["run", "check", "explain", "what-if", "record", "replay", "demo", "completions"] {
         let help = loopwatch(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");
         assert!(text(&help.stdout).contains("Usage:"), "{command}");
@@ -34,6 +34,11 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["what-if", "delete", "widget", "web", "--cascade", "now"], "background, foreground or orphan"),
         (vec!["what-if", "uninstall", "operator"], "loopwatch: invalid value 'operator'"),
         (vec!["what-if", "delete"], "KIND"),
+        (vec!["explain"], "KIND"),
+        (vec!["explain", "widget"], "KIND NAME"),
+        (vec!["explain", "widget", "web", "--server", "http://10.0.0.1:9917"], "port-forward"),
+        (vec!["explain", "widget", "web", "--server", "--snapshot", "x"], "--snapshot"),
+        (vec!["explain", "widget", "web", "--at", "2026-01-31T12:00:00Z"], "--snapshot"),
     ] {
         let refused = loopwatch(&arguments);
         let stderr = text(&refused.stderr);
@@ -49,6 +54,12 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
         (vec!["check", "--kubeconfig", "/no/such/file"], "/no/such/file"),
         (vec!["what-if", "delete", "widget", "web"], "cannot find a cluster"),
         (vec!["what-if", "delete", "widget", "web", "--kubeconfig", "/no/such/file"], "/no/such/file"),
+        (vec!["explain", "widget", "web"], "cannot find a cluster"),
+        (
+            vec!["explain", "widget", "web", "--server", "http://127.0.0.1:1"],
+            "cannot ask loopwatch at http://127.0.0.1:1",
+        ),
+        (vec!["explain", "widget", "web", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["check", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["replay", "/no/such/recording"], "/no/such/recording"),
         (vec!["replay", "Cargo.toml"], "not a loopwatch recording"),
@@ -151,6 +162,58 @@ fn variables_of_a_cluster_do_not_conflict_with_a_dump() {
     assert_eq!(judged.status.code(), Some(1), "{}", text(&judged.stderr));
     let refused = loopwatch(&["check", "--snapshot", file, "--kubeconfig", "/k"]);
     assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn an_object_of_a_recording_is_explained_at_any_instant() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let explain = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["explain", "widgets", "ledger", "--snapshot", file]).args(more);
+        command.env("LOOPWATCH_KUBECONFIG", "/k").output().expect("loopwatch runs")
+    };
+    let table = explain(&[]);
+    assert_eq!(table.status.code(), Some(0), "{}", text(&table.stderr));
+    for expected in ["Widget.zoo.loopwatch.dev webshop/ledger", "Regressed", "BackendLost", "History", "Written by"] {
+        assert!(flat(&table).contains(expected), "{expected}: {}", text(&table.stdout));
+    }
+    assert!(!text(&table.stdout).contains('\u{1b}'), "no colours in a pipe");
+    let json: serde_json::Value = serde_json::from_slice(&explain(&["-o", "json"]).stdout).expect("JSON");
+    assert_eq!((&json["version"], &json["object"]["name"]), (&1.into(), &"ledger".into()), "{json}");
+    let reasons = json["conditions"].to_string();
+    assert!(reasons.contains("BackendLost"), "the recording has the reasons: {reasons}");
+    let opened = json["timeline"][0]["at"].as_str().expect("an event");
+    let before = explain(&["-o", "json", "--at", opened]);
+    let before: serde_json::Value = serde_json::from_slice(&before.stdout).expect("JSON");
+    assert_eq!(before["at"].as_str(), Some(opened), "{before}");
+    let unknown = explain(&["-n", "elsewhere"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("did you mean webshop/ledger?"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn objects_of_a_dump_are_explained_whatever_their_owners_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let object = |name: &str, owner: &str| {
+        let reference = format!("{{apiVersion: a.io/v1, kind: W, name: {owner}, uid: u-{owner}}}");
+        format!(
+            "---\napiVersion: a.io/v1\nkind: W\nmetadata:\n  name: {name}\n  namespace: n\n  uid: u-{name}\n  \
+             finalizers: [a.io/hold]\n  ownerReferences: [{reference}]\n"
+        )
+    };
+    let dump = folder.path().join("dump.yaml");
+    let all = [object("a", "b"), object("b", "a"), object("lost", "nobody"), object("itself", "itself")].concat();
+    std::fs::write(&dump, all + "---\nkind: [\n").expect("written");
+    let file = dump.to_str().expect("a path");
+    let explain = |name: &str| loopwatch(&["explain", "w", name, "--snapshot", file]);
+    for (name, expected) in [("a", "W.a.io n/b"), ("itself", "shown above"), ("lost", "W.a.io nobody, not visible")] {
+        let output = explain(name);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        assert!(flat(&output).contains(expected), "{expected}: {}", text(&output.stdout));
+        assert!(flat(&output).contains("document at line"), "the broken part is named: {}", text(&output.stdout));
+    }
+    let several = loopwatch(&["explain", "x/a", "--snapshot", file]);
+    assert!(text(&several.stderr).contains("watches no kind"), "{}", text(&several.stderr));
 }
 
 #[test]

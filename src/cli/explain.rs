@@ -1,10 +1,10 @@
 //! `loopwatch explain`: one object on one screen.
 
 mod cluster; // one look at a cluster
+mod file; // a recording or a dump
 mod server; // a running loopwatch
 
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -17,11 +17,10 @@ use self::server::ServerUrl;
 use super::{SUCCESS, USAGE, check};
 use crate::app;
 use crate::config::JudgeFlags;
-use crate::export::explain::{self, ObjectQuestion};
+use crate::export::explain::ObjectQuestion;
 use crate::export::json::{self, Explained};
 use crate::export::report::{self, OutputFormat};
 use crate::export::summary::BlindSpot;
-use crate::export::view::View;
 
 /// Flags of `explain`.
 #[derive(Args, Debug)]
@@ -88,7 +87,10 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     };
     let text = match (&args.server, &args.snapshot) {
         (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
-        (None, Some(path)) => from_file(path, &args, settings, &question)?,
+        (None, Some(path)) => {
+            let (explanation, not_visible) = file::read(path, args.at, &args.judge, settings, &question)?;
+            json_of(&explanation, &not_visible)?
+        }
         (None, None) => {
             let (kubeconfig, context) = (args.kubeconfig.clone(), args.context.clone());
             let look = cluster::look(kubeconfig, context, settings, &question);
@@ -102,16 +104,6 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         format => report::explain::text(&explained, report::style(format)),
     });
     Ok(SUCCESS)
-}
-
-/// Explains from a dump or a recording.
-fn from_file(path: &Path, args: &ExplainArgs, settings: Settings, question: &ObjectQuestion) -> anyhow::Result<String> {
-    let (model, input) = check::judge_file(path, args.at, &args.judge, &[], settings)?;
-    let not_visible = explain::blind_spots(&model.snapshot(), &input);
-    let model = Mutex::new(model);
-    let address = app::runtime()?.block_on(explain::find(&model, question))?;
-    let explanation = View::explain(&model, &address).context("the object has disappeared")?;
-    json_of(&explanation, &not_visible)
 }
 
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {

@@ -61,6 +61,7 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("127.0.0.1:5000", "localhost:9917", "/", 200),
         ("127.0.0.1:5000", "127.0.0.1:9917", "/api/v1/findings", 200),
         ("[::1]:5000", "[::1]:9917", "/api/v1/objects", 200),
+        ("10.1.2.3:5000", "localhost", "/api/v1/explain?kind=Database&name=orders-legacy", 403),
         ("[::ffff:127.0.0.1]:5000", "localhost", "/api/v1/status", 200),
         ("127.0.0.1:5000", "rebound.evil.example", "/api/v1/findings", 403),
         ("127.0.0.1:5000", "", "/api/v1/findings", 403),
@@ -137,6 +138,35 @@ async fn readyz_waits_for_watches_that_can_sync() {
     assert_eq!(get(&exporter(empty(), ExportOptions::default()), "/readyz").await.0, 503);
 }
 
+#[tokio::test]
+async fn one_object_is_explained() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    for query in [
+        "kind=Database&name=orders-legacy",
+        "kind=databases&name=orders-legacy&namespace=team-a&group=db.example.io",
+        "kind=databases.db.example.io&name=orders-legacy",
+        "kind=db.example.io%2FDatabase&name=orders-legacy",
+    ] {
+        let (status, body) = get(&exporter, &format!("/api/v1/explain?{query}")).await;
+        let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!((status.as_u16(), &value["object"]["name"]), (200, &"orders-legacy".into()), "{query}: {body}");
+        assert_eq!(value["findings"][0]["code"], "FinalizerStuck", "{body}");
+    }
+    for (query, expected, reason) in [
+        ("kind=Database", 400, "name"),
+        ("name=orders-legacy", 400, "kind"),
+        ("kind=Database&name=x&colour=red", 400, "colour"),
+        ("kind=Databse&name=orders-legacy", 404, "did you mean Database.db.example.io?"),
+        ("kind=Database&name=order-legacy", 404, "did you mean team-a/orders-legacy?"),
+        ("kind=Database&name=orders-legacy&namespace=team-b", 404, "in the namespace team-b"),
+        ("kind=Database&group=other.io&name=orders-legacy", 404, "watches no kind"),
+    ] {
+        let (status, body) = get(&exporter, &format!("/api/v1/explain?{query}")).await;
+        assert_eq!(status, expected, "{query}: {body}");
+        assert!(body.contains(reason), "{query}: {body}");
+    }
+}
+
 /// A view that cannot make snapshots.
 struct WithoutSnapshot;
 
@@ -192,7 +222,16 @@ async fn a_poisoned_mutex_does_not_stop_the_exporter() {
     .join();
     assert!(model.is_poisoned());
     let exporter = Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), ExportOptions::default()));
-    for path in ["/metrics", "/livez", "/", "/api/v1/status", "/api/v1/findings", "/api/v1/objects", "/debug/model"] {
+    for path in [
+        "/metrics",
+        "/livez",
+        "/",
+        "/api/v1/status",
+        "/api/v1/findings",
+        "/api/v1/objects",
+        "/api/v1/explain",
+        "/debug/model",
+    ] {
         assert_eq!(get(&exporter, path).await.0, 200, "{path}");
     }
 }

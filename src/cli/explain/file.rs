@@ -1,0 +1,83 @@
+//! Explains an object of a recording or a dump.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use anyhow::Context as _;
+use loopwatch_model::observation::{ObjectAddress, ObjectView, Observation, WatchId};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::Explanation;
+use loopwatch_model::time::Timestamp;
+
+use crate::app;
+use crate::cli::check;
+use crate::config::JudgeFlags;
+use crate::export::explain::{self, ObjectQuestion};
+use crate::export::summary::BlindSpot;
+use crate::export::view::View as _;
+use crate::recording::Recording;
+use crate::sources::decode::DecodeOptions;
+use crate::sources::dump::Dump;
+
+/// The last version of one object among observations.
+struct LastView {
+    object: ObjectAddress,
+    /// The watches of its kind.
+    watches: Vec<WatchId>,
+    view: Option<ObjectView>,
+}
+
+/// Explains from the instant `at`, or from the end.
+pub(super) fn read(
+    path: &Path,
+    at: Option<Timestamp>,
+    judge: &JudgeFlags,
+    settings: Settings,
+    question: &ObjectQuestion,
+) -> anyhow::Result<(Explanation, Vec<BlindSpot>)> {
+    let (model, input) = check::judge_file(path, at, judge, &[], settings)?;
+    let not_visible = explain::blind_spots(&model.snapshot(), &input);
+    let model = Mutex::new(model);
+    let object = app::runtime()?.block_on(explain::find(&model, question))?;
+    let mut explanation = model.explain(&object).context("the object has disappeared")?;
+    // The model keeps neither reasons and messages nor managers.
+    if let Some(view) = last_view(path, at, object) {
+        explanation.add_view(&view);
+    }
+    Ok((explanation, not_visible))
+}
+
+fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Option<ObjectView> {
+    let mut last = LastView { object, watches: Vec::new(), view: None };
+    if path.is_file()
+        && let Ok(recording) = Recording::open(path)
+    {
+        let until = recording.take_while(|line| at.is_none_or(|at| line.at <= at));
+        until.for_each(|line| last.see(line.saw));
+    } else {
+        let key = app::hash_key();
+        let dump = Dump::read(path, DecodeOptions { key: &key, annotations: &[] }).ok()?;
+        dump.observations().into_iter().for_each(|observation| last.see(observation));
+    }
+    last.view
+}
+
+// === impl LastView ===
+
+impl LastView {
+    fn see(&mut self, observation: Observation) {
+        let ObjectAddress { group, kind, namespace, name } = &self.object;
+        match observation {
+            Observation::KindsDiscovered(kinds) => {
+                let of_kind = kinds.into_iter().filter(|other| other.group == *group && other.kind == *kind);
+                self.watches = of_kind.map(|kind| kind.watch).collect();
+            }
+            Observation::Listed { watch, object } | Observation::Applied { watch, object }
+                if object.key.name == *name && object.key.namespace == *namespace && self.watches.contains(&watch) =>
+            {
+                self.view = Some(*object);
+            }
+            _ => {}
+        }
+    }
+}
