@@ -202,3 +202,19 @@ fn setting_the_clock_keeps_the_window() {
         lab.assert_no_findings();
     }
 }
+
+#[test]
+fn a_finalizer_that_others_push_out_of_the_view_is_not_lost() {
+    let mut lab = Lab::new();
+    let widget = lab.converged("web");
+    let others: Vec<String> = (0..63).map(|number| format!("other.com/{number}")).collect();
+    let mut finalizers: Vec<&str> = others.iter().map(String::as_str).chain([OWN]).collect();
+    write(&mut lab, &widget, &finalizers);
+    finalizers.insert(0, FOREIGN);
+    finalizers.truncate(64);
+    let mut view = version(&mut lab, &widget, &finalizers);
+    view.lints = vec!["many_finalizers".into()];
+    lab.apply_view(view);
+    lab.assert_no_findings();
+    assert_eq!(outcome(&lab, OWN, FinalizerOutcome::Lost), 0);
+}

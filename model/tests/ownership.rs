@@ -309,3 +309,39 @@ fn ten_thousand_owners_of_one_child_are_bearable() {
     cluster.advance(Span::mins(1));
     cluster.delete(&settings_of("team-a"));
 }
+
+#[test]
+fn owners_beyond_the_limit_of_a_view_may_exist() {
+    let mut cluster = Cluster::new();
+    let child = settings_of("team-a");
+    let owners: Vec<_> = (0..64).map(|number| stranger(&number.to_string())).collect();
+    let mut view = cluster.create_unseen(&child, &owners);
+    view.lints = vec!["many_owners".into()];
+    cluster.change(&child, |known| *known = view);
+    cluster.advance(Span::hours(1));
+    cluster.lab.assert_no_findings();
+    // Without the others, the garbage collector would delete the child.
+    cluster.change(&child, |view| view.lints.clear());
+    cluster.advance(Span::hours(1));
+    assert_eq!(cluster.lab.findings(), ["OwnerMissing ConfigMap team-a/web-settings"]);
+}
+
+#[test]
+fn a_reference_without_a_kind_or_a_name_proves_nothing() {
+    let mut cluster = Cluster::new();
+    cluster.create(&web(), &[]);
+    let whole = cluster.owner(&web());
+    let without = [
+        OwnerReference { kind: String::new(), ..whole.clone() },
+        OwnerReference { name: String::new(), ..whole.clone() },
+        OwnerReference { name: String::new(), ..stranger("gone") },
+        OwnerReference { uid: whole.uid.clone(), ..OwnerReference::default() },
+        OwnerReference { api_version: String::new(), ..whole },
+    ];
+    for (number, owner) in without.into_iter().enumerate() {
+        cluster.create(&address("ConfigMap", "team-a", &number.to_string()), &[owner]);
+    }
+    cluster.advance(Span::hours(1));
+    cluster.lab.assert_no_findings();
+    assert_eq!(cluster.reads, 0);
+}

@@ -10,8 +10,8 @@ use std::hash::BuildHasher as _;
 
 use super::Model;
 use super::intern::Symbol;
-use super::store::{self, Record, Slot, Store};
-use crate::observation::{ObjectAddress, OwnerReference};
+use super::store::{self, Flag, Record, Slot, Store};
+use crate::observation::{ObjectAddress, ObjectView, OwnerReference};
 use crate::time::{Span, Timestamp};
 
 /// One owner of an object.
@@ -47,6 +47,9 @@ struct Departed {
     at: HashMap<u128, Timestamp>,
     order: VecDeque<(Timestamp, u128)>,
 }
+
+/// The lint of an object with more owners than its view keeps.
+const CUT: &str = "many_owners";
 
 /// How long the graph remembers the UID of a deleted object.
 const REMEMBERED_FOR: Span = Span::hours(1);
@@ -207,7 +210,11 @@ impl Model {
     }
 
     /// Replaces the owners of an object. Returns whether they have changed.
-    pub(crate) fn update_owners(&mut self, slot: Slot, references: &[OwnerReference]) -> bool {
+    pub(crate) fn update_owners(&mut self, slot: Slot, view: &ObjectView) -> bool {
+        if let Some(record) = self.store.get_mut(slot) {
+            record.flags.set(Flag::OwnersCut, view.lints.iter().any(|lint| lint == CUT));
+        }
+        let references = &view.owners;
         let old = self.owners_of(slot);
         let same = |(old, new): (&Owner, &OwnerReference)| {
             let kind = kind_text(new);

@@ -12,7 +12,7 @@ use super::graph::Owner;
 use super::hazards::{Hazard, code};
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::sight::Sight;
-use super::store::{NO_UID, Slot, uid_text};
+use super::store::{Flag, NO_UID, Slot, uid_text};
 use super::timers::Timer;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ObjectAddress, ObjectView, Role, Scope};
@@ -75,7 +75,8 @@ enum Link {
     Bad(OwnerHazard),
     /// The model does not know the owner.
     Unknown,
-    /// The owner is none of the operator's objects, so loopwatch does not judge the reference.
+    /// The owner is none of the operator's objects, or the reference does not name it completely, so loopwatch does not
+    /// judge the reference.
     Foreign,
 }
 
@@ -332,7 +333,8 @@ impl Model {
     /// Returns whether the garbage collector keeps the child: one of its owners exists, or may exist as far as loopwatch
     /// judges it.
     fn is_solid(&self, slot: Slot) -> bool {
-        self.owners_of(slot).iter().any(|owner| matches!(self.link(slot, owner), Link::Solid | Link::Foreign))
+        let is_cut = self.store.get(slot).is_some_and(|record| record.flags.has(Flag::OwnersCut));
+        is_cut || self.owners_of(slot).iter().any(|owner| matches!(self.link(slot, owner), Link::Solid | Link::Foreign))
     }
 
     fn has_unknown_owner(&self, slot: Slot) -> bool {
@@ -382,6 +384,9 @@ impl Model {
     fn link(&self, slot: Slot, owner: &Owner) -> Link {
         let Some(child) = self.store.get(slot) else { return Link::Foreign };
         let (group, kind) = self.owner_kind(owner);
+        if kind.is_empty() || self.owner_name(owner).is_empty() {
+            return Link::Foreign;
+        }
         let known = self.find_uid(owner.uid()).and_then(|owner| self.store.get(owner));
         let Some(known) = known else {
             return if owner.uid() != NO_UID && self.is_of_operator(group, kind) {

@@ -17,6 +17,9 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::snapshot::FinalizerOutcome;
 use crate::time::{Span, Timestamp};
 
+/// The lint of an object with more finalizers than its view keeps.
+const CUT: &str = "many_finalizers";
+
 /// The maximum number of changes of one object that are remembered, of which the earliest make room.
 const MAX_CHANGES: usize = 32;
 
@@ -30,9 +33,10 @@ const LOST_FOR: Span = Span::hours(24);
 
 impl ObjectContext<'_> {
     /// Compares the finalizers of two versions of an object that is not being deleted. Only a watch event shows one change at
-    /// a time, so lists do not count.
+    /// a time, so lists do not count. A finalizer that others have pushed out of a view is not lost.
     pub(crate) fn update_finalizers(&mut self, update: &Update<'_>, old: &[Arc<str>], new: &[Arc<str>]) {
-        if update.new || !update.live || update.view.deleted.is_some() || old == new {
+        let is_cut = || update.view.lints.iter().any(|lint| lint == CUT);
+        if update.new || !update.live || update.view.deleted.is_some() || old == new || is_cut() {
             return;
         }
         let removed = old.iter().filter(|finalizer| !new.contains(finalizer));

@@ -101,6 +101,8 @@ pub(crate) enum Flag {
     SpecDated,
     /// The object had regressed when somebody paused it.
     RegressedBeforePause,
+    /// The object has more owners than loopwatch knows.
+    OwnersCut,
 }
 
 /// The hot part, kept while an object is unconverged, being deleted, or has a history, findings, or annotations that tune
