@@ -79,7 +79,7 @@ impl World {
             with_steps,
             is_healthy: false,
         };
-        world.discover();
+        world.discover(None);
         world.list_all();
         world
     }
@@ -136,8 +136,13 @@ impl World {
         }
     }
 
-    fn discover(&mut self) {
-        self.tell(Observation::KindsDiscovered((0..4).map(watched).collect()));
+    /// Discovers the kinds, of which the account may not watch one.
+    fn discover(&mut self, forbidden: Option<usize>) {
+        let mut kinds: Vec<WatchedKind> = (0..4).map(watched).collect();
+        if let Some(kind) = forbidden {
+            kinds[kind].missing = vec!["list".into(), "watch".into()];
+        }
+        self.tell(Observation::KindsDiscovered(kinds));
     }
 
     fn list_all(&mut self) {
@@ -263,7 +268,12 @@ impl World {
                 self.tell(Observation::SourceFailed { source, cause, detail: String::new() });
             }
             16 => self.tell(Observation::SourceRecovered { source: SourceId::Watch(watch) }),
-            17 if self.roll(4) == 0 => self.restart(),
+            17 => match self.roll(8) {
+                0 | 1 => self.restart(),
+                2 => self.discover(Some(kind_of(&at))),
+                3 => self.discover(None),
+                _ => {}
+            },
             18 if self.with_steps => {
                 let by_ms = self.roll(7_200_000).cast_signed() - 3_600_000;
                 self.now = self.now.after(Span(by_ms));
@@ -352,7 +362,7 @@ impl World {
         self.reads.clear();
         self.told.clear();
         self.tell(Observation::Restored(Box::new(checkpoint)));
-        self.discover();
+        self.discover(None);
         self.list_all();
     }
 
@@ -392,6 +402,7 @@ impl World {
                 _ => drop(self.objects.remove(at)),
             }
         }
+        self.discover(None);
         self.tell(Observation::NamespacesListed(Vec::new()));
         for kind in 0..4 {
             self.tell(Observation::SourceRecovered { source: SourceId::Watch(watched(kind).watch) });
