@@ -86,7 +86,7 @@ fn run(name: &'static str, creates: usize) {
     sidecar.wait_synced(ZOO_KINDS.len());
 
     let (done, began) = (Done::default(), Instant::now());
-    let mut opened = Vec::new();
+    let (mut opened, mut most) = (Vec::new(), 0);
     std::thread::scope(|scope| {
         let writers: Vec<_> = namespaces
             .iter()
@@ -101,6 +101,7 @@ fn run(name: &'static str, creates: usize) {
         let mut disturbance = 0;
         while writers.iter().any(|writer| !writer.is_finished()) {
             pause(Duration::from_secs(4));
+            most = most.max(sidecar.objects("kind=ConfigMap").map_or(0, |children| children.len()));
             match disturbance % 4 {
                 0 => {
                     gate.refuse(Refusal { status: 503, retry_after: None, path: "/" });
@@ -146,7 +147,8 @@ fn run(name: &'static str, creates: usize) {
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
     eprintln!(
         "{name}: {} objects created in {busy:.0?}, {} deletions with cascades and {} of namespaces, {} requests refused by \
-         namespaces, {} of loopwatch by the gate; all collected {collected:.1?} later; found {}",
+         namespaces, {} of loopwatch by the gate; up to {most} children watched; all collected {collected:.1?} later; found \
+         {}",
         count(&done.created),
         count(&done.deleted),
         count(&done.namespaces),
@@ -155,6 +157,7 @@ fn run(name: &'static str, creates: usize) {
         opened.len()
     );
     drop(operator);
+    assert!(most > KEPT, "loopwatch watched only {most} children");
     assert!(opened.is_empty(), "{} false findings: {opened:?}\n{}", opened.len(), sidecar.account());
 }
 

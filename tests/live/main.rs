@@ -2,7 +2,7 @@
 //!
 //! All tests share one process and one cluster. They run in parallel, each with its own namespace, operator and
 //! loopwatch. Tests that disturb the API server run last, one at a time. At the end, a table shows the result of each
-//! fault. `cargo test --test live -- --ignored` runs the test of an operator that needs a build of its own.
+//! fault. `cargo test --test live -- --ignored` runs the tests that take minutes or need a build of their own.
 
 #![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
 

@@ -213,6 +213,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn every_finalizer_can_be_read_back(finalizer in hostile()) {
+        let mut view = sample();
+        for kind in &mut view.snapshot.kinds {
+            let summaries = std::mem::take(&mut kind.finalizers).into_values();
+            kind.finalizers = summaries.map(|summary| (finalizer.as_str().into(), summary)).collect();
+        }
+        let text = render(view, TextFormat::Text004, ObjectSeries::All, 500);
+        let lines: Vec<_> = text.split('\n').filter(|line| line.starts_with("loopwatch_finalizer_")).collect();
+        prop_assert!(lines.len() > 5);
+        for line in lines {
+            prop_assert_eq!(&labels(line)["finalizer"], &finalizer, "{}", line);
+        }
+    }
+}
+
 /// Reads labels as the format's specification says, independently of the encoder.
 fn labels(line: &str) -> std::collections::BTreeMap<String, String> {
     let mut labels = std::collections::BTreeMap::new();
