@@ -1,7 +1,6 @@
 //! The memory that the model takes for idle children of watched kinds, as jemalloc counts it.
 
 #![cfg(feature = "jemalloc")]
-#![expect(clippy::print_stderr, reason = "the test prints what it measured")]
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
