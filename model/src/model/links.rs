@@ -354,7 +354,12 @@ impl Model {
     /// resolve these, even beside an owner that exists. loopwatch reads one owner of each foreign kind to find out.
     fn unknown_kinds(&mut self, slot: Slot) -> Vec<(OwnerHazard, OwnerFacts)> {
         let is_foreign = |owner: &&Owner| owner.uid() != NO_UID && self.link(slot, owner) == Link::Foreign;
+        let is_named = |owner: &OwnerFacts| {
+            let ObjectAddress { group, kind, name, .. } = &owner.address;
+            !group.is_empty() && !kind.is_empty() && !name.is_empty() // the core group is always there
+        };
         let foreign = self.owners_of(slot).iter().filter(is_foreign).map(|owner| self.owner_facts(slot, owner));
+        let foreign = foreign.filter(is_named);
         let mut unknown = Vec::new();
         for owner in foreign.collect::<Vec<_>>() {
             let kind = format!("{}/{}", owner.address.group, owner.address.kind);

@@ -16,7 +16,7 @@ use crate::export::explain::{self, ObjectQuestion};
 use crate::export::summary::BlindSpot;
 use crate::export::view::View as _;
 use crate::recording::Recording;
-use crate::sources::decode::DecodeOptions;
+use crate::sources::decode::{DecodeOptions, Extra};
 use crate::sources::dump::Dump;
 
 /// The last version of one object among observations.
@@ -56,8 +56,8 @@ fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Optio
         until.for_each(|line| last.see(line.saw));
     } else {
         let key = app::hash_key();
-        let dump = Dump::read(path, DecodeOptions { key: &key, annotations: &[] }).ok()?;
-        dump.observations().into_iter().for_each(|observation| last.see(observation));
+        let dump = Dump::read(path, DecodeOptions { key: &key, annotations: &[], extra: Extra::None }).ok()?;
+        dump.observations(&dump.index()).into_iter().for_each(|observation| last.see(observation));
     }
     last.view
 }
