@@ -57,7 +57,8 @@ fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Optio
     } else {
         let key = app::hash_key();
         let dump = Dump::read(path, DecodeOptions { key: &key, annotations: &[], extra: Extra::None }).ok()?;
-        dump.observations(&dump.index()).into_iter().for_each(|observation| last.see(observation));
+        let index = dump.index();
+        dump.observations(&index).into_iter().for_each(|observation| last.see(observation));
     }
     last.view
 }
