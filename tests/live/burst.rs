@@ -20,7 +20,7 @@ use loopwatch_testbed::wait::{pause, until};
 /// The tests of this file. The one with 10,000 objects takes minutes: `cargo test --test live -- --ignored burst`.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        test("burst::healthy", || run("burst", 1_500)),
+        test("burst::healthy", || run("burst", 1_000)),
         test("burst::ten_thousand", || run("burst-full", 10_000)).with_ignored_flag(true),
     ]
 }
