@@ -67,8 +67,18 @@ fn an_object_is_absent_only_where_the_dump_shows_its_kind() {
     assert_eq!(ask(&dump, "a.io/W", "ms", "x"), unknown, "a dump of one namespace");
     assert_eq!(ask(&dump, "a.io/V", "ns", "x"), unknown, "a dump without the kind");
     assert_eq!(ask(&dump, "W", "ns", "yy"), unknown, "perhaps a kind of another group");
-    let dump = read(&(one.clone() + &object("W", "os", "z")));
+    let several = one.clone() + &object("W", "os", "z");
+    let dump = read(&several);
+    assert_eq!(ask(&dump, "a.io/W", "ms", "x"), unknown, "perhaps a dump of two namespaces");
+    let dump = read(&(several.clone() + &object("V", "ms", "v")));
     assert_eq!(ask(&dump, "a.io/W", "ms", "x"), Answer::Absent, "a dump of all namespaces");
+    let namespace = |name: &str| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
+    let some = several.clone() + &namespace("ns") + &namespace("os");
+    assert_eq!(ask(&read(&some), "a.io/W", "ms", "x"), unknown, "a dump of two namespaces");
+    let all = some + &namespace("default") + &namespace("kube-system");
+    assert_eq!(ask(&read(&all), "a.io/W", "ms", "x"), Answer::Absent, "there is no such namespace");
+    let all = all + &namespace("ms");
+    assert_eq!(ask(&read(&all), "a.io/W", "ms", "x"), unknown, "there is, but the dump shows nothing in it");
     let dump = read(&(one.clone() + "---\nmetadata: {{\n"));
     assert_eq!(ask(&dump, "a.io/W", "ns", "yy"), Answer::Failed(Cause::Undecodable), "a dump with a broken part");
     let dump = read(&(one + "---\napiVersion: a.io/v1\nkind: VList\nitems: []\n"));
@@ -84,4 +94,74 @@ fn dependents_in_a_dump_may_not_be_all() {
         other => panic!("{other:?}"),
     };
     assert_eq!((of("u"), of("v")), ((1, false), (0, false)));
+}
+
+/// Returns a dump with 20 owned services in the namespace `ns`, and one in `of` that lost its owner.
+fn siblings(of: &str) -> String {
+    let labels =
+        |name: &str| format!("labels: {{app.kubernetes.io/managed-by: wop, app.kubernetes.io/instance: {name}}}");
+    let owned = (0..20).map(|n| {
+        let owner = format!("{{apiVersion: a.io/v1, kind: W, name: w{n}, uid: u{n}}}");
+        format!(
+            "---\napiVersion: a.io/v1\nkind: W\nmetadata: {{name: w{n}, namespace: ns, uid: u{n}}}\n---\napiVersion: v1\n\
+             kind: Service\nmetadata: {{name: s{n}, namespace: ns, ownerReferences: [{owner}], {}}}\n",
+            labels(&format!("w{n}"))
+        )
+    });
+    let lost =
+        format!("---\napiVersion: v1\nkind: Service\nmetadata: {{name: lost, namespace: {of}, {}}}\n", labels("gone"));
+    owned.collect::<String>() + &lost
+}
+
+#[test]
+fn an_object_without_an_owner_resembles_others_only_if_the_dump_shows_all_their_owners() {
+    let marked = |text: &str| -> Vec<String> {
+        let dump = read(text);
+        let index = dump.index();
+        let listed = dump.observations(&index).into_iter().filter_map(|observation| match observation {
+            Observation::Listed { object, .. } if object.resembles_owned => Some(object.key.name),
+            _ => None,
+        });
+        listed.collect()
+    };
+    let dump = siblings("ns");
+    assert_eq!(marked(&dump), ["lost"]);
+    assert_eq!(marked(&dump.replacen("kind: Service", "kind: Pod", 1)), [""; 0], "19 siblings");
+    assert_eq!(marked(&siblings("other")), [""; 0], "the dump shows no owners in this namespace");
+    assert_eq!(marked(&(dump.clone() + "---\nkind: [\n")), [""; 0], "the owner may be in the broken part");
+    let owner = "{apiVersion: b.io/v1, kind: V, name: v, uid: v}";
+    let more = format!("---\napiVersion: v1\nkind: Service\nmetadata: {{name: s, ownerReferences: [{owner}]}}\n");
+    assert_eq!(marked(&(dump.clone() + &more)), [""; 0], "the dump lacks a kind of owners");
+    let helm = dump.replace("managed-by: wop", "managed-by: Helm");
+    assert_eq!(marked(&helm), [""; 0], "a tool manages them, not the operator");
+}
+
+#[test]
+fn lists_may_contain_lists_and_files_several_documents() {
+    let object = r#"{"apiVersion":"a.io/v1","kind":"W","metadata":{"name":"x"}}"#;
+    let list = format!(r#"{{"kind":"List","apiVersion":"v1","items":[{object}]}}"#);
+    for (text, expected) in [
+        (format!("{list}\n{list}{object}"), 3),
+        (format!(r#"{{"kind":"List","items":[{list},{object}]}}"#), 2),
+        (format!("kind: List\nitems:\n- {list}\n- {object}\n"), 2),
+        (r#"{"kind":"AllowList","apiVersion":"a.io/v1","metadata":{"name":"x"},"spec":{}}"#.to_owned(), 1),
+    ] {
+        let dump = read(&text);
+        assert_eq!((objects(&dump), &dump.problems[..]), (expected, &[][..]), "{text}");
+    }
+    let deep = (0..20).fold(object.to_owned(), |inner, _| format!(r#"{{"kind":"List","items":[{inner}]}}"#));
+    let dump = read(&deep);
+    assert_eq!((objects(&dump), dump.problems.len(), dump.is_broken), (0, 1, true), "{:?}", dump.problems);
+}
+
+#[test]
+fn the_leases_of_kubernetes_show_the_time_and_others_do_not() {
+    let lease = |namespace: &str, time: &str| {
+        format!(
+            "---\napiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {{name: l, namespace: {namespace}}}\nspec: {{renewTime: {time}}}\n"
+        )
+    };
+    let ours = lease("kube-node-lease", "2026-01-01T00:00:10.900000Z") + &lease("kube-node-lease", "soon");
+    let dump = read(&(ours + &lease("team-a", "2036-01-01T00:00:00.000000Z")));
+    assert_eq!(dump.newest(), Timestamp::parse("2026-01-01T00:00:10Z"));
 }
