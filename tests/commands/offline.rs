@@ -42,8 +42,9 @@ fn items() -> Vec<Value> {
 /// The findings of a report as JSON, each as its name and its subject.
 fn findings(arguments: &[&str]) -> Vec<String> {
     let output = loopwatch(&[&["check", "-o", "json"], arguments].concat());
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let said = text(&output.stderr);
+    assert!(output.stdout.starts_with(b"{"), "{arguments:?} printed no report: {said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let named = |finding: &Value| {
         let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| word(&finding["subject"][part]));
@@ -207,4 +208,29 @@ fn a_recording_also_shows_what_the_garbage_collector_has_collected() {
     let file = file.to_str().expect("a path");
     assert_eq!(findings(&["--snapshot", file]), ["OwnerMissing ConfigMap team-a/child"]);
     assert_eq!(findings(&["--snapshot", file, "--at", "2026-01-01T01:00:01Z"]), [""; 0], "before the answer");
+}
+
+#[test]
+fn allowed_orphans_are_no_findings_by_flag_variable_and_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump = write(folder.path(), "dump.json", FAULTS);
+    let config =
+        write(folder.path(), "config.yaml", "orphan_allow: ['team-*:Service']\nfindings: {Orphan: {enabled: true}}\n");
+    let (dump, config) = (dump.to_str().expect("a path"), config.to_str().expect("a path"));
+    let orphans = |arguments: &[&str]| {
+        let found = findings(&[&["--snapshot", dump], arguments].concat());
+        assert_eq!(found.iter().filter(|finding| !finding.starts_with("Orphan ")).count(), EXPECTED.len() - 1);
+        EXPECTED.len() - found.len()
+    };
+    assert_eq!(orphans(&["--config", config]), 1);
+    assert_eq!(orphans(&["--orphan-allow", "team-d:Service"]), 1);
+    assert_eq!(orphans(&["--orphan-allow", "team-d:Pod,team-a:*"]), 0);
+    let refused = loopwatch(&["check", "--snapshot", dump, "--orphan-allow", "Service"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("expected NAMESPACE:KIND") && said.trim().lines().count() == 1, "{said}");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    command.args(["check", "--snapshot", dump]).env("LOOPWATCH_ORPHAN_ALLOW", "*:Service");
+    let said = text(&command.output().expect("loopwatch runs").stdout);
+    assert!(!said.contains("WARNING  Orphan") && said.contains("OwnerMissing"), "{said}");
 }
