@@ -48,7 +48,8 @@ mod targets; // what references name
 mod relations; // problems that involve several objects
 mod workloads; // what objects wait for: workloads that they own
 mod dangling; // references to objects that do not exist
-mod configurations; // when ConfigMaps and Secrets were written, and which workloads read them
+mod written; // when ConfigMaps and Secrets were written
+mod configurations; // which workloads read them
 mod stale; // workloads whose Pods are older than what they read
 mod softdelete; // objects that are marked as deleted
 mod chains; // of objects that wait for each other's deletion

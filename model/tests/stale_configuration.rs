@@ -518,3 +518,19 @@ fn the_number_of_workloads_is_limited() {
     world.lab.end_list(&deployments().watch);
     assert_eq!(world.lab.findings(), ["LimitReached limit configurations"]);
 }
+
+#[test]
+fn configuration_that_changes_again_and_again_is_stale_since_the_first_change() {
+    let mut world = World::new();
+    let first = world.lab.now;
+    for n in 0..10 {
+        world.write();
+        world.advance(Span::mins(4));
+        assert_eq!(world.lab.findings().len(), usize::from(n >= 2), "{n}");
+    }
+    assert_eq!(world.lab.since("StaleConfiguration"), first);
+    assert!(world.lab.evidence().contains("configuration ConfigMap settings,"), "{}", world.lab.evidence());
+    world.roll();
+    world.advance(Span::mins(20));
+    world.lab.assert_no_findings();
+}

@@ -1,17 +1,15 @@
 //! When the data of ConfigMaps and Secrets was written, and which workloads read it only when their Pods start.
 //!
-//! loopwatch never reads the data. The managed fields show when a writer last changed something in its part of the object,
-//! which may be its data or its metadata. It was the data for certain if the writer has no part in the metadata, or if
-//! loopwatch has seen the versions before and after, with the same metadata. Neither `immutable` nor the type of a Secret
-//! can change, so they need no regard.
+//! Most of these objects are watched, because the operator creates them. loopwatch reads the metadata of all others now
+//! and then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
 use super::reads::{ASK_AGAIN, Existence};
-use super::stale::Stale;
 use super::store::Slot;
 use super::timers::Timer;
+use super::written::{DataWrite, Written};
 use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
 use crate::time::{Span, Timestamp};
 
@@ -41,6 +39,8 @@ pub(crate) struct Configurations {
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
     pub(super) reads: Box<[StartupRead]>,
+    /// The first change of what the Pods read, by its place in `reads`, of which it is not known that they have read it.
+    pub(super) unread: BTreeMap<usize, (Timestamp, bool)>,
     /// No write up to this time can make the workload stale: all Pods are younger, or it cannot be known.
     pub(super) settled: Timestamp,
     /// When the Pods were read last.
@@ -52,20 +52,23 @@ pub(crate) struct Consumer {
     check_at: Option<Timestamp>,
 }
 
+/// What the Pods of a stale workload have shown.
+#[derive(Clone, Debug)]
+pub(super) struct Stale {
+    /// When the data changed that the Pods have not read; if there are several changes, the first one.
+    pub(super) since: Timestamp,
+    /// What changed, as `Kind name`.
+    pub(super) names: Vec<String>,
+    /// The number of Pods that have not read it.
+    pub(super) pods: usize,
+    /// The creation of the oldest of them.
+    pub(super) oldest: Timestamp,
+    /// The data has changed for certain, and all of them read all of it.
+    pub(super) certain: bool,
+}
+
 /// The namespace, whether it is a Secret, and the name of an object.
 type Name = (Box<str>, bool, Box<str>);
-
-/// When the data of an object was written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
-    /// When somebody last wrote the object or its metadata, in seconds.
-    at: u32,
-    /// When the data changed, in seconds; 0 if it may be as old as the object.
-    changed: u32,
-    /// It was the data for certain, not the metadata.
-    certain: bool,
-    marks_hash: u64,
-}
 
 /// The data of an object that was read.
 #[derive(Clone, Copy, Debug)]
@@ -74,21 +77,8 @@ struct ReadData {
     written: Written,
 }
 
-/// The last write of an object that may have been one of its data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DataWrite {
-    at: Timestamp,
-    /// It was certainly the data.
-    only_data: bool,
-    created: Option<Timestamp>,
-    marks_hash: u64,
-}
-
 /// The maximum number of workloads whose configuration is followed.
 pub(super) const MAX_CONSUMERS: usize = 20_000;
-
-/// The resolution of times in managed fields, doubled, because the creation of an object spans several instants.
-const SAME_TIME: Span = Span::secs(2);
 
 /// The time between two reads of one object.
 const READ_EVERY: Span = Span::mins(10);
@@ -125,7 +115,7 @@ impl Configurations {
             }
             slots.insert(slot);
         }
-        self.consumers.insert(slot, Consumer { reads: reads.into(), ..old });
+        self.consumers.insert(slot, Consumer { reads: reads.into(), unread: BTreeMap::new(), ..old });
     }
 
     /// Sets when the Pods of a workload are checked again.
@@ -151,43 +141,6 @@ impl Configurations {
             let own = consumer.checked.iter_mut().chain(&mut consumer.check_at);
             own.for_each(|at| *at = at.shifted(by_ms));
         }
-    }
-}
-
-// === impl Written ===
-
-impl Written {
-    fn after(write: &DataWrite, old: Option<Self>) -> Self {
-        let DataWrite { at: written, only_data, created, marks_hash } = *write;
-        let at = u32::try_from(written.0 / 1000).unwrap_or(0);
-        let new = Self { at, changed: 0, certain: false, marks_hash };
-        let is_change = created.is_some_and(|created| written >= created.after(SAME_TIME));
-        let same_metadata = |old: Self| marks_hash != 0 && marks_hash == old.marks_hash;
-        match old {
-            Some(old) if at <= old.at => Self { at: old.at, changed: old.changed, certain: old.certain, ..new },
-            Some(old) if is_change && (only_data || same_metadata(old)) => Self { changed: at, certain: true, ..new },
-            // The metadata has changed, and maybe the data as well.
-            Some(old) if old.changed > 0 => Self { changed: old.changed, certain: old.certain, ..new },
-            _ if is_change => Self { changed: at, certain: only_data, ..new },
-            _ => new,
-        }
-    }
-
-    /// Returns when the data last changed, and whether that is certain; `None` if it may be as old as the object.
-    pub(super) fn change(self) -> Option<(Timestamp, bool)> {
-        (self.changed > 0).then(|| (Timestamp(i64::from(self.changed) * 1000), self.certain))
-    }
-}
-
-// === impl DataWrite ===
-
-impl DataWrite {
-    pub(crate) fn of(view: &ObjectView) -> Option<Self> {
-        let entries = view.managers.iter().filter(|manager| manager.owns.spec);
-        // Of several entries of the same second, one may be about metadata.
-        let newest = entries.filter_map(|manager| Some((manager.time?, !manager.owns.only_data))).max();
-        let ObjectView { created, marks_hash, .. } = *view;
-        newest.map(|(at, others)| Self { at, only_data: !others, created, marks_hash })
     }
 }
 

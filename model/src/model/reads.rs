@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Model;
-use super::configurations::DataWrite;
 use super::store::{self, Slot};
 use super::timers::Timer;
+use super::written::DataWrite;
 use crate::observation::{Answer, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
 

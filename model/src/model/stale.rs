@@ -8,30 +8,16 @@
 use std::collections::BTreeMap;
 
 use super::Model;
-use super::configurations::kind;
+use super::configurations::{Stale, kind};
 use super::detection::Detection;
 use super::reading::Verdict;
 use super::reads::{ASK_AGAIN, Existence};
 use super::store::{self, Slot};
+use super::written::Written;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::Dependent;
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
-
-/// What the Pods of a workload have shown.
-#[derive(Clone, Debug)]
-pub(crate) struct Stale {
-    /// When the data changed that the Pods have not read; if there are several changes, the first one.
-    since: Timestamp,
-    /// What changed, as `Kind name`.
-    names: Vec<String>,
-    /// The number of Pods that have not read it.
-    pods: usize,
-    /// The creation of the oldest of them.
-    oldest: Timestamp,
-    /// The data that all of them read has changed for certain.
-    certain: bool,
-}
 
 /// A change of data.
 struct Change {
@@ -75,9 +61,12 @@ impl Stale {
         let missed = |change: &&Change| pods.iter().any(|pod| is_older(pod, change));
         let missed: Vec<&Change> = changes.iter().filter(missed).collect();
         let older = || pods.iter().filter(|pod| missed.iter().any(|change| is_older(pod, change)));
+        let mut names: Vec<String> = missed.iter().map(|change| change.name.clone()).collect();
+        names.dedup();
+        names.truncate(MAX_NAMED);
         Some(Self {
             since: missed.iter().map(|change| change.at).min()?,
-            names: missed.iter().map(|change| change.name.clone()).take(MAX_NAMED).collect(),
+            names,
             pods: older().count(),
             oldest: older().map(|pod| pod.created).min()?,
             certain: missed.iter().any(|change| change.certain),
@@ -114,9 +103,8 @@ impl Model {
         if record.verdict != Verdict::Converged {
             return held.map(|stale| self.stale_detection(&stale)); // the end of the rollout decides
         }
-        let (settled, after) = (consumer.settled, self.settings.stale_after);
+        let after = self.settings.stale_after;
         let mut changes = self.changes(slot);
-        changes.retain(|change| change.at > settled);
         let Some(first) = changes.iter().map(|change| change.at).min() else {
             self.forget_stale(slot);
             return self.awaited_stale(slot);
@@ -161,18 +149,29 @@ impl Model {
         Some(if record.state == ObjectState::Converged { record.since } else { self.now })
     }
 
-    /// Returns the changes of what the Pods of a workload read only when they start, since the workload was created.
-    fn changes(&self, slot: Slot) -> Vec<Change> {
+    /// Returns the changes of what the Pods of a workload read only when they start, since the workload was created, unless
+    /// it is known that the Pods have read them: of each object, the first one and the last one.
+    fn changes(&mut self, slot: Slot) -> Vec<Change> {
         let Some((consumer, record)) = self.configurations.consumers.get(&slot).zip(self.store.get(slot)) else {
             return Vec::new();
         };
-        let changes = consumer.reads.iter().filter_map(|read| {
-            let (at, certain) = self.written(&record.namespace, read)?.change()?;
-            let name = format!("{} {}", kind(read), read.name);
-            // Of a part of the keys it is not known whether they changed.
-            Some(Change { at, certain: certain && read.whole, name })
-        });
-        changes.filter(|change| record.created().is_none_or(|created| created < change.at)).collect()
+        let settled = consumer.settled.max(record.created().unwrap_or_default());
+        let (mut changes, mut unread) = (Vec::new(), BTreeMap::new());
+        for (place, read) in consumer.reads.iter().enumerate() {
+            let change = self.written(&record.namespace, read).and_then(Written::change);
+            let Some(last) = change.filter(|(at, _)| *at > settled) else { continue };
+            let first = consumer.unread.get(&place).filter(|(at, _)| settled < *at && *at < last.0);
+            for (at, certain) in first.into_iter().copied().chain([last]) {
+                let name = format!("{} {}", kind(read), read.name);
+                // Of a part of the keys it is not known whether they changed.
+                changes.push(Change { at, certain: certain && read.whole, name });
+            }
+            unread.insert(place, first.copied().unwrap_or(last));
+        }
+        if let Some(consumer) = self.configurations.consumers.get_mut(&slot) {
+            consumer.unread = unread;
+        }
+        changes
     }
 
     fn stale_detection(&self, stale: &Stale) -> Detection {

@@ -196,6 +196,7 @@ fn marks_and_references_name_nobody() {
         ]),
         labels: text(&[("app.kubernetes.io/instance", "payroll"), ("app.kubernetes.io/managed-by", "Helm")]),
         references: vec![reference],
+        startup: vec![StartupRead { name: "payroll".into(), ..StartupRead::default() }],
         ..ObjectView::default()
     });
     let json = serde_json::to_string(&object).expect("serialisable");
@@ -208,6 +209,7 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
     assert_eq!(object.references[0].namespace, object.key.namespace);
     assert_eq!(object.references[0].name, object.key.name);
+    assert_eq!(object.startup[0].name, object.key.name);
     assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
 }
 

@@ -113,7 +113,7 @@ impl<'de> AnyShape<'de> for FieldTree<'_> {
                     None
                 }
                 (FieldTreeLevel::Top, other) => {
-                    owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:kind");
+                    owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:immutable" | "f:kind");
                     let is_data = matches!(other, "f:data" | "f:binaryData");
                     (data, others) = (data || is_data, others || !is_data);
                     None

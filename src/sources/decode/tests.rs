@@ -146,7 +146,7 @@ fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are
         (json!({"f:metadata": {"f:labels": {"f:data": {}}}}), false, false),
         (json!({"f:data": {}, "f:type": {}}), true, false),
         (json!({"f:data": {}, "f:status": {}}), true, false),
-        (json!({"f:immutable": {}}), true, false),
+        (json!({"f:immutable": {}}), false, false),
     ] {
         let view = view(&json!({"metadata": {"name": "n", "managedFields": [{"manager": "m", "fieldsV1": tree}]}}));
         assert_eq!((view.managers[0].owns.spec, view.managers[0].owns.only_data), (spec, only_data), "{tree}");
