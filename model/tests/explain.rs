@@ -16,7 +16,7 @@ fn config(name: &str) -> ObjectAddress {
 }
 
 fn explain(cluster: &Cluster, of: &ObjectAddress) -> Explanation {
-    cluster.lab.model.explain(of).unwrap_or_else(|| panic!("{of:?} is not visible"))
+    cluster.lab.model.explain(of).expect("it is visible")
 }
 
 /// Returns the names in the tree, in order: `a(b(c) d)`, with the objects without room.

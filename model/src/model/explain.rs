@@ -85,7 +85,7 @@ impl Model {
         for finding in &mut found {
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
         }
-        found.sort_by(|a, b| (a.severity, a.since, a.code).cmp(&(b.severity, b.since, b.code)));
+        found.sort_by_key(|finding| (finding.severity, finding.since, finding.code));
         found
     }
 

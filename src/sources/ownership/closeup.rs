@@ -58,8 +58,7 @@ const CHILDLESS: &[(&str, &str)] =
 // === impl CloseUp ===
 
 impl CloseUp {
-    /// Reads an object, its owners and its children. `home` is the namespace to read where the account may not list all
-    /// namespaces.
+    /// Reads an object, its owners and its children.
     ///
     /// # Errors
     /// The failure of the request for the object itself, such as 404.
@@ -72,7 +71,7 @@ impl CloseUp {
         progress: impl Fn(Progress),
     ) -> Result<Self, Failure> {
         let look = Look { cluster, resources, hash_key };
-        let view = look.read(kind, &object.namespace, &object.name, false).await?;
+        let view = look.read(kind, &object.namespace, &object.name).await?;
         let scope = match object.namespace.as_str() {
             "" => Scope::AllNamespaces,
             namespace => Scope::Namespace(namespace.to_owned()),
@@ -96,10 +95,7 @@ impl CloseUp {
     }
 }
 
-/// The objects of the namespace that have the most similar names.
-///
-/// # Errors
-/// The failure of the request.
+/// The names of the objects of a kind in a namespace, as far as the account may list them.
 pub(crate) async fn names(cluster: &Cluster, kind: &ApiKind, namespace: &str) -> Vec<String> {
     let scope = match namespace {
         "" => Scope::AllNamespaces,
@@ -129,26 +125,34 @@ fn family<'a>(nodes: &'a [Node], object: &ObjectName) -> Vec<&'a Node> {
             && node.group == object.group
     };
     let Some(root) = nodes.iter().position(is_it) else { return Vec::new() };
-    let mut seen = BTreeSet::from([root]);
-    let mut members = vec![root];
+    let (mut seen, mut members) = (BTreeSet::from([root]), vec![root]);
     let up = |node: &Node| node.owners.iter().filter_map(|owner| by_uid.get(owner.uid.as_str()).copied()).collect();
     let down = |node: &Node| match node.uid.as_str() {
         "" => Vec::new(),
         uid => children.get(uid).cloned().unwrap_or_default(),
     };
-    let directions: [&dyn Fn(&Node) -> Vec<usize>; 2] = [&up, &down];
-    for next in directions {
-        let mut open = VecDeque::from([root]);
-        while let Some(index) = open.pop_front() {
-            let mut found: Vec<usize> = next(&nodes[index]);
-            found.sort_by_key(|index| !nodes[*index].deleting);
-            for index in found.into_iter().filter(|index| seen.insert(*index)) {
-                members.push(index);
-                open.push_back(index);
-            }
+    follow(nodes, root, &mut seen, &mut members, up);
+    follow(nodes, root, &mut seen, &mut members, down);
+    members.into_iter().map(|index| &nodes[index]).collect()
+}
+
+/// Adds all members that `next` leads to.
+fn follow(
+    nodes: &[Node],
+    root: usize,
+    seen: &mut BTreeSet<usize>,
+    members: &mut Vec<usize>,
+    next: impl Fn(&Node) -> Vec<usize>,
+) {
+    let mut open = VecDeque::from([root]);
+    while let Some(index) = open.pop_front() {
+        let mut found = next(&nodes[index]);
+        found.sort_by_key(|index| !nodes[*index].deleting);
+        for index in found.into_iter().filter(|index| seen.insert(*index)) {
+            members.push(index);
+            open.push_back(index);
         }
     }
-    members.into_iter().map(|index| &nodes[index]).collect()
 }
 
 /// The node of an object that was read.
@@ -180,18 +184,18 @@ fn outline(node: &Node, now: Timestamp) -> ObjectView {
 // === impl Look ===
 
 impl Look<'_> {
-    /// Reads an object, or only its metadata.
-    async fn read(&self, kind: &ApiKind, namespace: &str, name: &str, metadata: bool) -> Result<ObjectView, Failure> {
+    /// Reads an object. Only the status is of interest, so those of built-in kinds without one, such as Secrets, are not read
+    /// as a whole.
+    async fn read(&self, kind: &ApiKind, namespace: &str, name: &str) -> Result<ObjectView, Failure> {
         let path = format!("{}/{}", path(kind, namespace), encode(name));
-        let accept = if metadata { METADATA } else { JSON };
+        let accept = if kind.is_built_in() && !kind.has_status { METADATA } else { JSON };
         let document: Box<RawValue> = self.cluster.get_json_within(&path, accept, MAX_OBJECT_BYTES).await?;
         let options: DecodeOptions<'_> = self.hash_key.into();
         decode::object(document.get().as_bytes(), options)
             .map_err(|error| Failure::new(Cause::Undecodable, format!("{path}: {error}")))
     }
 
-    /// Reads the members of the family, as many as there is room for. Only the status of an object is more than metadata,
-    /// so objects without one, such as Secrets, are not read as a whole. Returns the objects by kind, and the kinds of
+    /// Reads the members of the family, as many as there is room for. Returns the objects by kind, and the kinds of
     /// those that cannot be read.
     async fn members(
         &self,
@@ -206,7 +210,7 @@ impl Look<'_> {
             match kind.filter(|_| index < READ) {
                 _ if is_it && node.namespace == object.namespace => (*node, Ok(Some(read.clone()))),
                 None => (*node, Ok(None)),
-                Some(kind) => (*node, self.read(kind, &node.namespace, &node.name, !kind.has_status).await.map(Some)),
+                Some(kind) => (*node, self.read(kind, &node.namespace, &node.name).await.map(Some)),
             }
         });
         let mut requests = futures::stream::iter(requests).buffered(AT_ONCE);

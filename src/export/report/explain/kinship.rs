@@ -105,7 +105,7 @@ fn label(at: Timestamp, first: &ExplainedNode, objects: &[&ExplainedObject]) -> 
     let more = objects.len().saturating_sub(NAMES);
     let rest = if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
     let kind = kind_name(&first.object.group, &first.object.kind);
-    let again = if first.repeated { ", shown above" } else { "" };
+    let again = if first.repeated { " (repeated)" } else { "" };
     format!("{number}{kind} {}{rest}{}{again}", names.join(", "), remarks(at, &first.object, objects.len() > 1))
 }
 
