@@ -44,6 +44,13 @@ pub(crate) struct Reader {
 #[derive(Default)]
 struct Refusals(BTreeMap<RefusedScope, Instant>);
 
+/// A probe that waits for a list of kinds.
+struct Postponed {
+    probe: Probe,
+    asked: Instant,
+    until: Instant,
+}
+
 /// A verb, a kind, and a namespace or the whole cluster.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct RefusedScope {
@@ -65,9 +72,9 @@ const MAX_REFUSALS: usize = 10_000;
 /// Answers probes until the channel closes. If an earlier task has failed, the first answer shows that this one works.
 pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, mut failed: bool) {
     let mut probes = probes.lock().await;
-    let mut postponed: VecDeque<(Probe, Instant)> = VecDeque::new();
+    let mut postponed: VecDeque<Postponed> = VecDeque::new();
     loop {
-        let retry_at = postponed.front().map(|(_, asked)| reader.kinds.ready_at(*asked));
+        let retry_at = postponed.front().map(|first| first.until);
         let retry = async { sleep_until(retry_at.unwrap_or_else(Instant::now)).await };
         let (probe, asked) = tokio::select! {
             probe = probes.recv() => match probe {
@@ -75,17 +82,17 @@ pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::
                 None => return,
             },
             () = retry, if retry_at.is_some() => match postponed.pop_front() {
-                Some(first) => first,
+                Some(Postponed { probe, asked, .. }) => (probe, asked),
                 None => continue,
             },
         };
         let answer = match reader.answer(&probe, asked).await {
             Ok(answer) => answer,
-            Err(NotFound::TooEarly) if postponed.len() < MAX_POSTPONED => {
-                postponed.push_back((probe, asked));
+            Err(NotFound::TooEarly(until)) if postponed.len() < MAX_POSTPONED => {
+                postponed.push_back(Postponed { probe, asked, until });
                 continue;
             }
-            Err(NotFound::TooEarly) => Answer::Failed(Cause::Throttled),
+            Err(NotFound::TooEarly(_)) => Answer::Failed(Cause::Throttled),
             Err(NotFound::Failed(cause)) => Answer::Failed(cause),
         };
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {

@@ -47,7 +47,9 @@ const PAGE: usize = 500;
 /// Limit on pages of one kind: in the namespace of the owner, and in the whole cluster.
 const PAGES: (usize, usize) = (10, 1);
 /// Time for a page.
-const WITHIN: Duration = Duration::from_secs(10);
+const PAGE_WITHIN: Duration = Duration::from_secs(10);
+/// Time for all kinds. Meanwhile, no other read can happen.
+const WITHIN: Duration = Duration::from_secs(20);
 
 /// The kinds of the objects that Kubernetes itself creates for objects of a kind.
 fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str)] {
@@ -75,12 +77,17 @@ impl Reader {
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();
         let mut found = Found { dependents: Vec::new(), is_complete: true };
-        for (group, kind) in candidates {
-            match self.kinds.find(&group, &kind, asked).await {
-                Ok(Some(kind)) => self.dependents_of_kind(&kind, owner, uid, &mut found).await,
-                Ok(None) => {}
-                Err(_) => found.is_complete = false,
+        let search = async {
+            for (group, kind) in candidates {
+                match self.kinds.find(&group, &kind, asked).await {
+                    Ok(Some(kind)) => self.dependents_of_kind(&kind, owner, uid, &mut found).await,
+                    Ok(None) => {}
+                    Err(_) => found.is_complete = false,
+                }
             }
+        };
+        if timeout(WITHIN, search).await.is_err() {
+            found.is_complete = false;
         }
         Ok(Answer::Dependents { found: found.dependents, complete: found.is_complete })
     }
@@ -123,7 +130,7 @@ impl Reader {
         let rest = if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
         let path = format!("{path}?limit={PAGE}{rest}");
         let request = self.cluster.get_json_within(&path, LIST_METADATA, MAX_OBJECT_BYTES);
-        timeout(WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, WITHIN)))
+        timeout(PAGE_WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, PAGE_WITHIN)))
     }
 
     fn add_dependents(&self, kind: &ApiKind, items: &[Box<RawValue>], uid: &str, found: &mut Found) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use loopwatch_model::observation::Cause;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::sources::cluster::Cluster;
 use crate::sources::discovery::api_resources::{ApiKind, ApiResources};
@@ -16,6 +16,10 @@ pub(super) struct Kinds {
     listed: ApiResources,
     /// When the list was read.
     at: Option<Instant>,
+    /// When the list was last certainly current.
+    current_at: Option<Instant>,
+    /// When reading the list last failed, and why.
+    failed: Option<(Instant, Cause)>,
 }
 
 /// The reason why a kind cannot be found.
@@ -23,20 +27,24 @@ pub(super) struct Kinds {
 pub(super) enum NotFound {
     /// It is not known whether the API server serves the kind.
     Failed(Cause),
-    /// The list of kinds may be outdated, and was read so short a time ago that it is not read again now.
-    TooEarly,
+    /// The list of kinds may be outdated, and was read so short a time ago that it is not read again until then.
+    TooEarly(Instant),
 }
 
 /// The shortest time between two reads of the list.
 const READ_EVERY: Duration = Duration::from_secs(60);
 /// The same, if the list has certainly changed.
 const READ_CHANGED_EVERY: Duration = Duration::from_secs(10);
+/// Time for a read of the list. Meanwhile, no other read can happen.
+const WITHIN: Duration = Duration::from_secs(15);
+/// Time for which a failure to read the list counts for all kinds that may be new.
+const FAILED_FOR: Duration = Duration::from_secs(10);
 
 // === impl Kinds ===
 
 impl Kinds {
     pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, listed: ApiResources::default(), at: None }
+        Self { cluster, listed: ApiResources::default(), at: None, current_at: None, failed: None }
     }
 
     /// Finds a kind; `None` if the API server certainly did not serve it after `asked`.
@@ -60,33 +68,41 @@ impl Kinds {
         kind: &str,
         asked: Instant,
     ) -> Result<Option<ApiKind>, NotFound> {
-        if self.at.is_none_or(|at| at <= asked) {
+        if self.current_at.is_none_or(|at| at <= asked) {
             self.renew().await?;
         }
         self.look_up(group, kind)
     }
 
-    /// When a probe of this time can be answered: the list is newer, or may be read again.
-    pub(super) fn ready_at(&self, asked: Instant) -> Instant {
-        let wait = if self.listed.has_tag() { READ_CHANGED_EVERY } else { READ_EVERY };
-        self.at.filter(|at| *at <= asked).map_or_else(Instant::now, |at| at + wait)
+    /// Makes sure that the list is current. One that cannot be read is not requested again for each probe.
+    async fn renew(&mut self) -> Result<(), NotFound> {
+        if let Some((_, cause)) = self.failed.filter(|(at, _)| at.elapsed() < FAILED_FOR) {
+            return Err(NotFound::Failed(cause));
+        }
+        let late = |_| Err(NotFound::Failed(Cause::Timeout));
+        let renewed = timeout(WITHIN, self.renew_now()).await.unwrap_or_else(late);
+        self.failed = match renewed {
+            Err(NotFound::Failed(cause)) => Some((Instant::now(), cause)),
+            _ => None,
+        };
+        renewed
     }
 
-    /// Makes sure that the list is current.
-    async fn renew(&mut self) -> Result<(), NotFound> {
+    async fn renew_now(&mut self) -> Result<(), NotFound> {
         let failed = |failure: Failure| NotFound::Failed(failure.cause);
-        let age = self.at.map_or(READ_EVERY, |at| at.elapsed());
-        if age < READ_EVERY {
+        let began = Instant::now();
+        if let Some(at) = self.at.filter(|at| began.duration_since(*at) < READ_EVERY) {
             if self.listed.has_current_tag(&self.cluster).await.map_err(failed)? {
+                self.current_at = Some(began);
                 return Ok(());
             }
-            if age < READ_CHANGED_EVERY || !self.listed.has_tag() {
-                return Err(NotFound::TooEarly);
+            let again = at + if self.listed.has_tag() { READ_CHANGED_EVERY } else { READ_EVERY };
+            if began < again {
+                return Err(NotFound::TooEarly(again));
             }
         }
-        let began = Instant::now();
         self.listed = ApiResources::read(&self.cluster).await.map_err(failed)?;
-        self.at = Some(began);
+        (self.at, self.current_at) = (Some(began), Some(began));
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::{ChildKinds, REFUSED_FOR, Reader, run};
 use crate::sources::decode::HashKey;
 use crate::sources::fake::VirtualClock;
 use crate::sources::fake::world::{CONFIG_MAP, FakeKind, NAMESPACE, POD, REPLICA_SET, WIDGET, World, object};
-use crate::sources::fake::{Reply, Script};
+use crate::sources::fake::{Reply, Script, answer, cluster};
 use crate::sources::feed::Feed;
 use crate::sources::options::{SecretAccess, SourceOptions};
 
@@ -56,7 +56,7 @@ async fn read(reader: &mut Reader, address: ObjectAddress) -> String {
     match reader.answer(&Probe::Read(address), Instant::now()).await {
         Ok(answer) => say(&answer),
         Err(NotFound::Failed(cause)) => format!("failed: {cause}"),
-        Err(NotFound::TooEarly) => "too early".to_owned(),
+        Err(NotFound::TooEarly(_)) => "too early".to_owned(),
     }
 }
 
@@ -309,4 +309,88 @@ async fn questions_about_unknown_kinds_wait_for_the_next_list_of_kinds_and_delay
         said(&[address("example.io", "Gadget", "team", "d")], 31).await,
         ["b found team/b@4", "c absent", "d kind unknown"]
     );
+}
+
+/// A cluster that answers after a millisecond, and that counts the requests by their path.
+fn counted(
+    serve: impl Fn(&str) -> Reply + Send + Sync + Copy + 'static,
+) -> (crate::sources::Cluster, Arc<std::sync::Mutex<Vec<String>>>) {
+    let paths = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let asked = Arc::clone(&paths);
+    let cluster = cluster(move |request: http::Request<kube::client::Body>| {
+        let path = request.uri().path().to_owned();
+        asked.lock().expect("not poisoned").push(path.clone());
+        async move {
+            sleep(std::time::Duration::from_millis(1)).await;
+            answer(serve(&path)).await
+        }
+    });
+    (cluster, paths)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_a_kind_that_has_just_gone_is_not_read_over_and_over() {
+    let (cluster, paths) = counted(|path| match path {
+        "/api" => response(200, &json!({ "kind": "APIGroupDiscoveryList", "items": [] })),
+        // Without an ETag.
+        "/apis" => discovery("").into_iter().next_back().map_or(Reply::Refused, |reply| match reply {
+            Reply::Response(status, _, body) => Reply::Response(status, vec![], body),
+            other => other,
+        }),
+        _ => Reply::Response(404, vec![], "404 page not found\n".to_owned()),
+    });
+    let reader = Reader::new(cluster, &SourceOptions::new(HashKey([0; 16])), ChildKinds::default());
+    let ((probes, receiver), (feed, mut observations)) = (mpsc::channel(10), Feed::new(10, VirtualClock::server()));
+    tokio::spawn(run(reader, feed, Arc::new(Mutex::new(receiver)), false));
+    // The list of kinds is read again for the second gizmo, after the question about the widget.
+    let gizmo = |name| address("example.io", "Gizmo", "team", name);
+    for (probe, seconds) in [(gizmo("a"), 1), (gizmo("b"), 58), (widget("a"), 300)] {
+        probes.send(Probe::Read(probe)).await.expect("the task runs");
+        sleep(std::time::Duration::from_secs(seconds)).await;
+    }
+    let mut answers = Vec::new();
+    while let Some((_, Observation::Answered { answer, .. })) = observations.try_recv() {
+        answers.push(say(&answer));
+    }
+    // The list still has the kind.
+    assert_eq!(answers, ["kind unknown", "kind unknown", "failed: not_found"]);
+    let reads = paths.lock().expect("not poisoned").iter().filter(|path| path.ends_with("/widgets/a")).count();
+    assert!(reads <= 10, "{reads} requests for one answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_kinds_that_fails_or_hangs_does_not_delay_every_read_and_is_not_requested_for_each() {
+    for refused in [true, false] {
+        let (cluster, paths) = match refused {
+            true => counted(|_| Reply::Refused),
+            false => counted(|_| Reply::Silence),
+        };
+        let mut reader = Reader::new(cluster, &SourceOptions::new(HashKey([0; 16])), ChildKinds::default());
+        let began = Instant::now();
+        for name in 0..20 {
+            let answer = read(&mut reader, widget(&format!("w-{name}"))).await;
+            assert!(answer.starts_with("failed: "), "{answer}");
+        }
+        let requests = paths.lock().expect("not poisoned").len();
+        assert!(requests <= 2, "{requests} requests");
+        assert!(began.elapsed() <= MINUTE, "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_of_a_slow_cluster_are_given_up() {
+    let children = ChildKinds::default();
+    children.write().expect("not poisoned").extend((0..40).map(|n| ("example.io".to_owned(), format!("Kind{n}"))));
+    let resource = |n| json!({ "resource": format!("kind{n}s"), "responseKind": { "kind": format!("Kind{n}") }, "scope": "Namespaced" });
+    let resources: Vec<Value> = (0..40).map(resource).collect();
+    let groups = json!({ "kind": "APIGroupDiscoveryList", "items": [
+        { "metadata": { "name": "example.io" }, "versions": [{ "version": "v1", "resources": resources }] } ] });
+    let core = response(200, &json!({ "kind": "APIGroupDiscoveryList", "items": [] }));
+    let replies = [core, response(200, &groups)].into_iter().chain((0..100).map(|_| Reply::Silence));
+    let script = Script::new(replies);
+    let mut reader = Reader::new(script.cluster(), &SourceOptions::new(HashKey([0; 16])), children);
+    let began = Instant::now();
+    let (found, complete) = dependents(&mut reader, ("example.io", "Widget"), "team").await;
+    assert!(found.is_empty() && !complete);
+    assert!(began.elapsed() <= MINUTE / 2, "{:?} for one answer", began.elapsed());
 }
