@@ -30,7 +30,6 @@ impl View for Fleet {
         Vec::new()
     }
 
-
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
         let (to, now) = ((cursor.0 as usize + limit).min(self.0.len()), Timestamp(1_767_225_600_000));
         for name in &self.0[cursor.0 as usize..to] {
