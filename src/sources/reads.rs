@@ -118,7 +118,7 @@ impl Reader {
         match self.answer(probe, Instant::now()).await {
             Ok(answer) => answer,
             Err(NotFound::Failed(cause)) => Answer::Failed(cause),
-            Err(NotFound::TooEarly) => Answer::Failed(Cause::Throttled),
+            Err(NotFound::TooEarly(_)) => Answer::Failed(Cause::Throttled),
         }
     }
 
