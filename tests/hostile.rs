@@ -54,7 +54,7 @@ fn malformed_owners() -> Vec<(Value, Option<&'static str>)> {
             let names_another = value.as_str().is_some_and(|text| !text.is_empty());
             let is_wrong = names_another && ["kind", "name"].contains(&field);
             owner[field] = value;
-            forms.push((json!([owner, whole.clone()]), is_wrong.then_some("OwnerUnresolvable")));
+            forms.push((json!([owner, whole.clone()]), is_wrong.then_some("OwnerMissing")));
         }
     }
     for value in [json!(""), json!("not a UID"), json!("x".repeat(10_000)), json!(7)] {

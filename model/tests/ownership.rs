@@ -137,6 +137,22 @@ fn an_operator_that_keeps_the_uid_of_a_deleted_object_is_found() {
 }
 
 #[test]
+fn a_child_with_an_old_uid_that_is_collected_at_once_is_found() {
+    let mut cluster = Cluster::new();
+    cluster.create(&web(), &[]);
+    let old = cluster.owner(&web());
+    cluster.delete(&web());
+    cluster.create(&web(), &[]);
+    cluster.advance(Span::mins(1));
+    let child = settings_of("team-a");
+    cluster.create(&child, &[old]);
+    cluster.advance(Span(300));
+    cluster.delete(&child);
+    cluster.advance(Span::secs(4));
+    assert_eq!(cluster.lab.findings(), ["OwnerReplaced ConfigMap team-a/web-settings"]);
+}
+
+#[test]
 fn a_cascade_and_a_recreation_are_no_hazards() {
     let mut cluster = Cluster::new();
     cluster.create(&web(), &[]);

@@ -64,6 +64,7 @@ const DETECTED: &[Proof] = &[
         cure: |fixture| {
             fixture.operator.cure("FinalizerLost");
             fixture.wait(ZOO, "Widget", TARGET, "has its finalizer again", |object| finalizers(object) == [CLEANUP]);
+            fixture.remove(TARGET); // the finalizer of the other controller stays lost
         },
         ..Proof::EMPTY
     },

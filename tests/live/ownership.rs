@@ -281,6 +281,7 @@ fn own_cluster_role(fixture: &mut Fixture) {
         &json!({"apiVersion": RBAC, "kind": "ClusterRole",
         "metadata": {"name": namespace, "ownerReferences": [owned_by(&twin)]}, "rules": []}),
     );
+    fixture.widget("more"); // a new object makes loopwatch look for new child kinds
     eventually(SOON, "the garbage collector complains", || {
         let events = kube.try_list("v1", "Event", "default")?;
         let about = |event: &&Value| event["involvedObject"]["uid"] == role["metadata"]["uid"];

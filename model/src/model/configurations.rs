@@ -21,7 +21,7 @@ pub(crate) struct Configurations {
     /// The workloads that read each object.
     readers: BTreeMap<Name, BTreeSet<Slot>>,
     /// When the data of each watched object was written. The number of objects limits the size.
-    written: BTreeMap<Slot, Written>,
+    written: hashbrown::HashMap<Slot, Written>,
     /// The same of objects that no watch shows and that have been read; `None` if there was nothing to read.
     read: BTreeMap<Name, Option<ReadData>>,
     /// When to read them again. At most the objects that workloads read.

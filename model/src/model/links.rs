@@ -83,8 +83,9 @@ enum Link {
 /// The time that an event about the owner may take to arrive after the one about the child.
 const LATE_EVENT: Span = Span::secs(2);
 
-/// The time after the deletion of an owner in which its operator may still create children from a stale cache.
-const STALE_CACHE: Span = Span::secs(30);
+/// The part of `owner_missing_after` in which the operator may still create children of a deleted owner, from a stale
+/// cache: half a minute by default.
+const STALE_CACHE_PART: i64 = 10;
 
 /// The part of `owner_missing_after` for which the watch of the owners must have been able to see before an unknown
 /// owner can be a new problem.
@@ -264,7 +265,7 @@ impl Model {
         let created = record.created();
         let owners = record.owners.iter().flatten();
         let departed = owners.filter_map(|owner| self.graph.departed(owner.uid())).max();
-        let stale = departed.is_some_and(|at| created.is_none_or(|created| created < at.after(STALE_CACHE)));
+        let stale = departed.is_some_and(|at| created.is_none_or(|created| created < at.after(self.stale_cache())));
         let fresh = recent && !stale;
         let due = match fresh {
             true => self.now.after(LATE_EVENT),
@@ -314,7 +315,9 @@ impl Model {
 
     /// Decides whether the owner of a deleted child had existed.
     fn decide_deleted(&mut self, child: DeletedChild) {
-        let known = self.graph.departed(child.owner.uid).is_some() || self.find_uid(child.owner.uid).is_some();
+        let departed =
+            self.graph.departed(child.owner.uid).is_some_and(|at| at.after(self.stale_cache()) >= child.since);
+        let known = departed || self.find_uid(child.owner.uid).is_some();
         if known || self.now.since(child.deleted) > GIVE_UP {
             return;
         }
@@ -439,6 +442,10 @@ impl Model {
         let settled = Span(self.settings.owner_missing_after.0 / SETTLED_PART);
         self.owner_watches(slot)
             .all(|watch| watch.sight(self.now) == Sight::Clear && self.now.since(watch.regained) >= settled)
+    }
+
+    const fn stale_cache(&self) -> Span {
+        Span(self.settings.owner_missing_after.0 / STALE_CACHE_PART)
     }
 
     /// Returns when to look again if a watch of the owners cannot see now.

@@ -15,10 +15,15 @@ pub(crate) struct Written {
     at: u32,
     /// When the data changed, in seconds; 0 if it may be as old as the object.
     pub(super) changed: u32,
-    /// It was the data for certain, not the metadata.
-    certain: bool,
-    marks_hash: u64,
+    /// Half of the fingerprint of the metadata, with [`CERTAIN`] set if it was the data for certain.
+    marks: u32,
 }
+
+// There is one for each watched ConfigMap and Secret.
+const _: () = assert!(size_of::<Written>() <= 12, "a written time has grown past its budget");
+
+/// It was the data for certain, not the metadata.
+const CERTAIN: u32 = 1 << 31;
 
 /// The last write of an object that may have been one of its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,23 +45,32 @@ impl Written {
     pub(super) fn after(write: &DataWrite, old: Option<Self>) -> Self {
         let DataWrite { at: written, only_data, created, marks_hash } = *write;
         let at = u32::try_from(written.0 / 1000).unwrap_or(0);
-        let new = Self { at, changed: 0, certain: false, marks_hash };
+        let new = Self { at, changed: 0, marks: half(marks_hash) };
         let is_change = created.is_some_and(|created| written >= created.after(SAME_TIME));
-        let same_metadata = |old: Self| marks_hash != 0 && marks_hash == old.marks_hash;
+        let same_metadata = |old: Self| new.marks != 0 && new.marks == old.marks & !CERTAIN;
+        let keep = |old: Self| Self { changed: old.changed, marks: new.marks | old.marks & CERTAIN, ..new };
+        let certain = Self { changed: at, marks: new.marks | CERTAIN, ..new };
         match old {
-            Some(old) if at <= old.at => Self { at: old.at, changed: old.changed, certain: old.certain, ..new },
-            Some(old) if is_change && (only_data || same_metadata(old)) => Self { changed: at, certain: true, ..new },
+            Some(old) if at <= old.at => Self { at: old.at, ..keep(old) },
+            Some(old) if is_change && (only_data || same_metadata(old)) => certain,
             // The metadata has changed, and maybe the data as well.
-            Some(old) if old.changed > 0 => Self { changed: old.changed, certain: old.certain, ..new },
-            _ if is_change => Self { changed: at, certain: only_data, ..new },
+            Some(old) if old.changed > 0 => keep(old),
+            _ if is_change && only_data => certain,
+            _ if is_change => Self { changed: at, ..new },
             _ => new,
         }
     }
 
     /// Returns when the data last changed, and whether that is certain; `None` if it may be as old as the object.
     pub(super) fn change(self) -> Option<(Timestamp, bool)> {
-        (self.changed > 0).then(|| (Timestamp(i64::from(self.changed) * 1000), self.certain))
+        (self.changed > 0).then(|| (Timestamp(i64::from(self.changed) * 1000), self.marks & CERTAIN != 0))
     }
+}
+
+/// Returns the lower 31 bits of a fingerprint.
+#[expect(clippy::cast_possible_truncation, reason = "the rest is cut on purpose")]
+const fn half(hash: u64) -> u32 {
+    hash as u32 & !CERTAIN
 }
 
 // === impl DataWrite ===
