@@ -1,0 +1,1050 @@
+//! Stories of real operators and of what happens to clusters: upgrades, backups, GitOps, outages. Each tells what a person on
+//! call would expect of the findings about deletion, ownership and references.
+
+mod lab;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lab::Lab;
+use lab::steps::unlearned;
+use loopwatch_model::observation::{
+    Answer, Cause, Condition, ConditionStatus, DefinitionView, Dependent, Hashes, LeaseView, Manager, NamespaceView,
+    ObjectAddress, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Probe, Reference, Role, Scope, SourceId,
+    StatusShape, WatchId, WatchedKind,
+};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::{Span, Timestamp};
+
+const GROUP: &str = "example.io";
+const FINALIZER: &str = "example.io/cleanup";
+
+/// A cluster with any kinds, an API server that answers reads, and loopwatch.
+struct World {
+    lab: Lab,
+    watched: Vec<WatchedKind>,
+    objects: BTreeMap<ObjectAddress, ObjectView>,
+    cluster_scoped: BTreeSet<String>,
+    unserved: BTreeSet<String>,
+    refuses: BTreeSet<String>,
+    reads_fail: Option<Cause>,
+    silent: bool,
+    uids: u64,
+    reads: u64,
+}
+
+fn watched(role: Role, group: &str, kind: &str, scope: Scope) -> WatchedKind {
+    let resource = format!("{}s", kind.to_lowercase());
+    WatchedKind {
+        watch: WatchId::new(group, &resource, &scope),
+        group: group.into(),
+        kind: kind.into(),
+        resource,
+        scope,
+        role,
+        filtered: role == Role::Child,
+        ..lab::kind()
+    }
+}
+
+fn primary(group: &str, kind: &str) -> WatchedKind {
+    watched(Role::Primary, group, kind, Scope::AllNamespaces)
+}
+
+fn child(group: &str, kind: &str) -> WatchedKind {
+    watched(Role::Child, group, kind, Scope::AllNamespaces)
+}
+
+fn at(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectAddress {
+    ObjectAddress { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+}
+
+fn web() -> ObjectAddress {
+    at(GROUP, "Widget", "team-a", "web")
+}
+
+fn map(name: &str) -> ObjectAddress {
+    at("", "ConfigMap", "team-a", name)
+}
+
+fn spec_by(name: &str, time: Timestamp) -> Manager {
+    Manager {
+        name: name.into(),
+        time: Some(time),
+        owns: Owned { spec: true, ..Owned::default() },
+        ..Manager::default()
+    }
+}
+
+fn status_by(name: &str, time: Timestamp) -> Manager {
+    Manager {
+        name: name.into(),
+        subresource: "status".into(),
+        time: Some(time),
+        owns: Owned { status: true, ..Owned::default() },
+        ..Manager::default()
+    }
+}
+
+fn finalizers_by(name: &str, time: Timestamp, finalizers: &[&str]) -> Manager {
+    Manager {
+        name: name.into(),
+        time: Some(time),
+        owns: Owned { finalizers: true, ..Owned::default() },
+        finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
+        ..Manager::default()
+    }
+}
+
+fn ready(view: &mut ObjectView, manager: &str, now: Timestamp) {
+    view.observed_generation = Some(view.generation);
+    view.status = StatusShape::Filled;
+    view.conditions = vec![Condition {
+        r#type: "Ready".into(),
+        status: ConditionStatus::True,
+        reason: "AsExpected".into(),
+        ..Condition::default()
+    }];
+    view.hashes = Hashes { spec: 1, status: 7, settled: 7 };
+    view.managers.retain(|m| m.subresource != "status");
+    view.managers.push(status_by(manager, now));
+}
+
+fn reference(group: &str, kind: &str, path: &str, name: &str) -> Reference {
+    Reference {
+        slot: path.into(),
+        group: group.into(),
+        kind: kind.into(),
+        name_hash: name.bytes().fold(1, |h, b| h * 31 + u64::from(b)),
+        name: name.into(),
+        ..Reference::default()
+    }
+}
+
+impl World {
+    fn new(kinds: &[WatchedKind]) -> Self {
+        Self::with(unlearned(), kinds)
+    }
+
+    fn with(settings: Settings, kinds: &[WatchedKind]) -> Self {
+        let mut world = Self {
+            lab: Lab::unsynced(settings),
+            watched: kinds.to_vec(),
+            objects: BTreeMap::new(),
+            cluster_scoped: kinds.iter().filter(|k| k.scope == Scope::Cluster).map(|k| k.kind.clone()).collect(),
+            unserved: BTreeSet::new(),
+            refuses: BTreeSet::new(),
+            reads_fail: None,
+            silent: false,
+            uids: 0,
+            reads: 0,
+        };
+        world.lab.discover(kinds);
+        world.list();
+        world.run(Span::mins(10));
+        world
+    }
+
+    fn widgets() -> Self {
+        Self::new(&[primary(GROUP, "Widget"), child("", "ConfigMap")])
+    }
+
+    fn watch_of(&self, address: &ObjectAddress) -> Option<WatchId> {
+        let covers = |k: &&WatchedKind| {
+            k.group == address.group
+                && k.kind == address.kind
+                && k.missing.is_empty()
+                && k.scope.namespace().is_none_or(|only| only == address.namespace)
+        };
+        self.watched.iter().find(covers).map(|kind| kind.watch.clone())
+    }
+
+    fn list(&mut self) {
+        for kind in self.watched.clone().iter().filter(|kind| kind.missing.is_empty()) {
+            let of = |(address, _): &(&ObjectAddress, &ObjectView)| self.watch_of(address) == Some(kind.watch.clone());
+            let views = self.objects.iter().filter(of).map(|(_, view)| view.clone()).collect();
+            self.lab.list_in(&kind.watch, views);
+        }
+        self.answer();
+    }
+
+    fn restart(&mut self) {
+        self.lab = self.lab.restart();
+        self.lab.discover(&self.watched.clone());
+        self.list();
+    }
+
+    /// Changes or creates an object without an event.
+    fn quiet(&mut self, address: &ObjectAddress, change: impl FnOnce(&mut ObjectView, Timestamp)) {
+        let now = self.lab.now;
+        if !self.objects.contains_key(address) {
+            self.uids += 1;
+            let view = ObjectView {
+                key: ObjectKey { namespace: address.namespace.clone(), name: address.name.clone() },
+                uid: format!("00000000-0000-4000-8000-{:012x}", self.uids),
+                generation: 1,
+                created: Some(Timestamp(now.0 / 1000 * 1000)),
+                managers: vec![spec_by("kubectl", now)],
+                ..ObjectView::default()
+            };
+            self.objects.insert(address.clone(), view);
+        }
+        if let Some(view) = self.objects.get_mut(address) {
+            change(view, now);
+            self.lab.version += 1;
+            view.version = self.lab.version.to_string();
+        }
+    }
+
+    /// Changes or creates an object, and the watch reports it.
+    fn put(&mut self, address: &ObjectAddress, change: impl FnOnce(&mut ObjectView, Timestamp)) {
+        self.quiet(address, change);
+        self.see(address);
+    }
+
+    fn see(&mut self, address: &ObjectAddress) {
+        if let Some((watch, view)) = self.watch_of(address).zip(self.objects.get(address).cloned()) {
+            self.lab.apply_to(&watch, view);
+        }
+        self.answer();
+    }
+
+    fn rm(&mut self, address: &ObjectAddress) {
+        self.objects.remove(address);
+        self.lab.version += 1;
+        if let Some(watch) = self.watch_of(address) {
+            let key = ObjectKey { namespace: address.namespace.clone(), name: address.name.clone() };
+            self.lab.observe(Observation::Deleted { watch, key, version: self.lab.version.to_string() });
+        }
+        self.answer();
+    }
+
+    fn delete(&mut self, address: &ObjectAddress) {
+        let waits = self.objects.get(address).is_some_and(|view| !view.finalizers.is_empty());
+        if waits { self.put(address, |view, now| view.deleted = Some(now)) } else { self.rm(address) }
+    }
+
+    fn owner(&self, address: &ObjectAddress) -> OwnerReference {
+        OwnerReference {
+            api_version: if address.group.is_empty() { "v1".into() } else { format!("{}/v1", address.group) },
+            kind: address.kind.clone(),
+            name: address.name.clone(),
+            uid: self.objects.get(address).map(|view| view.uid.clone()).unwrap_or_default(),
+            controller: true,
+            blocks_deletion: true,
+        }
+    }
+
+    fn owned(&mut self, address: &ObjectAddress, by: &ObjectAddress) {
+        let owner = self.owner(by);
+        self.put(address, |view, now| {
+            view.owners = vec![owner];
+            view.managers = vec![spec_by("widget-operator", now)];
+        });
+    }
+
+    /// A healthy object with the finalizer of its operator.
+    fn healthy(&mut self, address: &ObjectAddress, manager: &str, finalizers: &[&str]) {
+        self.put(address, |view, now| {
+            view.finalizers = finalizers.iter().map(|f| (*f).to_owned()).collect();
+            if !finalizers.is_empty() {
+                view.managers.push(finalizers_by(manager, now, finalizers));
+            }
+        });
+        self.run(Span::secs(1));
+        self.put(address, |view, now| ready(view, manager, now));
+    }
+
+    fn run(&mut self, span: Span) {
+        let end = self.lab.now.after(span);
+        let step = if span > Span::mins(2) { Span::secs(5) } else { Span(500) };
+        while self.lab.now < end {
+            self.lab.advance(step.min(end.since(self.lab.now)));
+            self.answer();
+        }
+    }
+
+    fn answer(&mut self) {
+        if self.silent {
+            return;
+        }
+        for probe in self.lab.model.probes() {
+            let answer = match &probe {
+                Probe::Read(address) => self.read(address),
+                Probe::Dependents { uid, owner } => self.dependents(owner, uid),
+                Probe::Count(_) => continue,
+            };
+            self.reads += 1;
+            self.lab.observe(Observation::Answered { probe, answer });
+        }
+    }
+
+    fn read(&self, address: &ObjectAddress) -> Answer {
+        if let Some(cause) = self.reads_fail {
+            return Answer::Failed(cause);
+        }
+        if self.unserved.contains(&address.kind) {
+            return Answer::KindUnknown;
+        }
+        if self.refuses.contains(&address.kind) {
+            return Answer::Failed(Cause::Forbidden);
+        }
+        let mut address = address.clone();
+        if self.cluster_scoped.contains(&address.kind) {
+            address.namespace.clear();
+        } else if address.namespace.is_empty() {
+            return Answer::Failed(Cause::Invalid);
+        }
+        self.objects.get(&address).map_or(Answer::Absent, |view| Answer::Found(Box::new(view.clone())))
+    }
+
+    fn dependents(&self, _owner: &ObjectAddress, uid: &str) -> Answer {
+        if let Some(cause) = self.reads_fail {
+            return Answer::Failed(cause);
+        }
+        let of = |(_, view): &(&ObjectAddress, &ObjectView)| view.owners.iter().any(|owner| owner.uid == uid);
+        let found = self.objects.iter().filter(of).map(|(address, view)| Dependent {
+            group: address.group.clone(),
+            kind: address.kind.clone(),
+            object: view.clone(),
+        });
+        Answer::Dependents { found: found.collect(), complete: true }
+    }
+
+    /// The leader of an operator renews its lease every minute for a while.
+    fn lead(&mut self, name: &str, holder: &str, minutes: i64) {
+        for _ in 0..minutes {
+            self.run(Span::mins(1));
+            self.renew(name, holder);
+        }
+    }
+
+    fn renew(&mut self, name: &str, holder: &str) {
+        let now = self.lab.now;
+        self.lab.observe(Observation::LeaseSeen(LeaseView {
+            namespace: "ops".into(),
+            name: name.into(),
+            holder: holder.into(),
+            renewed: Some(now),
+            written: Some(now),
+            duration: Some(Span::secs(15)),
+            transitions: 0,
+        }));
+        self.lab.observe(Observation::LeasesListed { namespace: "ops".into(), names: vec![name.into()] });
+    }
+
+    fn delete_namespace(&mut self, name: &str, conditions: &[&str]) {
+        let conditions = conditions.iter().map(|c| Condition {
+            r#type: (*c).into(),
+            status: ConditionStatus::True,
+            ..Condition::default()
+        });
+        let view = NamespaceView {
+            name: name.into(),
+            deleted: Some(self.lab.now),
+            conditions: conditions.collect(),
+            ..NamespaceView::default()
+        };
+        self.lab.observe(Observation::NamespaceSeen(view));
+    }
+
+    fn assert_quiet(&self) {
+        self.lab.assert_no_findings();
+    }
+}
+
+// Finalizers: who removes them.
+
+/// Handles two deletions as a kubebuilder operator does: status, then the finalizer.
+fn clean_up_twice(world: &mut World, manager: &str) {
+    for name in ["old-1", "old-2", "old-3"] {
+        let old = at(GROUP, "Widget", "team-a", name);
+        world.healthy(&old, manager, &[FINALIZER, "keep.example.io/other"]);
+        world.run(Span::mins(1));
+        world.put(&old, |view, now| view.deleted = Some(now));
+        world.run(Span::secs(20));
+        world.put(&old, |view, now| {
+            view.finalizers.remove(0);
+            view.managers.retain(|m| m.subresource != "status");
+            view.managers.push(status_by(manager, now));
+            view.hashes.settled += 1;
+        });
+        world.run(Span::secs(1));
+        world.rm(&old);
+    }
+}
+
+#[test]
+fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.run(Span::mins(5));
+    for finalizer in ["example.io/backup", FINALIZER] {
+        world.put(&web(), |view, now| {
+            view.finalizers = vec![finalizer.into()];
+            view.managers.retain(|m| m.finalizers.is_empty());
+            view.managers.push(finalizers_by("manager", now, &[finalizer]));
+        });
+        world.run(Span::mins(10));
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn the_service_controller_lets_go_of_a_load_balancer_when_the_type_changes() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("", "Service")]);
+    world.healthy(&web(), "widget-operator", &[]);
+    let service = at("", "Service", "team-a", "web");
+    world.owned(&service, &web());
+    let finalizer = "service.kubernetes.io/load-balancer-cleanup";
+    world.put(&service, |view, now| {
+        view.finalizers = vec![finalizer.into()];
+        view.managers.push(finalizers_by("cloud-controller-manager", now, &[finalizer]));
+    });
+    world.run(Span::mins(5));
+    world.put(&service, |view, now| {
+        view.hashes.spec = 2;
+        view.managers[0].time = Some(now);
+    });
+    world.put(&service, |view, _| {
+        view.finalizers.clear();
+        view.managers.truncate(1);
+    });
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_job_controller_lets_go_of_finished_pods_without_deletion() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("", "Pod")]);
+    world.healthy(&web(), "widget-operator", &[]);
+    let pod = at("", "Pod", "team-a", "web-1");
+    world.owned(&pod, &web());
+    let finalizer = "batch.kubernetes.io/job-tracking";
+    world.put(&pod, |view, _| view.finalizers = vec![finalizer.into()]);
+    world.put(&pod, |view, now| {
+        view.finalizers.clear();
+        view.managers.push(status_by("kube-controller-manager", now));
+    });
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn argo_cd_prunes_an_application_whose_finalizer_a_person_removes_in_the_ui() {
+    let app = at("argoproj.io", "Application", "argocd", "shop");
+    let mut world = World::new(&[primary("argoproj.io", "Application")]);
+    let finalizer = "resources-finalizer.argocd.argoproj.io";
+    world.put(&app, |view, _| {
+        view.finalizers = vec![finalizer.into()];
+        view.managers[0].finalizers = vec![finalizer.into()];
+        view.managers[0].name = "kubectl-client-side-apply".into();
+    });
+    world.put(&app, |view, now| ready(view, "argocd-application-controller", now));
+    world.run(Span::mins(5));
+    world.put(&app, |view, now| {
+        view.finalizers.clear();
+        view.generation += 1;
+        view.hashes.spec = 2;
+        view.managers[0].finalizers.clear();
+        view.managers.push(spec_by("argocd-server", now));
+    });
+    world.run(Span::mins(1));
+    assert!(!world.lab.has("FinalizerLost"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn argo_cd_names_itself_as_the_actor_of_its_finalizer_on_a_pruned_application() {
+    let app = at("argoproj.io", "Application", "argocd", "shop");
+    let mut world = World::new(&[primary("argoproj.io", "Application")]);
+    world.put(&app, |view, _| {
+        view.finalizers = vec!["resources-finalizer.argocd.argoproj.io".into()];
+        view.managers[0].name = "helm".into();
+    });
+    world.put(&app, |view, now| ready(view, "argocd-application-controller", now));
+    world.delete(&app);
+    world.run(Span::mins(16));
+    let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
+    assert!(actor.contains("argocd-application-controller"), "{actor}");
+}
+
+#[test]
+fn the_recreate_rollout_of_an_operator_is_no_absence() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.lead("widget-operator-lock", "widget-operator-7d9f8c6b5-x2x4v_1", 3);
+    world.delete(&web());
+    world.run(Span::mins(4));
+    world.renew("widget-operator-lock", "widget-operator-5c6d7e8f9-abcde_2");
+    world.run(Span::secs(30));
+    world.rm(&web());
+    world.run(Span::mins(10));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_leader_election_that_moves_to_another_lease_in_an_upgrade_is_no_absence() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 3);
+    world.delete(&web());
+    for _ in 0..12 {
+        world.run(Span::mins(1));
+        world.renew("widget-operator-leader", "widget-operator-5c6d7e8f9-abcde_2");
+    }
+    assert!(!world.lab.has("FinalizerOwnerAbsent"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn cert_manager_is_gone_while_challenges_are_deleted() {
+    let group = "acme.cert-manager.io";
+    let challenge = at(group, "Challenge", "team-a", "web-1");
+    let finalizer = "acme.cert-manager.io/finalizer";
+    let mut world = World::new(&[primary(group, "Challenge"), primary("cert-manager.io", "Certificate")]);
+    world.healthy(&challenge, "cert-manager-challenges", &[finalizer]);
+    world.lead("cert-manager-controller", "cert-manager-6d9f8c6b5-x2x4v-external-cert-manager-controller", 3);
+    world.delete(&challenge);
+    world.run(Span::mins(8));
+    assert_eq!(world.lab.findings(), ["FinalizerOwnerAbsent Challenge team-a/web-1"]);
+}
+
+#[test]
+fn cert_manager_cleans_up_a_challenge_within_seconds() {
+    let group = "acme.cert-manager.io";
+    let mut world = World::new(&[primary(group, "Challenge"), primary(group, "Order")]);
+    let order = at(group, "Order", "team-a", "web");
+    world.healthy(&order, "cert-manager-orders", &[]);
+    for n in 0..30 {
+        let challenge = at(group, "Challenge", "team-a", &format!("web-{n}"));
+        world.owned(&challenge, &order);
+        world.put(&challenge, |view, now| {
+            view.finalizers = vec!["acme.cert-manager.io/finalizer".into()];
+            view.managers.push(finalizers_by("cert-manager-challenges", now, &["acme.cert-manager.io/finalizer"]));
+        });
+        world.run(Span::secs(10));
+        world.delete(&challenge);
+        world.run(Span::secs(2));
+        world.rm(&challenge);
+    }
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_capi_machine_waits_for_its_drain_and_then_goes() {
+    let group = "cluster.x-k8s.io";
+    let machine = at(group, "Machine", "clusters", "md-0-abc");
+    let mut world = World::new(&[primary(group, "Machine"), primary("infrastructure.cluster.x-k8s.io", "AWSMachine")]);
+    let infra = at("infrastructure.cluster.x-k8s.io", "AWSMachine", "clusters", "md-0-abc");
+    world.healthy(&machine, "manager", &["machine.cluster.x-k8s.io"]);
+    world.healthy(&infra, "manager", &["awsmachine.infrastructure.cluster.x-k8s.io"]);
+    let owner = world.owner(&machine);
+    world.put(&infra, |view, _| view.owners = vec![owner]);
+    world.delete(&machine);
+    // A drain with a strict disruption budget: its condition counts down.
+    for n in 0..4 {
+        world.run(Span::secs(60));
+        world.put(&machine, |view, now| {
+            ready(view, "manager", now);
+            view.conditions[0].status = ConditionStatus::False;
+            view.conditions[0].reason = format!("Draining{n}");
+            view.hashes.settled += n + 1;
+        });
+    }
+    world.delete(&infra);
+    world.run(Span::secs(20));
+    world.rm(&infra);
+    world.rm(&machine);
+    world.assert_quiet();
+}
+
+#[test]
+fn a_capi_machine_whose_cloud_instance_does_not_go_names_the_infrastructure() {
+    let group = "cluster.x-k8s.io";
+    let machine = at(group, "Machine", "clusters", "md-0-abc");
+    let mut world = World::new(&[primary(group, "Machine"), primary("infrastructure.cluster.x-k8s.io", "AWSMachine")]);
+    let infra = at("infrastructure.cluster.x-k8s.io", "AWSMachine", "clusters", "md-0-abc");
+    world.healthy(&machine, "manager", &["machine.cluster.x-k8s.io"]);
+    world.healthy(&infra, "manager", &["awsmachine.infrastructure.cluster.x-k8s.io"]);
+    let owner = world.owner(&machine);
+    world.put(&infra, |view, _| view.owners = vec![owner]);
+    world.delete(&machine);
+    world.delete(&infra);
+    world.run(Span::mins(20));
+    assert_eq!(world.lab.roots(), ["FinalizerStuck AWSMachine clusters/md-0-abc"]);
+}
+
+#[test]
+fn a_namespace_full_of_finalizers_goes_within_minutes() {
+    let mut world = World::widgets();
+    let all: Vec<ObjectAddress> = (0..40).map(|n| at(GROUP, "Widget", "team-a", &format!("w{n}"))).collect();
+    for one in &all {
+        world.healthy(one, "widget-operator", &[FINALIZER]);
+    }
+    world.delete_namespace("team-a", &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"]);
+    for one in &all {
+        world.delete(one);
+    }
+    for one in &all {
+        world.run(Span::secs(5));
+        world.rm(one);
+    }
+    world.lab.observe(Observation::NamespaceGone("team-a".into()));
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+// Namespaces and definitions.
+
+#[test]
+fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
+    let mut world = World::widgets();
+    let secret = at("", "Secret", "team-a", "db");
+    world.quiet(&secret, |_, _| {});
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.put(&web(), |view, _| {
+        view.hashes.spec = 3;
+        view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
+    });
+    world.put(&web(), |view, now| ready(view, "widget-operator", now));
+    world.run(Span::mins(10));
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.objects.remove(&secret);
+    world.run(Span::mins(25));
+    assert!(!world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn children_that_lose_their_owner_while_their_namespace_is_deleted_are_no_orphans() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&map("web-settings"), &web());
+    world.run(Span::mins(5));
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.put(&map("web-settings"), |view, _| view.owners.clear());
+    world.run(Span::mins(20));
+    assert!(!world.lab.has("Orphan"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn an_annotated_owner_that_goes_with_the_namespace_of_both_is_not_missed() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.put(&map("web-settings"), |view, _| {
+        view.annotations.insert("example.io/owner-kind".into(), "Widget".into());
+        view.annotations.insert("example.io/owner-name".into(), "web".into());
+    });
+    world.run(Span::mins(5));
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.rm(&web());
+    world.run(Span::mins(20));
+    assert!(!world.lab.has("LogicalOwnerMissing"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn a_definition_that_goes_with_its_objects_is_quiet() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    let definition =
+        DefinitionView { name: "widgets.example.io".into(), deleted: Some(world.lab.now), ..DefinitionView::default() };
+    world.lab.observe(Observation::DefinitionSeen(definition));
+    world.delete(&web());
+    world.run(Span::secs(30));
+    world.rm(&web());
+    world.lab.observe(Observation::DefinitionGone("widgets.example.io".into()));
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+// Owners.
+
+#[test]
+fn a_statefulset_that_is_recreated_with_orphan_policy_adopts_its_pods() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet"), child("", "Pod")]);
+    world.healthy(&web(), "widget-operator", &[]);
+    let (set, pod) = (at("apps", "StatefulSet", "team-a", "web"), at("", "Pod", "team-a", "web-0"));
+    world.owned(&set, &web());
+    world.owned(&pod, &set);
+    world.run(Span::mins(5));
+    world.put(&set, |view, now| (view.deleted, view.finalizers) = (Some(now), vec!["orphan".into()]));
+    world.put(&pod, |view, _| view.owners.clear());
+    world.rm(&set);
+    world.run(Span::secs(3));
+    world.owned(&set, &web());
+    world.run(Span::secs(2));
+    let owner = world.owner(&set);
+    world.put(&pod, |view, _| view.owners = vec![owner]);
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn kubectl_replace_force_creates_an_owner_again_before_its_children_are_collected() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    for n in 0..20 {
+        world.owned(&map(&format!("m{n}")), &web());
+    }
+    world.run(Span::mins(5));
+    world.rm(&web());
+    world.healthy(&web(), "widget-operator", &[]);
+    world.run(Span::secs(20));
+    for n in 0..20 {
+        world.rm(&map(&format!("m{n}")));
+        world.owned(&map(&format!("m{n}")), &web());
+    }
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_crossplane_composite_is_cluster_scoped_and_owns_namespaced_objects() {
+    let group = "apiextensions.example.org";
+    let mut world = World::new(&[
+        watched(Role::Primary, group, "XDatabase", Scope::Cluster),
+        primary(group, "Database"),
+        child("", "Secret"),
+    ]);
+    let (composite, secret) = (at(group, "XDatabase", "", "db-x1"), at("", "Secret", "team-a", "db-conn"));
+    world.healthy(&composite, "apiextensions.crossplane.io/composite", &["composite.apiextensions.crossplane.io"]);
+    world.owned(&secret, &composite);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn an_owner_of_an_unwatched_cluster_scoped_kind_of_the_operator_exists() {
+    let mut world = World::widgets();
+    world.cluster_scoped.insert("WidgetClass".into());
+    let class = at(GROUP, "WidgetClass", "", "gold");
+    world.quiet(&class, |_, _| {});
+    world.owned(&map("class-settings"), &class);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+    assert!(world.reads <= 3, "{}", world.reads);
+}
+
+#[test]
+fn an_owner_in_a_namespace_that_is_not_watched_is_read() {
+    let of = |ns: &str| watched(Role::Primary, GROUP, "Widget", Scope::Namespace(ns.into()));
+    let mut world = World::new(&[of("team-a"), of("team-b"), child("", "ConfigMap")]);
+    let other = at(GROUP, "Widget", "team-c", "web");
+    world.quiet(&other, |_, _| {});
+    let child = at("", "ConfigMap", "team-c", "web-settings");
+    world.owned(&child, &other);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_kind_that_loopwatch_may_not_read_is_never_accused_and_rarely_read() {
+    let mut world = World::widgets();
+    world.refuses.insert("Widget".into());
+    world.healthy(&web(), "widget-operator", &[]);
+    for n in 0..20 {
+        let mut ghost = world.owner(&web());
+        ghost.uid = format!("11111111-0000-4000-8000-{n:012x}");
+        ghost.name = format!("ghost-{n}");
+        world.put(&map(&format!("m{n}")), |view, _| view.owners = vec![ghost]);
+    }
+    world.run(Span::hours(2));
+    world.assert_quiet();
+    assert!(world.reads <= 40, "{}", world.reads);
+}
+
+#[test]
+fn an_outage_in_the_middle_of_a_cascade_accuses_nobody() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    for n in 0..50 {
+        world.owned(&map(&format!("m{n}")), &web());
+    }
+    world.run(Span::mins(5));
+    world.rm(&web());
+    for kind in world.watched.clone() {
+        world.lab.fail_watch(&kind.watch);
+    }
+    world.run(Span::mins(1));
+    world.objects.clear();
+    for kind in world.watched.clone() {
+        world.lab.recover_watch(&kind.watch);
+    }
+    world.list();
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_cascade_of_ten_thousand_raises_nothing() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let owner = world.owner(&web());
+    let maps: Vec<ObjectAddress> = (0..10_000).map(|n| map(&format!("m{n}"))).collect();
+    for map in &maps {
+        world.put(map, |view, _| view.owners = vec![owner.clone()]);
+    }
+    world.delete(&web());
+    for (n, map) in maps.iter().enumerate() {
+        world.rm(map);
+        if n % 200 == 0 {
+            world.run(Span::secs(10));
+        }
+    }
+    world.rm(&web());
+    world.run(Span::mins(20));
+    assert_eq!(world.lab.changes(), Vec::<String>::new());
+}
+
+#[test]
+fn an_operator_that_hands_children_over_to_another_owner_orphans_nobody() {
+    let mut world = World::widgets();
+    let next = at(GROUP, "Widget", "team-a", "next");
+    world.healthy(&web(), "widget-operator", &[]);
+    world.healthy(&next, "widget-operator", &[]);
+    world.owned(&map("shared"), &web());
+    world.run(Span::mins(5));
+    let both = vec![world.owner(&web()), world.owner(&next)];
+    world.put(&map("shared"), |view, _| view.owners = both);
+    world.rm(&web());
+    let only = world.owner(&next);
+    world.put(&map("shared"), |view, _| view.owners = vec![only]);
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn an_owner_that_owns_itself_is_a_cycle() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let owner = world.owner(&web());
+    world.put(&web(), |view, _| view.owners = vec![owner]);
+    world.run(Span::secs(5));
+    assert_eq!(world.lab.findings(), ["OwnerCycle Widget team-a/web"]);
+}
+
+// Orphans and logical owners.
+
+/// Creates widgets, each with a child whose label has the name of its owner.
+fn labelled(world: &mut World, count: usize) {
+    for n in 0..count {
+        let name = format!("w{n}");
+        let owner = at(GROUP, "Widget", "team-a", &name);
+        world.healthy(&owner, "widget-operator", &[]);
+        world.owned(&map(&name), &owner);
+        let (reference, label) = (world.owner(&owner), name.clone());
+        world.rm(&map(&name));
+        world.put(&map(&name), |view, now| {
+            view.owners = vec![reference];
+            view.managers = vec![spec_by("widget-operator", now)];
+            view.labels.insert("example.io/widget".into(), label);
+        });
+    }
+}
+
+#[test]
+fn velero_restores_children_without_owners_and_the_operator_adopts_them() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    world.put(&map("w3"), |view, now| {
+        view.managers.push(spec_by("velero-server", now));
+    });
+    let gone = at(GROUP, "Widget", "team-a", "w3");
+    world.rm(&gone);
+    world.rm(&map("w3"));
+    world.run(Span::mins(10));
+    world.put(&map("w3"), |view, now| {
+        view.managers = vec![spec_by("velero-server", now)];
+        view.labels.insert("example.io/widget".into(), "w3".into());
+    });
+    world.run(Span::mins(2));
+    world.healthy(&gone, "widget-operator", &[]);
+    let owner = world.owner(&gone);
+    world.put(&map("w3"), |view, _| view.owners = vec![owner]);
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_cluster_scoped_object_whose_annotations_name_a_namespaced_owner_without_its_namespace_is_not_judged() {
+    // Cluster API annotates each Node with the kind and the name of the MachineSet above it.
+    let group = "cluster.x-k8s.io";
+    let mut world = World::new(&[primary(group, "MachineSet"), watched(Role::Child, "", "Node", Scope::Cluster)]);
+    world.healthy(&at(group, "MachineSet", "clusters", "md-0"), "manager", &[]);
+    world.put(&at("", "Node", "", "ip-10-0-0-1"), |view, _| {
+        view.annotations.insert("cluster.x-k8s.io/owner-kind".into(), "MachineSet".into());
+        view.annotations.insert("cluster.x-k8s.io/owner-name".into(), "md-0".into());
+        view.annotations.insert("cluster.x-k8s.io/cluster-namespace".into(), "clusters".into());
+    });
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_child_that_lost_its_owner_just_before_a_restart_is_no_false_orphan() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&map("web-settings"), &web());
+    world.put(&map("web-settings"), |view, _| view.owners.clear());
+    world.run(Span::mins(1));
+    world.restart();
+    let owner = world.owner(&web());
+    world.put(&map("web-settings"), |view, _| view.owners = vec![owner]);
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_restart_keeps_an_open_orphan() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&map("web-settings"), &web());
+    world.put(&map("web-settings"), |view, _| view.owners.clear());
+    world.run(Span::mins(7));
+    assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
+    world.restart();
+    world.run(Span::mins(10));
+    assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
+}
+
+// References.
+
+#[test]
+fn a_missing_target_is_found_after_an_outage_of_reads() {
+    let mut world = World::widgets();
+    world.reads_fail = Some(Cause::ServerError);
+    world.put(&web(), |view, _| {
+        view.hashes.spec = 1;
+        view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
+    });
+    world.run(Span::mins(8));
+    assert!(!world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+    world.reads_fail = None;
+    world.run(Span::mins(25));
+    assert!(world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn cert_manager_issues_the_secret_of_a_certificate_late() {
+    let mut world = World::new(&[primary("cert-manager.io", "Certificate"), primary("acme.cert-manager.io", "Order")]);
+    let certificate = at("cert-manager.io", "Certificate", "team-a", "web");
+    world.put(&certificate, |view, _| {
+        view.references = vec![reference("", "Secret", "spec.secretName", "web-tls")];
+        view.hashes.spec = 1;
+    });
+    world.run(Span::mins(9));
+    assert!(!world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn an_object_that_is_pruned_together_with_its_secret_is_quiet() {
+    let mut world = World::widgets();
+    let secret = at("", "Secret", "team-a", "db");
+    world.quiet(&secret, |_, _| {});
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.put(&web(), |view, _| {
+        view.hashes.spec = 3;
+        view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
+    });
+    world.put(&web(), |view, now| ready(view, "widget-operator", now));
+    world.run(Span::mins(15));
+    world.objects.remove(&secret);
+    world.delete(&web());
+    world.run(Span::mins(4));
+    world.rm(&web());
+    world.run(Span::mins(10));
+    world.assert_quiet();
+}
+
+// Clock, restart, relist.
+
+#[test]
+fn a_step_of_the_clock_finds_no_orphan_dangling_or_missing_owner_early() {
+    for by in [Span::hours(1), Span::hours(-1)] {
+        let mut world = World::widgets();
+        world.healthy(&web(), "widget-operator", &[]);
+        world.owned(&map("web-settings"), &web());
+        world.put(&map("web-settings"), |view, _| view.owners.clear());
+        world.put(&map("logical"), |view, _| {
+            view.annotations.insert("example.io/owner-kind".into(), "Widget".into());
+            view.annotations.insert("example.io/owner-name".into(), "gone".into());
+        });
+        world.put(&web(), |view, _| {
+            view.hashes.spec = 9;
+            view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
+        });
+        world.run(Span::secs(20));
+        world.lab.step_clock(by);
+        world.run(Span::secs(60));
+        world.assert_quiet();
+        world.run(Span::mins(7));
+        assert!(world.lab.has("Orphan") && world.lab.has("LogicalOwnerMissing"), "{by}: {:?}", world.lab.findings());
+        assert!(world.lab.has("DanglingReference"), "{by}: {:?}", world.lab.findings());
+    }
+}
+
+#[test]
+fn a_relist_after_410_gone_raises_nothing() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.run(Span::mins(5));
+    for _ in 0..3 {
+        world.list();
+        world.run(Span::mins(5));
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn a_restart_while_everything_is_healthy_raises_nothing() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.run(Span::mins(5));
+    world.restart();
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_slow_cleanup_keeps_its_age() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.delete(&web());
+    world.run(Span::mins(10));
+    assert_eq!(world.lab.findings(), ["CleanupSlow Widget team-a/web"]);
+    world.restart();
+    world.run(Span::mins(7));
+    assert_eq!(world.lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+}
+
+#[test]
+fn a_finalizer_that_is_removed_while_loopwatch_is_down_is_not_lost() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.run(Span::mins(5));
+    world.quiet(&web(), |view, now| {
+        view.finalizers.clear();
+        view.managers.retain(|m| m.finalizers.is_empty());
+        view.hashes.spec = 8;
+        view.managers[0].time = Some(now);
+    });
+    world.restart();
+    world.run(Span::mins(5));
+    assert!(!world.lab.has("FinalizerLost"), "{:?}", world.lab.findings());
+}
+
+// Soft deletion.
+
+#[test]
+fn a_soft_deleted_object_in_a_namespace_that_is_deleted_is_not_forgotten() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let at = world.lab.ago(Span::hours(23));
+    world.put(&web(), |view, _| {
+        view.annotations.insert("soft-delete/enable".into(), "true".into());
+        view.annotations.insert("deleted_at".into(), at.to_string());
+    });
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.run(Span::hours(2));
+    assert!(!world.lab.has("SoftDeleteLingering"), "{:?}", world.lab.findings());
+}
