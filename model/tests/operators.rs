@@ -374,6 +374,21 @@ fn clean_up_twice(world: &mut World, manager: &str) {
 }
 
 #[test]
+fn a_kubebuilder_operator_named_manager_is_uninstalled_after_it_has_cleaned_up_before() {
+    for manager in ["manager", "widget-operator"] {
+        let mut world = World::widgets();
+        world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+        clean_up_twice(&mut world, manager);
+        world.healthy(&web(), manager, &[FINALIZER]);
+        world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+        world.delete(&web());
+        world.lab.observe(Observation::LeaseGone { namespace: "ops".into(), name: "6ab5f5a3.example.io".into() });
+        world.run(Span::mins(8));
+        assert_eq!(world.lab.findings(), ["FinalizerOwnerAbsent Widget team-a/web"], "{manager}");
+    }
+}
+
+#[test]
 fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
     let mut world = World::widgets();
     world.healthy(&web(), "manager", &[FINALIZER]);

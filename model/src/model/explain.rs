@@ -155,7 +155,7 @@ impl Model {
             return Actor::BuiltIn(built_in);
         }
         if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
-            return Actor::Remover(remover.clone());
+            return finalizers::remover_actor(remover, finalizer, &self.served_groups);
         }
         let is_controller = |name: &&Arc<str>| kind.writers.iter().any(|(writer, _)| writer == *name);
         let adder = writers.and_then(|writers| writers.added.iter().find(is_controller)).cloned();

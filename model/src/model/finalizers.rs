@@ -43,15 +43,14 @@ pub(crate) fn actor(
         return Actor::BuiltIn(built_in);
     }
     if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
-        return Actor::Remover(remover.clone());
+        return remover_actor(remover, finalizer, served);
     }
     let adder = view
         .managers
         .iter()
         .find(|m| m.finalizers.iter().any(|f| f == finalizer) && writers::is_controller(view, &m.name))
         .map(|m| -> Arc<str> { m.name.as_str().into() });
-    let domain = domain(finalizer);
-    if let Some(served) = domain.and_then(|domain| served.iter().find(|group| controllers::is_within(domain, group))) {
+    if let Some(served) = served_group(finalizer, served) {
         let writes_status = || writers::status_writer(view).filter(|_| served == group).map(|m| m.name.as_str().into());
         return Actor::Operator { group: served.clone(), manager: adder.or_else(writes_status) };
     }
@@ -74,6 +73,21 @@ fn usual_actor(kind: &Kind, finalizer: &str, served: &BTreeSet<Arc<str>>) -> Act
     });
     let view = ObjectView { managers: managers.collect(), ..ObjectView::default() };
     actor(&view, finalizer, &kind.group, writers, served)
+}
+
+/// Returns the actor that has removed a finalizer from other objects. A name that many programs share leads to no lease, but
+/// the group of the operator may.
+pub(crate) fn remover_actor(remover: &Arc<str>, finalizer: &str, served: &BTreeSet<Arc<str>>) -> Actor {
+    match served_group(finalizer, served).filter(|_| controllers::is_generic(remover)) {
+        Some(group) => Actor::Operator { group: group.clone(), manager: Some(remover.clone()) },
+        None => Actor::Remover(remover.clone()),
+    }
+}
+
+/// Returns the group of the operator to which the domain of a finalizer belongs.
+fn served_group<'a>(finalizer: &str, served: &'a BTreeSet<Arc<str>>) -> Option<&'a Arc<str>> {
+    let domain = domain(finalizer)?;
+    served.iter().find(|group| controllers::is_within(domain, group))
 }
 
 /// Returns the domain of a finalizer: the part before the slash, or a name such as `finalizer.example.io`.
