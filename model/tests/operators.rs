@@ -389,6 +389,44 @@ fn a_kubebuilder_operator_named_manager_is_uninstalled_after_it_has_cleaned_up_b
 }
 
 #[test]
+fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_status_keeps_its_finalizer() {
+    let mut world = World::widgets();
+    let backup = "backup.other.com/snapshot";
+    for name in ["old-1", "old-2", "old-3"] {
+        let old = at(GROUP, "Widget", "team-a", name);
+        world.healthy(&old, "widget-operator", &[FINALIZER]);
+        world.put(&old, |view, now| {
+            view.finalizers.push(backup.into());
+            view.managers.push(finalizers_by("backup-agent", now, &[backup]));
+        });
+        world.run(Span::mins(1));
+        world.put(&old, |view, now| view.deleted = Some(now));
+        // The operator says "Deleting"; within the same second the backup agent lets go.
+        world.put(&old, |view, now| {
+            view.managers.retain(|m| m.subresource != "status");
+            view.managers.push(status_by("widget-operator", now));
+            view.hashes.settled += 1;
+        });
+        world.run(Span(500));
+        world.put(&old, |view, _| {
+            view.finalizers.retain(|f| f != backup);
+            view.managers.retain(|m| m.name != "backup-agent");
+        });
+        world.run(Span::secs(5));
+        world.rm(&old);
+    }
+    world.healthy(&web(), "widget-operator", &[]);
+    world.put(&web(), |view, now| {
+        view.finalizers = vec![backup.into()];
+        view.managers.push(finalizers_by("backup-agent", now, &[backup]));
+    });
+    world.delete(&web());
+    world.run(Span::mins(16));
+    let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
+    assert!(!actor.contains("widget-operator"), "{actor}");
+}
+
+#[test]
 fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
     let mut world = World::widgets();
     world.healthy(&web(), "manager", &[FINALIZER]);

@@ -84,6 +84,12 @@ pub(crate) fn remover_actor(remover: &Arc<str>, finalizer: &str, served: &BTreeS
     }
 }
 
+/// Returns whether controllers add a finalizer, but not this one.
+fn is_added_by_others(known: &FinalizerWriters, manager: &str) -> bool {
+    let mut controllers = known.added.iter().filter(|name| !writers::is_client(name)).peekable();
+    controllers.peek().is_some() && controllers.all(|name| **name != *manager)
+}
+
 /// Returns the group of the operator to which the domain of a finalizer belongs.
 fn served_group<'a>(finalizer: &str, served: &'a BTreeSet<Arc<str>>) -> Option<&'a Arc<str>> {
     let domain = domain(finalizer)?;
@@ -196,7 +202,10 @@ impl ObjectContext<'_> {
         let names: BTreeSet<&str> = recent.map(|m| m.name.as_str()).collect();
         let [remover] = Vec::from_iter(names)[..] else { return };
         for finalizer in removed.iter().filter(|finalizer| actors::built_in(finalizer).is_none()) {
-            if let Some(known) = self.kind.finalizer_writers.get_mut(finalizer) {
+            let of_operator = served_group(finalizer, self.served_groups).is_some();
+            // Another operator may remove its finalizer while this one writes the status.
+            let of_another = |known: &FinalizerWriters| !of_operator && is_added_by_others(known, remover);
+            if let Some(known) = self.kind.finalizer_writers.get_mut(finalizer).filter(|known| !of_another(known)) {
                 known.note_removal(remover);
             }
         }

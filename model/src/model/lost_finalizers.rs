@@ -43,11 +43,12 @@ impl ObjectContext<'_> {
         let added: Vec<&Arc<str>> = new.iter().filter(|finalizer| !old.contains(finalizer)).collect();
         let writer = writer(update, &added);
         for finalizer in removed {
+            let writer = writer.clone().filter(|writer| !self.is_ambiguous(finalizer, writer, &added));
             let lost = writer.as_deref().is_some_and(|writer| self.is_stranger(update, finalizer, writer));
             if lost {
                 self.count_finalizer(finalizer, FinalizerOutcome::Lost);
             }
-            let (finalizer, at, by) = (finalizer.clone(), self.now, writer.clone());
+            let (finalizer, at, by) = (finalizer.clone(), self.now, writer);
             self.push_finalizer_change(FinalizerChange { finalizer, at, removed: true, by, lost });
         }
         for finalizer in added {
@@ -153,6 +154,26 @@ impl ObjectContext<'_> {
         }
     }
 
+    /// Returns whether the name of a writer does not show whether it belongs to the controller of the finalizer that it removed:
+    /// both may have the same generic name, and a new version of the operator may have another name and another finalizer.
+    /// Then only the reaction of the controller tells.
+    fn is_ambiguous(&self, finalizer: &str, writer: &str, added: &[&Arc<str>]) -> bool {
+        let mut own = added.iter().map(|added| self.is_of_operator(added));
+        let was_of_operator = self.is_of_operator(finalizer);
+        match controllers::is_generic(writer) {
+            true => own.any(|own| own != was_of_operator),
+            false => was_of_operator && !added.is_empty() && own.all(|own| own),
+        }
+    }
+
+    /// Returns whether the domain of a finalizer is one of the operator's.
+    fn is_of_operator(&self, finalizer: &str) -> bool {
+        finalizers::domain(finalizer).is_some_and(|domain| {
+            let groups = self.served_groups.iter().chain([&self.kind.group]);
+            groups.into_iter().any(|group| controllers::is_within(domain, group))
+        })
+    }
+
     /// Returns whether the writer that removed a finalizer has nothing to do with it, as far as is known.
     fn is_stranger(&self, update: &Update<'_>, finalizer: &str, writer: &str) -> bool {
         let Some(FinalizerWriters { added, removed }) = self.kind.finalizer_writers.get(finalizer) else {
@@ -161,11 +182,7 @@ impl ObjectContext<'_> {
         let knows = added.iter().any(|name| **name == *writer) || removed.iter().any(|(name, _)| **name == *writer);
         let of_persons = writers::is_client(writer) && added.iter().all(|name| writers::is_client(name));
         // A new version of the operator may have another name, and use another finalizer.
-        let domain = finalizers::domain(finalizer);
-        let of_operator = domain.is_none_or(|domain| {
-            let groups = self.served_groups.iter().chain([&self.kind.group]);
-            groups.into_iter().any(|group| controllers::is_within(domain, group))
-        });
+        let of_operator = finalizers::domain(finalizer).is_none() || self.is_of_operator(finalizer);
         let is_operator = of_operator && writers::status_writer(update.view).is_some_and(|m| m.name == *writer);
         !(added.is_empty() || knows || is_operator || of_persons)
     }
