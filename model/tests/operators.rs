@@ -427,6 +427,47 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
 }
 
 #[test]
+fn an_operator_upgrade_that_renames_manager_and_finalizer_loses_nothing() {
+    let mut world = World::widgets();
+    for n in 0..5 {
+        world.healthy(&at(GROUP, "Widget", "team-a", &format!("w{n}")), "manager", &["widget.example.io/finalizer"]);
+    }
+    world.run(Span::mins(5));
+    for n in 0..5 {
+        // The new version migrates the finalizer before it writes any status.
+        world.put(&at(GROUP, "Widget", "team-a", &format!("w{n}")), |view, now| {
+            view.finalizers = vec!["example.io/widget-protection".into()];
+            view.managers.retain(|m| m.finalizers.is_empty());
+            view.managers.push(finalizers_by("widget-operator", now, &["example.io/widget-protection"]));
+        });
+        world.run(Span::secs(1));
+    }
+    world.run(Span::mins(5));
+    world.assert_quiet();
+}
+
+#[test]
+fn two_operators_that_are_both_called_manager_overwrite_each_others_finalizers() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.run(Span::mins(5));
+    // The second one updates an old copy, and the first one repairs that.
+    world.put(&web(), |view, now| {
+        view.finalizers = vec!["backup.other.com/snapshot".into()];
+        view.managers.retain(|m| m.finalizers.is_empty());
+        view.managers.push(finalizers_by("manager", now, &["backup.other.com/snapshot"]));
+    });
+    world.run(Span::secs(2));
+    world.put(&web(), |view, now| {
+        view.finalizers.push(FINALIZER.into());
+        view.managers.retain(|m| m.finalizers.is_empty());
+        view.managers.push(finalizers_by("manager", now, &["backup.other.com/snapshot", FINALIZER]));
+    });
+    world.run(Span::secs(2));
+    assert_eq!(world.lab.findings(), ["FinalizerLost Widget team-a/web"]);
+}
+
+#[test]
 fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
     let mut world = World::widgets();
     world.healthy(&web(), "manager", &[FINALIZER]);
