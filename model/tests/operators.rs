@@ -690,6 +690,25 @@ fn a_namespace_full_of_finalizers_goes_within_minutes() {
 // Namespaces and definitions.
 
 #[test]
+fn a_namespace_that_is_created_and_deleted_again_while_loopwatch_is_blind_begins_anew() {
+    let mut world = World::widgets();
+    world.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
+    world.run(Span::mins(30));
+    world.lab.observe(Observation::SourceFailed {
+        source: SourceId::Namespaces,
+        cause: Cause::Connection,
+        detail: String::new(),
+    });
+    world.run(Span::mins(1));
+    world.lab.observe(Observation::SourceRecovered { source: SourceId::Namespaces });
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
+    world.delete(&web());
+    world.run(Span::secs(5));
+    assert!(!world.lab.has("NamespaceStuck"), "{:?}", world.lab.findings());
+}
+
+#[test]
 fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
     let mut world = World::widgets();
     let secret = at("", "Secret", "team-a", "db");
@@ -747,6 +766,23 @@ fn a_definition_that_goes_with_its_objects_is_quiet() {
     world.lab.observe(Observation::DefinitionGone("widgets.example.io".into()));
     world.run(Span::mins(30));
     world.assert_quiet();
+}
+
+#[test]
+fn a_definition_that_is_deleted_again_after_a_reinstallation_begins_anew() {
+    let mut world = World::widgets();
+    let delete = |world: &mut World| {
+        let deleted = Some(world.lab.now);
+        let view = DefinitionView { name: "widgets.example.io".into(), deleted, ..DefinitionView::default() };
+        world.lab.observe(Observation::DefinitionSeen(view));
+    };
+    delete(&mut world);
+    world.run(Span::mins(30));
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    delete(&mut world); // the events in between were lost
+    world.delete(&web());
+    world.run(Span::secs(5));
+    assert!(!world.lab.has("DefinitionStuck"), "{:?}", world.lab.findings());
 }
 
 // Owners.

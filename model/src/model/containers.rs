@@ -151,6 +151,10 @@ impl Model {
         }
         let conditions = conditions.iter().filter(|c| c.status == ConditionStatus::True).take(MAX_CONDITIONS).cloned();
         let new = ContainerDeletion { since, conditions: Vec::new(), objects: u64::MAX, last_progress: None };
+        // It may have been created and deleted again while nobody looked.
+        if known.get(&container).is_some_and(|deletion| deletion.since != since) {
+            known.remove(&container);
+        }
         let is_new = !known.contains_key(&container);
         known.entry(container.clone()).or_insert(new).conditions = conditions.collect();
         if is_new && let Container::Namespace(name) = &container {
