@@ -690,6 +690,16 @@ fn a_namespace_full_of_finalizers_goes_within_minutes() {
 // Namespaces and definitions.
 
 #[test]
+fn a_namespace_that_waits_for_a_pod_with_a_long_grace_period_is_not_blocked_by_live_objects() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    // Kubernetes 1.33 deletes Pods first, so nobody has asked the widget to go yet.
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.run(Span::mins(40));
+    world.assert_quiet();
+}
+
+#[test]
 fn a_namespace_that_is_created_and_deleted_again_while_loopwatch_is_blind_begins_anew() {
     let mut world = World::widgets();
     world.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
