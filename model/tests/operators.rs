@@ -1048,6 +1048,19 @@ fn a_restart_keeps_an_open_orphan() {
 // References.
 
 #[test]
+fn a_cluster_scoped_object_that_does_not_say_the_namespace_of_its_target_is_not_judged() {
+    let mut world = World::new(&[watched(Role::Primary, GROUP, "Gateway", Scope::Cluster), primary(GROUP, "Policy")]);
+    world.healthy(&at(GROUP, "Policy", "gateways", "strict"), "gateway-operator", &[]);
+    let gateway = at(GROUP, "Gateway", "", "public");
+    world.put(&gateway, |view, now| {
+        view.references = vec![reference(GROUP, "Policy", "spec.policyRef", "strict")];
+        ready(view, "gateway-operator", now);
+    });
+    world.run(Span::mins(15));
+    world.assert_quiet();
+}
+
+#[test]
 fn a_missing_target_is_found_after_an_outage_of_reads() {
     let mut world = World::widgets();
     world.reads_fail = Some(Cause::ServerError);

@@ -107,8 +107,14 @@ impl Model {
             false if namespace.is_empty() => own,
             false => namespace,
         };
-        // An object without a namespace does not say in which namespace its Secrets are.
-        if namespace.is_empty() && group.is_empty() && CORE.contains(&kind.as_str()) {
+        // An object without a namespace does not say in which namespace its Secrets, or others with one, are. A dump does not
+        // show which kinds have namespaces.
+        let is_core = group.is_empty() && CORE.contains(&kind.as_str());
+        let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
+        if namespace.is_empty()
+            && !cluster_scoped
+            && (is_core || self.watches_of(&group, kind).any(|(_, watch)| is_namespaced(watch)))
+        {
             return None;
         }
         Some(ObjectAddress { group, kind: kind.clone(), namespace: namespace.to_owned(), name: name.clone() })
