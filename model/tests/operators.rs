@@ -1019,6 +1019,23 @@ fn a_cluster_scoped_object_whose_annotations_name_a_namespaced_owner_without_its
 }
 
 #[test]
+fn an_annotated_owner_without_namespace_may_be_cluster_scoped() {
+    let mut world = World::new(&[watched(Role::Primary, GROUP, "Tenant", Scope::Cluster), child("", "ConfigMap")]);
+    let tenant = at(GROUP, "Tenant", "", "acme");
+    world.healthy(&tenant, "tenant-operator", &[]);
+    world.put(&map("acme-settings"), |view, _| {
+        view.annotations.insert("example.io/owner-kind".into(), "Tenant".into());
+        view.annotations.insert("example.io/owner-name".into(), "acme".into());
+    });
+    world.run(Span::mins(30));
+    world.assert_quiet();
+    assert_eq!(world.reads, 0, "the watch shows the owner");
+    world.rm(&tenant);
+    world.run(Span::mins(7));
+    assert_eq!(world.lab.findings(), ["LogicalOwnerMissing ConfigMap team-a/acme-settings"]);
+}
+
+#[test]
 fn a_child_that_lost_its_owner_just_before_a_restart_is_no_false_orphan() {
     let mut world = World::widgets();
     world.healthy(&web(), "widget-operator", &[]);

@@ -21,12 +21,26 @@ impl Model {
             let mut kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && kind.is_named(name));
             kinds.next().filter(|_| kinds.next().is_none()).map(|kind| (kind.group.to_string(), kind.kind.to_string()))
         };
-        let owner = LogicalOwner::read(view, &self.settings, known);
+        let owner = LogicalOwner::read(view, &self.settings, known).and_then(|owner| self.with_scope(owner));
         if owner.is_some() && !self.orphans.logical.contains_key(&slot) && self.orphans.logical.len() >= MAX_CANDIDATES
         {
             return self.count_dropped("orphan_candidates");
         }
         self.orphans.set_logical(slot, owner);
+    }
+
+    /// Returns an owner with the namespace that its kind has: none if it is cluster-scoped. Returns `None` if the namespace is
+    /// not known, as for the annotations of Cluster API on a Node.
+    fn with_scope(&self, mut owner: LogicalOwner) -> Option<LogicalOwner> {
+        let address = &mut owner.address;
+        let mut watches = self.watches_of(&address.group, &address.kind);
+        if watches.any(|(_, watch)| watch.scope == Scope::Cluster) {
+            address.namespace.clear();
+            return Some(owner);
+        }
+        let mut watches = self.watches_of(&address.group, &address.kind);
+        let is_unknown = address.namespace.is_empty() && watches.any(|(_, watch)| !watch.dumped);
+        (!is_unknown).then_some(owner)
     }
 
     /// Detects an object whose annotations or labels name an owner that does not exist.
