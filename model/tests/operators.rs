@@ -981,6 +981,35 @@ fn labelled(world: &mut World, count: usize) {
 }
 
 #[test]
+fn a_copy_of_a_child_in_another_namespace_has_an_owner_elsewhere() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    // Owner references cannot cross namespaces, so the operator only labels the copy.
+    world.put(&at("", "ConfigMap", "clients", "w3-copy"), |view, now| {
+        view.managers = vec![spec_by("widget-operator", now)];
+        view.labels.insert("example.io/widget".into(), "w3".into());
+    });
+    world.run(Span::mins(30));
+    let confirmed: Vec<String> = world.lab.roots().into_iter().filter(|f| f.contains("w3-copy")).collect();
+    let suspected = world.lab.snapshot().findings.iter().all(|f| f.confidence.as_str() == "suspected");
+    assert!(suspected, "{confirmed:?}");
+}
+
+#[test]
+fn a_label_that_is_cut_to_63_characters_still_names_its_owner() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    let long = "a".repeat(80);
+    world.healthy(&at(GROUP, "Widget", "team-a", &long), "widget-operator", &[]);
+    world.put(&map("long-settings"), |view, now| {
+        view.managers = vec![spec_by("widget-operator", now)];
+        view.labels.insert("example.io/widget".into(), long[..63].into());
+    });
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
 fn velero_restores_children_without_owners_and_the_operator_adopts_them() {
     let mut world = World::widgets();
     labelled(&mut world, 25);

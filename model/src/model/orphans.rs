@@ -74,6 +74,9 @@ pub(super) const MAX_CANDIDATES: usize = 20_000;
 
 const MAX_LABELS: usize = 16;
 
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
+
 /// The number of owned objects with the name of their owner in a label from which on the label names owners.
 const NAMING_FROM: u64 = 5;
 
@@ -204,6 +207,9 @@ impl Model {
         let released = self.was_released(candidate);
         let siblings = &self.kinds[self.watches[record.watch as usize].kind as usize].siblings;
         let named = siblings.named_owner(&candidate.labels);
+        if named.is_some_and(|name| name.len() >= LONGEST_LABEL) {
+            return None; // the rest of the name may have been cut off
+        }
         let mut not_before = None;
         let confirmed = match (&candidate.former, named) {
             (Some(_), _) => !released,
@@ -211,7 +217,8 @@ impl Model {
             (None, Some(owner)) => match self.primary(&record.namespace, owner) {
                 Presence::Missing(earliest) => {
                     not_before = earliest;
-                    true
+                    // The owner may be in another namespace, to which no owner reference can point.
+                    !self.is_primary_anywhere(owner)
                 }
                 Presence::Hidden(watch) => {
                     self.watches[watch as usize].postponed.insert(slot);
@@ -305,6 +312,16 @@ impl Model {
             }
         }
         hidden.map_or(Presence::Missing(not_before), Presence::Hidden)
+    }
+
+    /// Returns whether any namespace has a primary object with this name.
+    fn is_primary_anywhere(&self, name: &str) -> bool {
+        let watches = self.watches.iter().enumerate().filter(|(_, watch)| watch.active);
+        let mut primary = watches.filter(|(_, watch)| self.kinds[watch.kind as usize].role == Role::Primary);
+        primary.any(|(number, watch)| {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            watch.namespace_index.keys().any(|namespace| self.store.find(number, namespace, name).is_some())
+        })
     }
 
     pub(super) fn has_open(&self, code: FindingCode, slot: Slot) -> bool {
