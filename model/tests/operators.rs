@@ -876,6 +876,22 @@ fn an_owner_in_a_namespace_that_is_not_watched_is_read() {
 }
 
 #[test]
+fn an_owner_that_never_existed_is_found_after_an_outage_of_reads() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let mut ghost = world.owner(&web());
+    ghost.uid = "11111111-0000-4000-8000-000000000000".into();
+    ghost.name = "ghost".into();
+    world.reads_fail = Some(Cause::ServerError);
+    world.put(&map("ghost-settings"), |view, _| view.owners = vec![ghost]);
+    world.run(Span::mins(3));
+    world.assert_quiet();
+    world.reads_fail = None;
+    world.run(Span::mins(30));
+    assert_eq!(world.lab.findings(), ["OwnerMissing ConfigMap team-a/ghost-settings"]);
+}
+
+#[test]
 fn a_kind_that_loopwatch_may_not_read_is_never_accused_and_rarely_read() {
     let mut world = World::widgets();
     world.refuses.insert("Widget".into());

@@ -118,7 +118,9 @@ fn a_read_that_finds_the_owner_ends_the_doubt_and_one_that_fails_decides_nothing
         cluster.create(&settings_of("team-a"), &[cluster.owner(&web())]);
         cluster.advance(Span::mins(30));
         cluster.lab.assert_no_findings();
-        assert_eq!(cluster.reads, 1, "{cause:?}");
+        // Another read may succeed after a failure of the API server, but not without the permission.
+        let expected = if cause == Some(Cause::ServerError) { 3 } else { 1 };
+        assert_eq!(cluster.reads, expected, "{cause:?}");
     }
 }
 

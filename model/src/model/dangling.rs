@@ -87,7 +87,7 @@ impl Model {
                 self.target_exists(index, &path, &Found { owned, written });
             }
             Some(Existence::Absent) => self.target_absent(index, self.look_again()),
-            Some(Existence::KindUnknown | Existence::Unreadable | Existence::Dependents(_)) => {
+            Some(Existence::KindUnknown | Existence::Unreadable | Existence::Failed | Existence::Dependents(_)) => {
                 self.target_unknown(index)
             }
         }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Model;
 use super::graph::Owner;
 use super::hazards::{Hazard, code};
+use super::orphans::TRY_AGAIN;
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::sight::Sight;
 use super::store::{Flag, NO_UID, Slot, uid_text};
@@ -44,6 +45,8 @@ struct Doubt {
     fresh: bool,
     /// The detector has asked for the read.
     asked: bool,
+    /// Answers from before this time do not count.
+    read_from: Timestamp,
     /// The field manager that wrote the child last.
     writer: Box<str>,
 }
@@ -145,6 +148,7 @@ impl Doubts {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         for doubt in self.children.values_mut() {
             shift(&mut doubt.since);
+            shift(&mut doubt.read_from);
             doubt.due.iter_mut().for_each(shift);
         }
         self.queue = self.queue.iter().map(|(at, slot)| (at.shifted(by_ms), *slot)).collect();
@@ -271,7 +275,8 @@ impl Model {
             true => self.now.after(LATE_EVENT),
             false => departed.unwrap_or(self.now).after(self.settings.owner_missing_after).max(self.now),
         };
-        let doubt = Doubt { since: self.now, due: None, fresh, asked: false, writer: writer.into() };
+        let (since, read_from) = (self.now, self.now);
+        let doubt = Doubt { since, due: None, fresh, asked: false, read_from, writer: writer.into() };
         self.doubts.children.insert(slot, doubt);
         self.doubts.set_due(slot, Some(due));
         self.set_links_timer();
@@ -290,8 +295,9 @@ impl Model {
         let owners: Vec<OwnerFacts> = self.unknown_owners(slot);
         let (mut missing, mut waits) = (None, false);
         for owner in &owners {
-            match self.existence(slot, &owner.address, doubt.since, Urgency::Doubt) {
+            match self.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
                 None => waits = true,
+                Some(Existence::Failed) => return self.read_owners_again(slot),
                 Some(Existence::Unreadable) => return self.doubts.set_due(slot, None),
                 Some(Existence::Exists(read)) if read.uid == owner.uid => return self.doubts.set_due(slot, None),
                 Some(existence) => missing = missing.or_else(|| Some((reason(&existence), owner.clone(), existence))),
@@ -313,6 +319,16 @@ impl Model {
         self.open_hazard(slot, hazard);
     }
 
+    /// Reads the owners of a child again, some time after a read has failed.
+    fn read_owners_again(&mut self, slot: Slot) {
+        let at = self.now.after(TRY_AGAIN);
+        if let Some(doubt) = self.doubts.children.get_mut(&slot) {
+            (doubt.read_from, doubt.asked) = (at, false);
+        }
+        self.doubts.set_due(slot, Some(at));
+        self.set_links_timer();
+    }
+
     /// Decides whether the owner of a deleted child had existed.
     fn decide_deleted(&mut self, child: DeletedChild) {
         let departed =
@@ -324,7 +340,7 @@ impl Model {
         let existence = self.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Doubt);
         let reason = match &existence {
             Some(Existence::Exists(read)) if read.uid == child.owner.uid => return,
-            Some(Existence::Unreadable) => return,
+            Some(Existence::Unreadable | Existence::Failed) => return,
             Some(existence) if self.now.since(child.deleted) >= LATE_EVENT => reason(existence),
             _ => return self.doubts.deleted.push(child),
         };
@@ -566,6 +582,8 @@ const fn reason(existence: &Existence) -> OwnerHazard {
     match existence {
         Existence::Exists(_) => OwnerHazard::Replaced,
         Existence::KindUnknown => OwnerHazard::KindUnknown,
-        Existence::Absent | Existence::Unreadable | Existence::Dependents(_) => OwnerHazard::Missing,
+        Existence::Absent | Existence::Unreadable | Existence::Failed | Existence::Dependents(_) => {
+            OwnerHazard::Missing
+        }
     }
 }

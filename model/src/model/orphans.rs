@@ -259,7 +259,7 @@ impl Model {
         let (address, uid) = (self.object_address(slot), self.store.get(slot)?.uid);
         match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
             None => Some(now.after(ASK_AGAIN)),
-            Some(Existence::Unreadable) => Some(now.after(TRY_AGAIN)),
+            Some(Existence::Unreadable | Existence::Failed) => Some(now.after(TRY_AGAIN)),
             Some(Existence::Exists(read)) if read.uid == uid && read.owners.is_empty() && read.deleted.is_none() => {
                 Some(due)
             }

@@ -11,7 +11,7 @@ use super::Model;
 use super::store::{self, Slot};
 use super::timers::Timer;
 use super::written::DataWrite;
-use crate::observation::{Answer, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
+use crate::observation::{Answer, Cause, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// All reads.
@@ -49,8 +49,10 @@ pub(crate) enum Existence {
     KindUnknown,
     /// These objects name it as an owner.
     Dependents(Arc<Vec<Dependent>>),
-    /// The account may not read it, or the API server failed.
+    /// The account may not read it.
     Unreadable,
+    /// The read failed, but another one may succeed.
+    Failed,
 }
 
 /// The metadata of an object that was read.
@@ -256,7 +258,8 @@ impl Model {
             Answer::Absent => Existence::Absent,
             Answer::KindUnknown => Existence::KindUnknown,
             Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
-            Answer::Counted { .. } | Answer::Failed(_) => Existence::Unreadable,
+            Answer::Counted { .. } | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
+            Answer::Failed(_) => Existence::Failed,
         };
         // A recording may contain answers to questions that this model did not ask.
         let Some(read) = self.reads.known.get_mut(probe) else { return };
