@@ -1263,3 +1263,378 @@ fn a_soft_deleted_object_in_a_namespace_that_is_deleted_is_not_forgotten() {
     world.run(Span::hours(2));
     assert!(!world.lab.has("SoftDeleteLingering"), "{:?}", world.lab.findings());
 }
+
+// More of what happens to clusters.
+
+#[test]
+fn a_finalizer_that_only_differs_in_its_order_is_not_lost() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "manager", &[FINALIZER, "backup.other.com/snapshot"]);
+    world.run(Span::mins(1));
+    for _ in 0..6 {
+        world.put(&web(), |view, _| view.finalizers.reverse());
+        world.run(Span::secs(10));
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn two_operators_that_overwrite_each_other_for_minutes_flap() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    for _ in 0..5 {
+        for finalizer in ["backup.other.com/snapshot", FINALIZER] {
+            world.put(&web(), |view, now| {
+                view.finalizers = vec![finalizer.into()];
+                view.managers.retain(|m| m.finalizers.is_empty());
+                view.managers.push(finalizers_by("manager", now, &[finalizer]));
+            });
+            world.run(Span::secs(5));
+        }
+    }
+    assert_eq!(world.lab.roots(), ["FinalizerFlapping Widget team-a/web"]);
+}
+
+#[test]
+fn a_person_removes_the_finalizer_of_a_dead_operator_by_hand_and_the_object_goes() {
+    let mut world = World::widgets();
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+    world.delete(&web());
+    world.run(Span::mins(8));
+    assert_eq!(world.lab.findings(), ["FinalizerOwnerAbsent Widget team-a/web"]);
+    world.rm(&web());
+    world.assert_quiet();
+}
+
+#[test]
+fn an_operator_that_was_scaled_to_zero_and_back_is_absent_only_meanwhile() {
+    let mut world = World::widgets();
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.delete(&web());
+    world.run(Span::mins(7));
+    assert!(world.lab.has("FinalizerOwnerAbsent"));
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-zzzzz_1", 1);
+    assert!(!world.lab.has("FinalizerOwnerAbsent"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn the_absence_of_an_operator_is_found_again_after_a_restart_of_loopwatch() {
+    let mut world = World::widgets();
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+    clean_up_twice(&mut world, "manager");
+    world.healthy(&web(), "manager", &[FINALIZER]);
+    world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
+    world.delete(&web());
+    world.run(Span::mins(8));
+    world.restart();
+    world.lab.observe(Observation::LeasesListed { namespace: "ops".into(), names: Vec::new() });
+    world.run(Span::mins(8));
+    assert_eq!(world.lab.findings(), ["FinalizerOwnerAbsent Widget team-a/web"]);
+}
+
+#[test]
+fn a_pod_with_a_grace_period_of_an_hour_is_no_slow_cleanup() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("", "Pod")]);
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let pod = at("", "Pod", "team-a", "web-0");
+    world.owned(&pod, &web());
+    world.put(&pod, |view, now| {
+        view.finalizers = vec!["example.io/drain".into()];
+        (view.deleted, view.grace) = (Some(now.after(Span::hours(1))), Some(Span::hours(1)));
+    });
+    world.delete(&web());
+    world.run(Span::mins(50));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_pvc_in_use_blocks_the_foreground_deletion_of_its_owner() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-0");
+    let owner = world.owner(&web());
+    world.quiet(&claim, |view, now| {
+        view.owners = vec![owner];
+        view.finalizers = vec!["kubernetes.io/pvc-protection".into()];
+        view.deleted = Some(now);
+    });
+    world.delete(&web());
+    world.run(Span::mins(18));
+    assert_eq!(world.lab.findings(), ["DeletionBlockedByDependent Widget team-a/web"]);
+    let summary = world.lab.finding("DeletionBlockedByDependent").summary();
+    assert!(summary.contains("data-web-0"), "{summary}");
+}
+
+#[test]
+fn the_dependents_of_a_deletion_are_read_again_after_an_outage() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-0");
+    let owner = world.owner(&web());
+    world.quiet(&claim, |view, now| {
+        view.owners = vec![owner];
+        view.finalizers = vec!["kubernetes.io/pvc-protection".into()];
+        view.deleted = Some(now);
+    });
+    world.delete(&web());
+    world.reads_fail = Some(Cause::ServerError);
+    world.run(Span::mins(18));
+    world.assert_quiet();
+    world.reads_fail = None;
+    world.run(Span::mins(15));
+    assert_eq!(world.lab.findings(), ["DeletionBlockedByDependent Widget team-a/web"]);
+}
+
+#[test]
+fn an_object_whose_foreground_deletion_only_waits_for_a_healthy_claim_is_not_blocked() {
+    // The claim is kept by its retention policy and does not block.
+    let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-0");
+    let mut owner = world.owner(&web());
+    owner.blocks_deletion = false;
+    world.quiet(&claim, |view, _| {
+        view.owners = vec![owner];
+        view.finalizers = vec!["kubernetes.io/pvc-protection".into()];
+    });
+    world.delete(&web());
+    world.run(Span::secs(30));
+    world.rm(&web());
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn an_olm_upgrade_replaces_the_owner_of_a_deployment() {
+    let group = "operators.coreos.com";
+    let mut world = World::new(&[primary(group, "ClusterServiceVersion"), child("apps", "Deployment")]);
+    let (old, new) =
+        (at(group, "ClusterServiceVersion", "ops", "shop.v1"), at(group, "ClusterServiceVersion", "ops", "shop.v2"));
+    world.healthy(&old, "olm", &["operators.coreos.com/csv-cleanup"]);
+    let deployment = at("apps", "Deployment", "ops", "shop-operator");
+    world.owned(&deployment, &old);
+    world.run(Span::mins(5));
+    world.healthy(&new, "olm", &["operators.coreos.com/csv-cleanup"]);
+    let owner = world.owner(&new);
+    world.put(&deployment, |view, _| view.owners = vec![owner]);
+    world.delete(&old);
+    world.run(Span::secs(20));
+    world.rm(&old);
+    world.run(Span::mins(30));
+    world.assert_quiet();
+}
+
+#[test]
+fn an_owner_deleted_while_its_operator_creates_a_child_from_a_stale_cache_is_no_hazard() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let owner = world.owner(&web());
+    world.rm(&web());
+    world.run(Span::secs(1));
+    world.put(&map("late"), |view, _| view.owners = vec![owner]);
+    world.run(Span::secs(20));
+    world.rm(&map("late"));
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_manifest_that_was_copied_with_its_owner_references_is_missing_its_owner() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let mut copied = world.owner(&web());
+    copied.uid = "22222222-0000-4000-8000-000000000000".into();
+    world.put(&map("copied"), |view, _| view.owners = vec![copied]);
+    world.run(Span::secs(4));
+    assert_eq!(world.lab.findings(), ["OwnerReplaced ConfigMap team-a/copied"]);
+    world.rm(&map("copied"));
+    world.run(Span::mins(16));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_watch_limited_to_one_namespace_does_not_miss_a_cluster_scoped_owner() {
+    let of = |role, kind: &str| {
+        watched(role, if kind == "Widget" { GROUP } else { "" }, kind, Scope::Namespace("team-a".into()))
+    };
+    let mut world = World::new(&[of(Role::Primary, "Widget"), of(Role::Child, "ConfigMap")]);
+    world.cluster_scoped.insert("WidgetClass".into());
+    let class = at(GROUP, "WidgetClass", "", "gold");
+    world.quiet(&class, |_, _| {});
+    world.owned(&map("class-settings"), &class);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn orphans_by_the_hundreds_after_a_gitops_mistake_are_all_found() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    for n in 0..300 {
+        world.owned(&map(&format!("m{n}")), &web());
+    }
+    world.run(Span::mins(1));
+    for n in 0..300 {
+        world.put(&map(&format!("m{n}")), |view, _| view.owners.clear());
+    }
+    (0..5).for_each(|_| world.run(Span::mins(2)));
+    assert_eq!(world.lab.findings().iter().filter(|f| f.starts_with("Orphan")).count(), 300);
+}
+
+#[test]
+fn an_orphan_that_cannot_be_read_in_an_outage_is_found_after_it() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&map("m"), &web());
+    world.put(&map("m"), |view, _| view.owners.clear());
+    world.reads_fail = Some(Cause::Timeout);
+    world.run(Span::mins(10));
+    world.assert_quiet();
+    world.reads_fail = None;
+    world.run(Span::mins(15));
+    assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/m"]);
+}
+
+#[test]
+fn a_dangling_reference_is_healed_by_external_secrets() {
+    let mut world = World::widgets();
+    world.put(&web(), |view, _| {
+        view.hashes.spec = 1;
+        view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
+    });
+    world.run(Span::mins(5));
+    assert!(world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+    world.quiet(&at("", "Secret", "team-a", "db"), |view, _| view.managers[0].name = "external-secrets".into());
+    world.run(Span::mins(2));
+    assert!(!world.lab.has("DanglingReference"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn a_dangling_reference_to_a_watched_primary_that_is_recreated_is_short() {
+    let mut world = World::new(&[primary(GROUP, "Widget"), primary(GROUP, "WidgetClass")]);
+    let class = at(GROUP, "WidgetClass", "team-a", "gold");
+    world.healthy(&class, "widget-operator", &[]);
+    world.put(&web(), |view, _| {
+        view.hashes.spec = 1;
+        view.references = vec![reference(GROUP, "WidgetClass", "spec.classRef", "gold")];
+    });
+    world.put(&web(), |view, now| ready(view, "widget-operator", now));
+    world.run(Span::mins(5));
+    world.rm(&class);
+    world.run(Span::secs(90));
+    world.healthy(&class, "widget-operator", &[]);
+    world.run(Span::mins(10));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_crossplane_claim_waits_for_its_composite_and_both_go() {
+    let group = "platform.example.org";
+    let mut world =
+        World::new(&[watched(Role::Primary, group, "XDatabase", Scope::Cluster), primary(group, "Database")]);
+    let (claim, composite) = (at(group, "Database", "team-a", "db"), at(group, "XDatabase", "", "db-x1"));
+    world.healthy(&claim, "apiextensions.crossplane.io/claim", &["finalizer.apiextensions.crossplane.io"]);
+    world.healthy(&composite, "apiextensions.crossplane.io/composite", &["composite.apiextensions.crossplane.io"]);
+    world.delete(&claim);
+    world.delete(&composite);
+    world.run(Span::mins(3));
+    world.rm(&composite);
+    world.run(Span::secs(2));
+    world.rm(&claim);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn an_operator_upgrade_while_two_versions_fight_is_a_suspected_loss() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "old-operator", &["example.io/old"]);
+    world.run(Span::mins(5));
+    world.put(&web(), |view, now| {
+        view.finalizers = vec!["example.io/new".into()];
+        view.managers.retain(|m| m.finalizers.is_empty());
+        view.managers.push(finalizers_by("new-operator", now, &["example.io/new"]));
+    });
+    world.run(Span::secs(3));
+    world.put(&web(), |view, now| {
+        view.finalizers.push("example.io/old".into());
+        view.managers.push(finalizers_by("old-operator", now, &["example.io/old"]));
+    });
+    assert_eq!(world.lab.findings(), ["FinalizerLost Widget team-a/web"]);
+    assert_eq!(world.lab.finding("FinalizerLost").confidence.as_str(), "suspected");
+}
+
+#[test]
+fn a_namespace_that_cannot_list_the_objects_of_a_broken_conversion_webhook_is_blocked_by_them() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.delete_namespace("team-a", &["NamespaceDeletionContentFailure", "NamespaceContentRemaining"]);
+    world.run(Span::mins(16));
+    assert_eq!(world.lab.findings(), ["NamespaceStuck Namespace team-a"]);
+}
+
+#[test]
+fn a_namespace_that_waits_for_pods_and_then_for_a_finalizer_is_stuck() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.run(Span::mins(20));
+    world.delete(&web());
+    world.run(Span::mins(16));
+    assert_eq!(world.lab.roots(), ["FinalizerStuck Widget team-a/web"]);
+    assert!(world.lab.has("NamespaceStuck"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn an_outage_of_the_api_server_during_a_slow_cleanup_does_not_hide_it() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.delete(&web());
+    world.run(Span::mins(2));
+    for kind in world.watched.clone() {
+        world.lab.fail_watch(&kind.watch);
+    }
+    world.run(Span::mins(30));
+    assert!(world.lab.findings().iter().all(|f| f.starts_with("SourceFailing")), "{:?}", world.lab.findings());
+    for kind in world.watched.clone() {
+        world.lab.recover_watch(&kind.watch);
+    }
+    world.list();
+    world.run(Span::mins(3));
+    assert_eq!(world.lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+}
+
+#[test]
+fn a_kind_that_becomes_forbidden_does_not_make_its_children_orphans() {
+    let mut world = World::widgets();
+    labelled(&mut world, 25);
+    let mut kinds = world.watched.clone();
+    kinds[0].missing = vec!["list".into(), "watch".into()];
+    world.watched = kinds.clone();
+    world.refuses.insert("Widget".into());
+    world.lab.discover(&kinds);
+    world.put(&map("extra"), |view, now| {
+        view.managers = vec![spec_by("widget-operator", now)];
+        view.labels.insert("example.io/widget".into(), "hidden".into());
+    });
+    world.run(Span::mins(30));
+    let bad: Vec<String> = world.lab.findings().into_iter().filter(|f| f.contains("ConfigMap")).collect();
+    assert_eq!(bad, Vec::<String>::new());
+}
+
+#[test]
+fn a_watch_that_leaves_the_scope_closes_its_hazards() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let other = at("", "ConfigMap", "team-b", "m");
+    world.owned(&other, &web());
+    assert_eq!(world.lab.findings(), ["CrossNamespaceOwner ConfigMap team-b/m"]);
+    let only = vec![world.watched[0].clone()];
+    world.watched.clone_from(&only);
+    world.lab.discover(&only);
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}

@@ -3,9 +3,10 @@
 
 use super::Model;
 use super::actors;
-use super::chains::{Blocker, STANDSTILL};
+use super::chains::{Blocker, READ_AGAIN, STANDSTILL};
 use super::controllers::Liveness;
 use super::detection::Detection;
+use super::reads::ASK_AGAIN;
 use super::store::{Deletion, Flag, Record, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::Timestamp;
@@ -39,10 +40,12 @@ impl Model {
         let mut detections = Vec::from_iter(absent.map(|absence| self.owner_absent(record, deletion, &absence)));
         match &blocker {
             Some(blocker) => detections.push(self.blocked(record, deletion, blocker)),
-            // Then it is time to read the dependents.
-            None if is_collected && doubt_at > self.now => {
+            // Then it is time to read the dependents, or to read them again.
+            None if is_collected => {
                 let code = FindingCode::DeletionBlockedByDependent;
-                detections.push(self.detect_deletion(record, code, deletion.since, doubt_at, Evidence::new));
+                let again = self.now.after(READ_AGAIN).after(ASK_AGAIN);
+                let due = if doubt_at > self.now { doubt_at } else { again };
+                detections.push(self.detect_deletion(record, code, deletion.since, due, Evidence::new));
             }
             None => {}
         }

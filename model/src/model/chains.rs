@@ -56,7 +56,7 @@ const MAX_DEPTH: usize = 8;
 const MAX_VISITED: usize = 50;
 
 /// The age of a read after which another one is made, if the object is still in doubt.
-const READ_AGAIN: Span = Span::mins(10);
+pub(crate) const READ_AGAIN: Span = Span::mins(10);
 
 // === impl Model ===
 
