@@ -951,6 +951,33 @@ fn a_cascade_of_ten_thousand_raises_nothing() {
 }
 
 #[test]
+fn the_only_stuck_child_among_thousands_is_the_blocker() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    let owner = world.owner(&web());
+    let maps: Vec<ObjectAddress> = (0..2_000).map(|n| map(&format!("m{n:04}"))).collect();
+    for (n, map) in maps.iter().enumerate() {
+        world.put(map, |view, _| {
+            view.owners = vec![owner.clone()];
+            view.finalizers = vec![if n == 1_500 { "storage.other.com/detach" } else { "foregroundDeletion" }.into()];
+        });
+    }
+    world.delete(&web());
+    for map in &maps {
+        world.delete(map);
+    }
+    world.run(Span::mins(17));
+    assert!(
+        world.lab.roots().contains(&"FinalizerStuck ConfigMap team-a/m1500".to_owned()),
+        "{:?}",
+        world.lab.roots().iter().take(5).collect::<Vec<_>>()
+    );
+    let blocked = world.lab.snapshot().findings.into_iter().find(|f| f.subject.name() == "web");
+    let summary = blocked.map(|f| format!("{} {}", f.code.name(), f.summary())).unwrap_or_default();
+    assert!(summary.contains("m1500"), "{summary}");
+}
+
+#[test]
 fn an_operator_that_hands_children_over_to_another_owner_orphans_nobody() {
     let mut world = World::widgets();
     let next = at(GROUP, "Widget", "team-a", "next");

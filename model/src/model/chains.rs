@@ -55,6 +55,9 @@ const MAX_DEPTH: usize = 8;
 /// The maximum number of objects that a search visits.
 const MAX_VISITED: usize = 50;
 
+/// The maximum number of children of one object among which a search chooses those to visit.
+const MAX_CHILDREN: usize = 5_000;
+
 /// The age of a read after which another one is made, if the object is still in doubt.
 pub(crate) const READ_AGAIN: Span = Span::mins(10);
 
@@ -131,9 +134,13 @@ impl Model {
         // A dependent without finalizers is about to go.
         let waits = |child: Slot| self.deletion_of(child).is_some_and(|deletion| !deletion.actors.is_empty());
         let children = self.children_of(uid).filter(|child| waits(*child) && blocks(self, *child));
-        let children: Vec<Slot> = children.take(MAX_VISITED).collect();
+        // One that only waits for others is less likely to be the last one than one that waits for its own controller.
+        let is_collected = |child: &Slot| self.deletion_of(*child).is_none_or(|d| d.own_finalizers().next().is_none());
+        let mut children: Vec<(bool, Slot)> =
+            children.take(MAX_CHILDREN).map(|child| (is_collected(&child), child)).collect();
+        children.sort_unstable();
         let mut leads = false;
-        for child in children {
+        for (_, child) in children.into_iter().take(MAX_VISITED) {
             leads |= self.search_child(search, child);
         }
         if !leads && waits_for_collector && search.may_read {
