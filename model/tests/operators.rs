@@ -1665,3 +1665,159 @@ fn a_watch_that_leaves_the_scope_closes_its_hazards() {
     world.run(Span::mins(20));
     world.assert_quiet();
 }
+
+#[test]
+fn a_restore_of_etcd_goes_back_to_older_versions() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[FINALIZER]);
+    world.owned(&map("m"), &web());
+    let backup = world.objects.clone();
+    let version = world.lab.version;
+    world.run(Span::mins(5));
+    world.put(&web(), |view, now| ready(view, "widget-operator", now));
+    world.rm(&map("m"));
+    world.run(Span::mins(5));
+    world.objects = backup;
+    world.lab.version = version;
+    for kind in world.watched.clone() {
+        world.lab.fail_watch(&kind.watch);
+    }
+    world.run(Span::secs(20));
+    for kind in world.watched.clone() {
+        world.lab.recover_watch(&kind.watch);
+    }
+    world.list();
+    world.run(Span::mins(20));
+    world.assert_quiet();
+    world.delete(&web());
+    world.run(Span::mins(16));
+    assert_eq!(world.lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_the_same_finding_after_a_restart() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&at("", "ConfigMap", "team-b", "m"), &web());
+    let since = world.lab.since("CrossNamespaceOwner");
+    world.run(Span::mins(30));
+    world.restart();
+    world.run(Span::mins(10));
+    assert_eq!(world.lab.findings(), ["CrossNamespaceOwner ConfigMap team-b/m"]);
+    assert_eq!(world.lab.since("CrossNamespaceOwner"), since);
+}
+
+#[test]
+fn an_annotated_owner_that_vanishes_during_an_outage_is_found_after_it() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let child = at("", "ConfigMap", "team-b", "m");
+    world.put(&child, |view, _| {
+        view.annotations.insert("example.io/owner-kind".into(), "Widget".into());
+        view.annotations.insert("example.io/owner-namespace".into(), "team-a".into());
+        view.annotations.insert("example.io/owner-name".into(), "web".into());
+    });
+    world.run(Span::mins(5));
+    world.objects.remove(&web());
+    world.list();
+    world.run(Span::mins(12));
+    assert_eq!(world.lab.findings(), ["LogicalOwnerMissing ConfigMap team-b/m"]);
+    world.healthy(&web(), "widget-operator", &[]);
+    world.run(Span::secs(10));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_terminating_child_of_a_missing_owner_is_no_hazard() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.owned(&map("m"), &web());
+    world.put(&map("m"), |view, _| view.finalizers = vec!["backup.other.com/snapshot".into()]);
+    world.run(Span::mins(5));
+    world.rm(&web());
+    world.run(Span::secs(2));
+    world.delete(&map("m"));
+    world.run(Span::mins(4));
+    world.rm(&map("m"));
+    world.run(Span::mins(20));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_cross_namespace_owner_reference_that_is_corrected_ends() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let child = at("", "ConfigMap", "team-b", "m");
+    world.owned(&child, &web());
+    world.put(&child, |view, _| view.owners.clear());
+    world.run(Span::mins(16));
+    assert!(!world.lab.has("CrossNamespaceOwner"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn the_memory_of_a_renamed_operator_does_not_name_the_old_manager() {
+    // After the upgrade, the new field manager adds the finalizers of new objects.
+    let mut world = World::widgets();
+    clean_up_twice(&mut world, "old-operator");
+    for name in ["n1", "n2", "n3", "n4", "n5"] {
+        let new = at(GROUP, "Widget", "team-a", name);
+        world.healthy(&new, "new-operator", &[FINALIZER, "keep.example.io/other"]);
+        world.run(Span::mins(1));
+        world.put(&new, |view, now| view.deleted = Some(now));
+        world.run(Span::secs(20));
+        world.put(&new, |view, now| {
+            view.finalizers.remove(0);
+            view.managers.retain(|m| m.subresource != "status");
+            view.managers.push(status_by("new-operator", now));
+            view.hashes.settled += 1;
+        });
+        world.run(Span::secs(1));
+        world.rm(&new);
+    }
+    world.healthy(&web(), "new-operator", &[FINALIZER]);
+    world.delete(&web());
+    world.run(Span::mins(16));
+    let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
+    assert!(actor.contains("new-operator"), "{actor}");
+}
+
+#[test]
+fn an_upgrade_that_renames_the_manager_names_the_new_one_at_once() {
+    let mut world = World::widgets();
+    clean_up_twice(&mut world, "old-operator");
+    world.healthy(&web(), "new-operator", &[FINALIZER]);
+    world.delete(&web());
+    world.run(Span::mins(16));
+    let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
+    assert!(actor.contains("new-operator"), "{actor}");
+}
+
+#[test]
+fn the_lease_of_the_old_release_that_stays_behind_after_a_rename_is_no_absence() {
+    let mut world = World::widgets();
+    world.lead("old-operator-lock", "old-operator-7d9f8c6b5-x2x4v_1", 2);
+    clean_up_twice(&mut world, "old-operator");
+    // The release is renamed; the new one has no leader election and works.
+    world.run(Span::mins(10));
+    world.healthy(&web(), "new-operator", &[FINALIZER]);
+    world.delete(&web());
+    for n in 0..10 {
+        world.run(Span::mins(1));
+        world.healthy(&at(GROUP, "Widget", "team-a", &format!("x{n}")), "new-operator", &[FINALIZER]);
+    }
+    assert!(!world.lab.has("FinalizerOwnerAbsent"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn an_object_from_before_the_rename_of_the_manager_belongs_to_the_new_one() {
+    let mut world = World::widgets();
+    world.lead("old-operator-lock", "old-operator-7d9f8c6b5-x2x4v_1", 2);
+    clean_up_twice(&mut world, "old-operator");
+    world.healthy(&web(), "old-operator", &[FINALIZER]);
+    world.run(Span::mins(10));
+    world.put(&web(), |view, now| view.managers.push(status_by("new-operator", now)));
+    world.run(Span::mins(1));
+    world.delete(&web());
+    world.run(Span::mins(16));
+    assert_eq!(world.lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+}

@@ -43,16 +43,21 @@ pub(crate) fn actor(
         return Actor::BuiltIn(built_in);
     }
     if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
-        return remover_actor(remover, finalizer, served);
+        let successor = successor(view, remover, finalizer, group, served);
+        return successor.unwrap_or_else(|| remover_actor(remover, finalizer, served));
     }
     let adder = view
         .managers
         .iter()
         .find(|m| m.finalizers.iter().any(|f| f == finalizer) && writers::is_controller(view, &m.name))
         .map(|m| -> Arc<str> { m.name.as_str().into() });
-    if let Some(served) = served_group(finalizer, served) {
-        let writes_status = || writers::status_writer(view).filter(|_| served == group).map(|m| m.name.as_str().into());
-        return Actor::Operator { group: served.clone(), manager: adder.or_else(writes_status) };
+    if let Some(operator) = served_group(finalizer, served) {
+        if let Some(successor) = adder.as_ref().and_then(|adder| successor(view, adder, finalizer, group, served)) {
+            return successor;
+        }
+        let writes_status =
+            || writers::status_writer(view).filter(|_| operator == group).map(|m| m.name.as_str().into());
+        return Actor::Operator { group: operator.clone(), manager: adder.or_else(writes_status) };
     }
     match (adder, finalizer.split_once('/')) {
         (Some(manager), _) => Actor::Adder { manager, group: group.clone() },
@@ -73,6 +78,22 @@ fn usual_actor(kind: &Kind, finalizer: &str, served: &BTreeSet<Arc<str>>) -> Act
     });
     let view = ObjectView { managers: managers.collect(), ..ObjectView::default() };
     actor(&view, finalizer, &kind.group, writers, served)
+}
+
+/// Returns the operator of a kind under its present field manager, if that one has written the status since `manager` wrote
+/// the object: an upgrade may rename the field manager.
+fn successor(
+    view: &ObjectView,
+    manager: &str,
+    finalizer: &str,
+    group: &Arc<str>,
+    served: &BTreeSet<Arc<str>>,
+) -> Option<Actor> {
+    let group = served_group(finalizer, served).filter(|served| *served == group)?.clone();
+    let present =
+        writers::status_writer(view).filter(|m| m.name != manager && writers::is_controller(view, &m.name))?;
+    let last = view.managers.iter().filter(|m| m.name == manager).filter_map(|m| m.time).max();
+    (present.time > last).then(|| Actor::Operator { group, manager: Some(present.name.as_str().into()) })
 }
 
 /// Returns the actor that has removed a finalizer from other objects. A name that many programs share leads to no lease, but
