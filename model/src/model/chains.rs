@@ -108,6 +108,19 @@ impl Model {
         self.reviews.objects.extend(seen.into_iter().filter(|slot| !gone || has_findings(slot)));
     }
 
+    /// Returns the owners that wait for this object, if it is being deleted.
+    pub(crate) fn waiting_owners(&self, slot: Slot) -> Vec<Slot> {
+        self.deletion_of(slot).map_or_else(Vec::new, |_| self.deleted_owners(slot))
+    }
+
+    /// Marks the owners for a review that waited for this object and no longer own it.
+    pub(crate) fn review_owners_left(&mut self, slot: Slot, waiting: Vec<Slot>) {
+        if !waiting.is_empty() {
+            let owners = self.deleted_owners(slot);
+            self.reviews.objects.extend(waiting.into_iter().filter(|owner| !owners.contains(owner)));
+        }
+    }
+
     fn deleted_owners(&self, slot: Slot) -> Vec<Slot> {
         let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
         owners.filter(|owner| self.deletion_of(*owner).is_some()).collect()

@@ -157,7 +157,9 @@ impl Model {
     /// Compares a version with the previous one and updates every part of the model.
     fn update_object(&mut self, slot: Slot, view: &ObjectView, version: u64, new: bool, live: bool) {
         let old_owners = if view.owners.is_empty() { self.owner_names(slot) } else { Vec::new() };
+        let waiting = self.waiting_owners(slot);
         let corrected = self.update_owners(slot, view) && self.owners_changed(slot, view, live);
+        self.review_owners_left(slot, waiting);
         self.update_orphan(slot, view, new, if corrected { &[] } else { &old_owners });
         let Some(record) = self.store.get(slot) else { return };
         let reread = self.watches[record.watch as usize].reread;
