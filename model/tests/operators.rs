@@ -1695,6 +1695,22 @@ fn a_restore_of_etcd_goes_back_to_older_versions() {
 }
 
 #[test]
+fn a_missing_owner_is_the_same_finding_after_a_restart() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    let mut ghost = world.owner(&web());
+    (ghost.uid, ghost.name) = ("11111111-0000-4000-8000-000000000000".into(), "ghost".into());
+    world.put(&map("m"), |view, _| view.owners = vec![ghost]);
+    world.run(Span::mins(1));
+    let since = world.lab.since("OwnerMissing");
+    world.run(Span::mins(30));
+    world.restart();
+    world.run(Span::mins(10));
+    assert_eq!(world.lab.findings(), ["OwnerMissing ConfigMap team-a/m"]);
+    assert_eq!(world.lab.since("OwnerMissing"), since);
+}
+
+#[test]
 fn an_owner_in_another_namespace_is_the_same_finding_after_a_restart() {
     let mut world = World::widgets();
     world.healthy(&web(), "widget-operator", &[]);
@@ -1741,6 +1757,21 @@ fn a_terminating_child_of_a_missing_owner_is_no_hazard() {
     world.rm(&map("m"));
     world.run(Span::mins(20));
     world.assert_quiet();
+}
+
+#[test]
+fn a_deletion_that_is_blocked_by_a_child_is_unblocked_when_the_child_is_handed_over() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
+    world.owned(&map("m"), &web());
+    world.put(&map("m"), |view, _| view.finalizers = vec!["storage.other.com/detach".into()]);
+    world.delete(&web());
+    world.delete(&map("m"));
+    world.run(Span::mins(17));
+    assert!(world.lab.has("DeletionBlockedByDependent"), "{:?}", world.lab.findings());
+    world.put(&map("m"), |view, _| view.owners.clear());
+    world.run(Span::secs(2));
+    assert!(!world.lab.has("DeletionBlockedByDependent"), "{:?}", world.lab.findings());
 }
 
 #[test]

@@ -275,7 +275,10 @@ impl Model {
             true => self.now.after(LATE_EVENT),
             false => departed.unwrap_or(self.now).after(self.settings.owner_missing_after).max(self.now),
         };
-        let (since, read_from) = (self.now, self.now);
+        // An earlier process may have decided already, so its finding need not wait.
+        let restored = self.restored_hazard(slot);
+        let due = if restored.is_some() { self.now.after(LATE_EVENT) } else { due };
+        let (since, read_from) = (restored.unwrap_or(self.now), self.now);
         let doubt = Doubt { since, due: None, fresh, asked: false, read_from, writer: writer.into() };
         self.doubts.children.insert(slot, doubt);
         self.doubts.set_due(slot, Some(due));
@@ -317,6 +320,17 @@ impl Model {
         }
         let hazard = Hazard::new(reason, self.subject(slot), doubt.since, evidence);
         self.open_hazard(slot, hazard);
+    }
+
+    /// Returns since when an earlier process had found that an owner of a child is missing.
+    fn restored_hazard(&self, slot: Slot) -> Option<Timestamp> {
+        if !self.open_findings.has_restored() {
+            return None;
+        }
+        let (subject, created) = (self.subject(slot), self.store.get(slot)?.created());
+        let codes = [FindingCode::OwnerMissing, FindingCode::OwnerReplaced, FindingCode::OwnerUnresolvable];
+        let starts = codes.iter().filter_map(|code| self.open_findings.restored_start(*code, &subject));
+        starts.filter(|at| Some(*at) >= created).min()
     }
 
     /// Reads the owners of a child again, some time after a read has failed.
