@@ -1667,6 +1667,38 @@ fn a_watch_that_leaves_the_scope_closes_its_hazards() {
 }
 
 #[test]
+fn a_foreign_kind_that_is_installed_again_makes_its_owners_resolvable() {
+    let mut world = World::widgets();
+    world.healthy(&web(), "widget-operator", &[]);
+    world.unserved.insert("Gadget".into());
+    let mut foreign = world.owner(&web());
+    foreign.api_version = "gadgets.other.com/v1".into();
+    foreign.kind = "Gadget".into();
+    foreign.uid = "33333333-0000-4000-8000-000000000000".into();
+    let own = world.owner(&web());
+    world.put(&map("m"), |view, _| view.owners = vec![own, foreign]);
+    world.run(Span::mins(1));
+    assert_eq!(world.lab.findings(), ["OwnerUnresolvable ConfigMap team-a/m"]);
+    world.unserved.clear();
+    (0..30).for_each(|_| world.run(Span::mins(2)));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_kind_of_the_operator_that_is_installed_again_makes_its_owners_resolvable() {
+    let mut world = World::widgets();
+    world.unserved.insert("WidgetSet".into());
+    let set = at(GROUP, "WidgetSet", "team-a", "all");
+    world.quiet(&set, |_, _| {});
+    world.owned(&map("m"), &set);
+    world.run(Span::mins(1));
+    assert_eq!(world.lab.findings(), ["OwnerUnresolvable ConfigMap team-a/m"]);
+    world.unserved.clear();
+    (0..30).for_each(|_| world.run(Span::mins(2)));
+    world.assert_quiet();
+}
+
+#[test]
 fn a_restore_of_etcd_goes_back_to_older_versions() {
     let mut world = World::widgets();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);

@@ -220,6 +220,12 @@ impl Model {
         CODES.iter().filter_map(current).any(|hazard| hazard.ended.is_none())
     }
 
+    /// Returns whether the child has an owner that cannot be resolved now.
+    pub(crate) fn is_unresolvable(&self, subject: &Subject) -> bool {
+        let hazard = self.hazards.open.get(&FindingId::of(FindingCode::OwnerUnresolvable, subject));
+        hazard.is_some_and(|hazard| hazard.ended.is_none())
+    }
+
     /// Returns the children with bad references now.
     pub(crate) fn current_hazards(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
         self.hazards.open.values().filter(|hazard| hazard.ended.is_none()).map(|hazard| (hazard.slot, hazard.reason))

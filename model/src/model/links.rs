@@ -32,6 +32,10 @@ pub(crate) struct Doubts {
     deleted: Vec<DeletedChild>,
     /// The owners by which loopwatch asks whether foreign kinds exist, by kind. At most [`MAX_KINDS`].
     foreign: BTreeMap<String, ObjectAddress>,
+    /// The children whose owners have kinds that the API server does not serve. At most [`MAX_UNSERVED`].
+    unserved: BTreeSet<Slot>,
+    /// When to look whether it serves these kinds now.
+    unserved_due: Option<Timestamp>,
     timer: Option<Timestamp>,
 }
 
@@ -106,6 +110,8 @@ const MAX_DELETED: usize = 1_000;
 
 const MAX_KINDS: usize = 1_000;
 
+const MAX_UNSERVED: usize = 5_000;
+
 /// How long the answer counts whether a foreign kind exists.
 const KIND_KNOWN_FOR: Span = Span::mins(10);
 
@@ -136,7 +142,7 @@ impl Doubts {
 
     fn next(&self) -> Option<Timestamp> {
         let deleted = self.deleted.iter().map(|child| child.deleted.after(LATE_EVENT)).min();
-        self.queue.first().map(|(due, _)| *due).into_iter().chain(deleted).min()
+        self.queue.first().map(|(due, _)| *due).into_iter().chain(deleted).chain(self.unserved_due).min()
     }
     /// Returns the children whose owners are in doubt.
     pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
@@ -152,6 +158,7 @@ impl Doubts {
             doubt.due.iter_mut().for_each(shift);
         }
         self.queue = self.queue.iter().map(|(at, slot)| (at.shifted(by_ms), *slot)).collect();
+        self.unserved_due.iter_mut().for_each(shift);
         for child in &mut self.deleted {
             shift(&mut child.since);
             shift(&mut child.deleted);
@@ -193,6 +200,9 @@ impl Model {
         let still: Vec<FindingCode> = bad.iter().map(|(reason, _)| code(*reason)).collect();
         let writer = self.doubts.children.get(&slot).map_or_else(Box::default, |doubt| doubt.writer.clone());
         for (reason, owner) in bad {
+            if reason == OwnerHazard::KindUnknown {
+                self.note_unserved(slot);
+            }
             let evidence = self.hazard_evidence(reason, &owner, &writer);
             let mut hazard = Hazard::new(reason, self.subject(slot), self.now, evidence);
             hazard.owner = self.owner_object(&owner);
@@ -242,6 +252,7 @@ impl Model {
     /// Handles the timer of the references in doubt.
     pub(crate) fn links_due(&mut self) {
         self.doubts.timer = None;
+        self.review_unserved();
         while let Some((_, slot)) = self.doubts.queue.first().copied().filter(|(due, _)| *due <= self.now) {
             self.doubts.set_due(slot, Some(self.now.after(LOOK_AGAIN)));
             self.decide_doubt(slot);
@@ -249,6 +260,32 @@ impl Model {
         for child in std::mem::take(&mut self.doubts.deleted) {
             self.decide_deleted(child);
         }
+        self.set_links_timer();
+    }
+
+    /// Reviews the children whose owners have unknown kinds, because an installation may have added these.
+    fn review_unserved(&mut self) {
+        if self.doubts.unserved_due.is_none_or(|due| due > self.now) {
+            return;
+        }
+        self.doubts.unserved_due = None;
+        for slot in std::mem::take(&mut self.doubts.unserved) {
+            match self.doubts.children.get_mut(&slot) {
+                Some(doubt) => {
+                    doubt.read_from = self.now;
+                    self.doubts.set_due(slot, Some(self.now));
+                }
+                None => _ = self.reviews.objects.insert(slot),
+            }
+        }
+    }
+
+    fn note_unserved(&mut self, slot: Slot) {
+        if self.doubts.unserved.len() >= MAX_UNSERVED {
+            return self.count_dropped("owner_doubts");
+        }
+        self.doubts.unserved.insert(slot);
+        self.doubts.unserved_due.get_or_insert(self.now.after(KIND_KNOWN_FOR));
         self.set_links_timer();
     }
 
@@ -302,7 +339,12 @@ impl Model {
                 None => waits = true,
                 Some(Existence::Failed) => return self.read_owners_again(slot),
                 Some(Existence::Unreadable) => return self.doubts.set_due(slot, None),
-                Some(Existence::Exists(read)) if read.uid == owner.uid => return self.doubts.set_due(slot, None),
+                Some(Existence::Exists(read)) if read.uid == owner.uid => {
+                    self.doubts.set_due(slot, None);
+                    let still: Vec<FindingCode> =
+                        self.bad_links(slot).iter().map(|(reason, _)| code(*reason)).collect();
+                    return self.end_hazards_of(slot, &still, false);
+                }
                 Some(existence) => missing = missing.or_else(|| Some((reason(&existence), owner.clone(), existence))),
             }
         }
@@ -314,6 +356,9 @@ impl Model {
         }
         self.doubts.set_due(slot, None);
         let Some((reason, owner, existence)) = missing else { return };
+        if reason == OwnerHazard::KindUnknown {
+            self.note_unserved(slot);
+        }
         let mut evidence = self.hazard_evidence(reason, &owner, &doubt.writer);
         if let Existence::Exists(read) = existence {
             evidence = evidence.text("current_uid", uid_text(read.uid));
@@ -402,7 +447,11 @@ impl Model {
             }
             let asked = self.doubts.foreign.entry(kind).or_insert_with(|| owner.address.clone()).clone();
             let recent = self.now.shifted(-KIND_KNOWN_FOR.0);
-            if self.existence(slot, &asked, recent, Urgency::Doubt) == Some(Existence::KindUnknown) {
+            let is_unknown = match self.existence(slot, &asked, recent, Urgency::Doubt) {
+                Some(existence) => existence == Existence::KindUnknown,
+                None => self.is_unresolvable(&self.subject(slot)), // still, until the answer arrives
+            };
+            if is_unknown {
                 unknown.push((OwnerHazard::KindUnknown, owner));
             }
         }
