@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Model;
 use super::detection::Detection;
 use super::graph::Owner;
+use super::kinds::Watch;
 use super::logical_owners::{LogicalOwner, Presence};
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::sight::Sight;
@@ -295,9 +296,7 @@ impl Model {
     fn primary(&self, namespace: &str, name: &str) -> Presence {
         let (mut hidden, mut not_before) = (None, None);
         for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
-            let kind = &self.kinds[watch.kind as usize];
-            let is_child = kind.role == Role::Child || (watch.dumped && is_built_in_group(&kind.group));
-            if is_child || watch.scope.namespace().is_some_and(|within| within != namespace) {
+            if !self.shows_owners(watch) || watch.scope.namespace().is_some_and(|within| within != namespace) {
                 continue;
             }
             let number = u16::try_from(number).unwrap_or(u16::MAX);
@@ -314,11 +313,16 @@ impl Model {
         hidden.map_or(Presence::Missing(not_before), Presence::Hidden)
     }
 
+    /// Returns whether a watch shows primary objects. In a dump, all kinds are primary.
+    fn shows_owners(&self, watch: &Watch) -> bool {
+        let kind = &self.kinds[watch.kind as usize];
+        kind.role != Role::Child && !(watch.dumped && is_built_in_group(&kind.group))
+    }
+
     /// Returns whether any namespace has a primary object with this name.
     fn is_primary_anywhere(&self, name: &str) -> bool {
-        let watches = self.watches.iter().enumerate().filter(|(_, watch)| watch.active);
-        let mut primary = watches.filter(|(_, watch)| self.kinds[watch.kind as usize].role == Role::Primary);
-        primary.any(|(number, watch)| {
+        let mut watches = self.watches.iter().enumerate().filter(|(_, watch)| watch.active && self.shows_owners(watch));
+        watches.any(|(number, watch)| {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
             watch.namespace_index.keys().any(|namespace| self.store.find(number, namespace, name).is_some())
         })
