@@ -252,7 +252,7 @@ impl Model {
                 ReadData { uid: found.uid, written: Written::after(write, written) }
             }),
             Existence::Absent | Existence::KindUnknown => None,
-            Existence::Unreadable | Existence::Dependents(_) => old,
+            Existence::Unreadable | Existence::Failed | Existence::Dependents(_) => old,
         };
         self.configurations.read.insert(name.clone(), new);
         let changed = |data: Option<ReadData>| data.map(|data| data.written.changed);
