@@ -274,10 +274,11 @@ impl Model {
         self.open_findings.take_events()
     }
 
-    /// Returns the holders of all leases; empty for a lease that nobody holds.
+    /// Returns the holders of all leases; empty for a lease that its holder has released. A lease that nobody has renewed
+    /// for long has none.
     #[must_use]
     pub fn lease_holders(&self) -> Vec<String> {
-        self.leases.holders().map(str::to_owned).collect()
+        self.leases.holders(self.now).map(str::to_owned).collect()
     }
 
     /// Returns the state that should survive a restart.

@@ -13,6 +13,9 @@ use crate::time::{Span, Timestamp};
 /// others.
 pub(super) const MAX_LEASES: usize = 1_000;
 
+/// The time without a renewal after which a lease has no holder. Replicas wait much shorter before they take over.
+const ABANDONED_AFTER: Span = Span::mins(5);
+
 /// The leases that exist, by namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
@@ -65,8 +68,13 @@ impl Leases {
         }
     }
 
-    pub(super) fn holders(&self) -> impl Iterator<Item = &str> {
-        self.rows.values().map(|row| row.lease.holder.as_str())
+    /// Returns the holders of all leases, except of those that nobody has renewed for long: a lease survives its holder.
+    pub(super) fn holders(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let is_abandoned = move |row: &LeaseRow| {
+            let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);
+            row.seen_renewed_at.is_some_and(|at| now.since(at) > longest)
+        };
+        self.rows.values().filter(move |row| !is_abandoned(row)).map(|row| row.lease.holder.as_str())
     }
 
     /// Returns a copy of all leases, ordered by namespace and name.
@@ -144,5 +152,20 @@ mod tests {
             assert_eq!(ages(&leases, 30 + by_ms / 1000), before);
             leases.clock_stepped(-by_ms);
         }
+    }
+
+    #[test]
+    fn a_lease_that_nobody_renews_for_long_has_no_holder() {
+        let mut leases = Leases::default();
+        let held = |name: &str, duration| LeaseView { holder: name.to_owned(), duration, ..lease(name, START.0) };
+        for view in [held("usual", Some(Span::secs(15))), held("slow", Some(Span::hours(1))), held("plain", None)] {
+            assert!(leases.seen(at(0), view));
+        }
+        // Without a time of renewal, nothing shows that nobody holds it.
+        assert!(leases.seen(at(0), LeaseView { renewed: None, ..held("undated", None) }));
+        let holders = |seconds| leases.holders(at(seconds)).collect::<Vec<_>>();
+        assert_eq!(holders(300), ["plain", "slow", "undated", "usual"]);
+        assert_eq!(holders(301), ["slow", "undated"]);
+        assert_eq!(holders(3_601), ["undated"]);
     }
 }

@@ -1,8 +1,12 @@
 //! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same events.
 //!
-//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one. Leases of other workloads say
-//! nothing. If loopwatch cannot read leases, every replica therefore sends, and the receiver can ignore repetitions by
-//! the ID of the event. Without a leader, nobody sends.
+//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately. Leases of other workloads
+//! say nothing. If loopwatch cannot read leases, every replica therefore sends, and the receiver can ignore repetitions by
+//! the ID of the event. Between two leaders, nobody sends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::sources::cluster::workload_of_pod;
 
@@ -13,16 +17,20 @@ pub(super) struct Leadership {
     pod: Option<String>,
     /// The Deployment or StatefulSet of this Pod.
     workload: Option<String>,
-    /// A Pod of the workload has held a lease, so the workload elects leaders.
-    elects: bool,
+    /// When a Pod of the workload was last seen to hold a lease: a workload that elects leaders.
+    elected: Option<Instant>,
 }
+
+/// The longest time between two leaders. After it, the workload no longer elects any: a lease survives an update of the
+/// operator that switches leader election off.
+const BETWEEN_LEADERS: Duration = Duration::from_secs(300);
 
 // === impl Leadership ===
 
 impl Leadership {
     pub(super) fn new(pod: Option<String>) -> Self {
         let workload = pod.as_deref().and_then(workload_of_pod);
-        Self { pod, workload, elects: false }
+        Self { pod, workload, elected: None }
     }
 
     /// Returns whether this replica leads, by the current holders of all leases.
@@ -33,11 +41,13 @@ impl Leadership {
         let is_of_workload =
             |holder: &str| is_mine(holder) || (self.workload.is_some() && workload_of_pod(holder) == self.workload);
         if holders.clone().any(is_mine) {
-            self.elects = true;
+            self.elected = Some(Instant::now());
             return true;
         }
-        self.elects |= holders.any(is_of_workload);
-        !self.elects
+        if holders.any(is_of_workload) {
+            self.elected = Some(Instant::now());
+        }
+        self.elected.is_none_or(|at| at.elapsed() > BETWEEN_LEADERS)
     }
 }
 
@@ -78,12 +88,22 @@ mod tests {
         assert!(Leadership::new(None).leads(&[REPLICA.to_owned()]), "outside a Pod");
     }
 
-    #[test]
-    fn nobody_leads_between_two_leaders() {
+    #[tokio::test(start_paused = true)]
+    async fn nobody_leads_between_two_leaders() {
         let mut leadership = Leadership::new(Some(POD.to_owned()));
         assert!(!leadership.leads(&[REPLICA.to_owned()]));
         assert!(!leadership.leads(&[String::new()]), "released");
         assert!(leadership.leads(&[MINE.to_owned()]));
         assert!(!leadership.leads(&[REPLICA.to_owned()]), "lost");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_replica_leads_if_its_workload_no_longer_elects_leaders() {
+        let mut leadership = Leadership::new(Some(POD.to_owned()));
+        assert!(!leadership.leads(&[REPLICA.to_owned()]));
+        tokio::time::sleep(BETWEEN_LEADERS).await;
+        assert!(!leadership.leads(&[]));
+        tokio::time::sleep(BETWEEN_LEADERS).await;
+        assert!(leadership.leads(&[]), "the lease of an earlier version of the operator");
     }
 }
