@@ -96,10 +96,16 @@ const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
 // === impl Reads ===
 
 impl Reads {
-    /// Forgets answers that nobody waits for and that are older than `before`.
+    /// Forgets answers from before `before` that nobody waits for, and questions that a source took before then and never
+    /// answered.
     fn forget(&mut self, before: Timestamp) {
-        let is_needed = |read: &Read| read.asked.is_some() || read.answer.as_ref().is_some_and(|(at, _)| *at >= before);
-        self.known.retain(|_, read| is_needed(read));
+        let Self { known, queue, .. } = self;
+        known.retain(|probe, read| {
+            let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
+                at >= before || queue.contains(&(urgency, number, probe.clone()))
+            });
+            is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before)
+        });
     }
 
     /// Forgets brief answers from before `before`.
@@ -239,7 +245,11 @@ impl Model {
         if read.waiting.len() < MAX_WAITING {
             read.waiting.insert(slot);
         }
-        let is_asked = read.asked.is_some_and(|(at, asked, _)| now < at.after(ASK_AGAIN) && asked <= urgency);
+        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would never be taken.
+        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
+            let is_recent = now < at.after(ASK_AGAIN);
+            asked <= urgency && (is_recent || self.reads.queue.contains(&(asked, number, probe.clone())))
+        });
         if !is_asked {
             if let Some((_, asked, number)) = read.asked {
                 self.reads.queue.remove(&(asked, number, probe.clone()));
@@ -339,5 +349,53 @@ impl ReadObject {
             writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
             data: DataWrite::of(view),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Observation;
+    use crate::settings::Settings;
+
+    /// 2026-01-01T00:00:00Z.
+    const START: Timestamp = Timestamp(1_767_225_600_000);
+
+    fn at(seconds: i64) -> Timestamp {
+        START.after(Span::secs(seconds))
+    }
+
+    fn address(number: usize) -> ObjectAddress {
+        let [group, kind, namespace] = ["", "Secret", "team"].map(str::to_owned);
+        ObjectAddress { group, kind, namespace, name: number.to_string() }
+    }
+
+    fn doubt(model: &mut Model, number: usize) {
+        assert_eq!(model.existence(Slot::MAX, &address(number), model.now, Urgency::Doubt), None);
+    }
+
+    #[test]
+    fn a_probe_that_is_asked_for_again_keeps_its_place_in_the_queue() {
+        let mut model = Model::new(Settings::default());
+        model.apply(START, Observation::Tick);
+        (0..3).for_each(|number| doubt(&mut model, number));
+        model.apply(at(61), Observation::Tick);
+        doubt(&mut model, 0);
+        assert_eq!(model.take_reads(), [Probe::Read(address(0))]);
+        // A source that took it and did not answer is asked again, after the others.
+        model.apply(at(130), Observation::Tick);
+        doubt(&mut model, 0);
+        assert_eq!(model.reads.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
+    }
+
+    #[test]
+    fn probes_that_a_source_never_answers_make_room_for_others() {
+        let mut model = Model::new(Settings::default());
+        model.apply(START, Observation::Tick);
+        (0..MAX_READS).for_each(|number| doubt(&mut model, number));
+        assert_eq!(model.reads.take_all().len(), MAX_READS);
+        model.apply(at(61), Observation::Tick);
+        doubt(&mut model, MAX_READS);
+        assert_eq!(model.reads.take_all(), [Probe::Read(address(MAX_READS))]);
     }
 }
