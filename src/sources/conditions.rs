@@ -26,7 +26,7 @@ pub(crate) fn conditions(documents: Vec<ConditionDocument>) -> Vec<Condition> {
 fn condition(document: ConditionDocument) -> Condition {
     let ConditionDocument { r#type, status, reason, message, last_transition_time } = document;
     Condition {
-        r#type,
+        r#type: r#type.chars().take(316).collect(), // longer ones are invalid
         status: match status.as_str() {
             "True" => ConditionStatus::True,
             "False" => ConditionStatus::False,

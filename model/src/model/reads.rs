@@ -101,9 +101,9 @@ impl Reads {
     fn forget(&mut self, before: Timestamp) {
         let Self { known, queue, .. } = self;
         known.retain(|probe, read| {
-            let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
-                at >= before || queue.contains(&(urgency, number, probe.clone()))
-            });
+            let is_asked = read
+                .asked
+                .is_some_and(|(at, urgency, number)| at >= before || queue.contains(&(urgency, number, probe.clone())));
             is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before)
         });
     }
@@ -225,7 +225,10 @@ impl Model {
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
         let answer = self.reads.known.get(&probe).and_then(|read| read.answer.clone());
         if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
-            self.ask(slot, probe, Urgency::Doubt);
+            self.ask(slot, probe.clone(), Urgency::Doubt);
+        }
+        if let Some(read) = self.reads.known.get_mut(&probe) {
+            read.kept = true;
         }
         match answer {
             Some((_, Existence::Dependents(found))) => Some(found),
@@ -386,6 +389,24 @@ mod tests {
         model.apply(at(130), Observation::Tick);
         doubt(&mut model, 0);
         assert_eq!(model.reads.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
+    }
+
+    #[test]
+    fn dependents_of_objects_in_doubt_are_not_forgotten_after_a_minute() {
+        let mut model = Model::new(Settings::default());
+        model.apply(START, Observation::Tick);
+        let owner = address(0);
+        assert_eq!(model.dependents(Slot::MAX, &owner, 7, START), None);
+        let [probe] = model.take_reads().try_into().expect("one probe");
+        model.apply(
+            START,
+            Observation::Answered { probe, answer: Answer::Dependents { found: vec![], complete: true } },
+        );
+        // Another detector asks something else.
+        model.apply(at(120), Observation::Tick);
+        assert_eq!(model.brief_existence(Slot::MAX, &address(1), at(120)), None);
+        assert!(model.dependents(Slot::MAX, &owner, 7, START).is_some());
+        assert_eq!(model.reads.take_all(), [Probe::Read(address(1))]);
     }
 
     #[test]
