@@ -1,5 +1,7 @@
 //! Reads the ownership graph of a cluster once: the metadata of all objects that the account may list, in pages.
 
+use std::cell::Cell;
+
 use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{Cause, LeftOut, Scope};
@@ -42,6 +44,9 @@ pub(crate) struct Progress {
     pub(crate) objects: usize,
 }
 
+/// The number of objects for which there is still room, for all lists together.
+struct Room(Cell<usize>);
+
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
 /// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
@@ -63,17 +68,29 @@ impl OwnershipGraph {
         home: &str,
         progress: impl Fn(Progress),
     ) -> Self {
+        Self::read_at_most(MOST_OBJECTS, cluster, resources, scope, home, progress).await
+    }
+
+    async fn read_at_most(
+        most: usize,
+        cluster: &Cluster,
+        resources: &ApiResources,
+        scope: &Scope,
+        home: &str,
+        progress: impl Fn(Progress),
+    ) -> Self {
+        let room = Room(Cell::new(most));
         let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
         let wanted = |kind: &&ApiKind| is_collected(kind) && (kind.namespaced || scope.namespace().is_none());
         let first: Vec<&ApiKind> = resources.kinds().filter(wanted).collect();
-        graph.list(cluster, &first, scope, home, &progress).await;
+        graph.list(&room, cluster, &first, scope, home, &progress).await;
         let owners: Vec<&ApiKind> = resources
             .kinds()
             .filter(|kind| {
                 is_collected(kind) && scope.namespace().is_some() && !kind.namespaced && graph.refers_to(kind)
             })
             .collect();
-        graph.list(cluster, &owners, &Scope::Cluster, home, &progress).await;
+        graph.list(&room, cluster, &owners, &Scope::Cluster, home, &progress).await;
         for kind in resources.kinds() {
             let known = |facts: &KindFacts| facts.group == kind.group && facts.kind == kind.kind;
             if !graph.kinds.iter().any(known) {
@@ -111,25 +128,22 @@ impl OwnershipGraph {
 
     async fn list(
         &mut self,
+        room: &Room,
         cluster: &Cluster,
         kinds: &[&ApiKind],
         scope: &Scope,
         home: &str,
         progress: &impl Fn(Progress),
     ) {
-        let room = MOST_OBJECTS.saturating_sub(self.nodes.len());
         let lists =
             kinds.iter().map(|kind| async move { (*kind, listing::list(cluster, kind, scope, home, room).await) });
         let mut lists = futures::stream::iter(lists).buffer_unordered(AT_ONCE);
         let mut listed = 0;
         while let Some((kind, Listed { nodes, left_out })) = lists.next().await {
             listed += 1;
-            let room = MOST_OBJECTS.saturating_sub(self.nodes.len());
-            let full = nodes.len() > room;
-            self.kinds.push(facts(kind, left_out.is_none() && !full));
-            self.nodes.extend(nodes.into_iter().take(room));
-            let limit = || format!("loopwatch reads at most {MOST_OBJECTS} objects");
-            if let Some(why) = left_out.or_else(|| full.then(limit)) {
+            self.kinds.push(facts(kind, left_out.is_none()));
+            self.nodes.extend(nodes);
+            if let Some(why) = left_out {
                 self.left_out.push(LeftOut { what: kind_names::name(kind), why });
             }
             progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
@@ -142,6 +156,21 @@ impl OwnershipGraph {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             group == kind.group && owner.kind == kind.kind
         })
+    }
+}
+
+// === impl Room ===
+
+impl Room {
+    /// Takes the room for one object. Returns false if there is none.
+    fn take(&self) -> bool {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    fn give_back(&self, objects: usize) {
+        self.0.set(self.0.get() + objects);
     }
 }
 

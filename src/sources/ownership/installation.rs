@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::authorization::v1::ResourceRule;
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use loopwatch_model::observation::LeftOut;
+use loopwatch_model::observation::{Cause, LeftOut};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -54,6 +54,8 @@ struct RoleDocument {
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Bindings per page.
 const PAGE: u32 = 500;
+/// Limit on these pages.
+const MOST_PAGES: usize = 200;
 /// Roles of Kubernetes itself, besides those that begin with `system:`.
 const BUILT_IN_ROLES: &[&str] = &["cluster-admin", "admin", "edit", "view"];
 
@@ -210,7 +212,7 @@ fn role_of(binding: &Binding) -> ObjectName {
 /// Reads a whole list in pages.
 async fn all<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T>, Failure> {
     let (mut items, mut token) = (Vec::new(), String::new());
-    loop {
+    for _ in 0..MOST_PAGES {
         let more = if token.is_empty() { String::new() } else { format!("&continue={}", encode(&token)) };
         let page: ListDocument<T> = cluster.get_json(&format!("{path}?limit={PAGE}{more}"), JSON).await?;
         items.extend(page.items);
@@ -219,4 +221,5 @@ async fn all<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T
             return Ok(items);
         }
     }
+    Err(Failure::new(Cause::TooLarge, "there are too many to read them all"))
 }

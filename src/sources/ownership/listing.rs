@@ -6,7 +6,7 @@ use loopwatch_model::cascade::Node;
 use loopwatch_model::observation::{Cause, OwnerReference, Scope};
 use serde::Deserialize;
 
-use super::{ApiKind, path, reason};
+use super::{ApiKind, Room, path, reason};
 use crate::sources::cluster::Cluster;
 use crate::sources::failure::Failure;
 use crate::sources::metadata::or_default;
@@ -58,8 +58,13 @@ const ATTEMPTS: u32 = 3;
 /// The wait before the first repetition, and the longest one.
 const WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
+/// Limit on pages of one kind, so that a chain of pages ends.
+const MOST_PAGES: usize = 10_000;
+/// Why loopwatch stops before the end of a list.
+const TOO_MANY: &str = "there are too many objects to read them all";
+
 /// Lists a kind in a scope, or in the namespace `home` if the account may not list all namespaces.
-pub(super) async fn list(cluster: &Cluster, kind: &ApiKind, scope: &Scope, home: &str, room: usize) -> Listed {
+pub(super) async fn list(cluster: &Cluster, kind: &ApiKind, scope: &Scope, home: &str, room: &Room) -> Listed {
     let namespace = scope.namespace().unwrap_or_default();
     let mut listed = Listed::default();
     let Err(failure) = pages(cluster, kind, namespace, room, &mut listed).await else { return listed };
@@ -67,9 +72,11 @@ pub(super) async fn list(cluster: &Cluster, kind: &ApiKind, scope: &Scope, home:
     if failure.cause == Cause::Forbidden && kind.namespaced && namespace.is_empty() && !home.is_empty() {
         let mut at_home = Listed::default();
         if pages(cluster, kind, home, room, &mut at_home).await.is_ok() {
+            room.give_back(listed.nodes.len());
             at_home.left_out = Some(format!("permission to list only in the namespace {home}"));
             return at_home;
         }
+        room.give_back(at_home.nodes.len());
     }
     listed
 }
@@ -78,20 +85,16 @@ async fn pages(
     cluster: &Cluster,
     kind: &ApiKind,
     namespace: &str,
-    room: usize,
+    room: &Room,
     listed: &mut Listed,
 ) -> Result<(), Failure> {
     let target = WatchTarget::new(path(kind, namespace), true);
     let mut page = Page::first(Listing::Paged { expired: 0 });
     let mut attempts = 0;
-    loop {
+    for _ in 0..MOST_PAGES {
         let before = listed.nodes.len();
-        let failure = match read(cluster, kind, &target, &page, listed).await {
+        let failure = match read(cluster, kind, &target, &page, room, listed).await {
             Ok(token) if token.is_empty() => return Ok(()),
-            Ok(_) if listed.nodes.len() > room => {
-                listed.left_out = Some("there are too many objects to read them all".to_owned());
-                return Ok(());
-            }
             Ok(token) => {
                 page = page.followed_by(token);
                 attempts = 0;
@@ -101,9 +104,11 @@ async fn pages(
         };
         if failure.cause == Cause::Gone && page.is_continued() {
             page = Page::first(page.after_expiry());
+            room.give_back(listed.nodes.len());
             *listed = Listed::default();
             continue;
         }
+        room.give_back(listed.nodes.len() - before);
         listed.nodes.truncate(before);
         attempts += 1;
         let passes = matches!(
@@ -116,6 +121,8 @@ async fn pages(
         let wait = failure.retry_after.unwrap_or(WAIT.0 * 2u32.pow(attempts - 1));
         tokio::time::sleep(wait.min(WAIT.1)).await;
     }
+    listed.left_out = Some(TOO_MANY.to_owned());
+    Ok(())
 }
 
 /// Reads one page, and returns the token of the next one.
@@ -124,6 +131,7 @@ async fn read(
     kind: &ApiKind,
     target: &WatchTarget,
     page: &Page,
+    room: &Room,
     listed: &mut Listed,
 ) -> Result<String, Failure> {
     let mut body = page.open(cluster, target).await?;
@@ -131,7 +139,11 @@ async fn read(
     while let Some(frame) = body.next().await? {
         match frame {
             Frame::Document(text) => match serde_json::from_slice(&text) {
-                Ok(document) => listed.nodes.push(node(kind, document)),
+                Ok(document) if room.take() => listed.nodes.push(node(kind, document)),
+                Ok(_) => {
+                    listed.left_out = Some(TOO_MANY.to_owned());
+                    return Ok(String::new());
+                }
                 Err(_) => skipped += 1,
             },
             Frame::Oversized => skipped += 1,

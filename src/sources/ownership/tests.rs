@@ -167,17 +167,17 @@ async fn a_page_that_fails_is_read_again_and_an_unreadable_kind_is_named() {
     let widget = kind("example.io", "Widget", "widgets", &[]);
     let scope = Scope::Namespace("a".to_owned());
     let script = Script::new([list(&["one"], "t"), status(500), status(429), list(&["two"], "")]);
-    let listed = listing::list(&script.cluster(), &widget, &scope, "", 10).await;
+    let listed = listing::list(&script.cluster(), &widget, &scope, "", &Room(Cell::new(10))).await;
     assert_eq!((listed.nodes.len(), listed.left_out), (2, None));
     // The token expires, so the list begins again.
     let script = Script::new([list(&["one"], "t"), status(410), list(&["one", "two"], "")]);
-    let listed = listing::list(&script.cluster(), &widget, &scope, "", 10).await;
+    let listed = listing::list(&script.cluster(), &widget, &scope, "", &Room(Cell::new(10))).await;
     assert_eq!((listed.nodes.len(), listed.left_out), (2, None));
     let script = Script::new([list(&["one"], "t"), status(500), status(500), status(500)]);
-    let listed = listing::list(&script.cluster(), &widget, &scope, "", 10).await;
+    let listed = listing::list(&script.cluster(), &widget, &scope, "", &Room(Cell::new(10))).await;
     assert!(listed.nodes.len() == 1 && listed.left_out.is_some());
     let script = Script::new([list(&["one", "two", "three"], "t"), list(&["four"], "")]);
-    let listed = listing::list(&script.cluster(), &widget, &scope, "", 2).await;
+    let listed = listing::list(&script.cluster(), &widget, &scope, "", &Room(Cell::new(2))).await;
     assert!(listed.left_out.is_some_and(|why| why.contains("too many")));
 }
 
@@ -239,4 +239,23 @@ async fn an_installation_is_the_workload_the_account_and_its_own_roles() {
     );
     assert_eq!(read.primaries, [("example.io".to_owned(), "Widget".to_owned())]);
     assert!(read.left_out.is_empty(), "{:?}", read.left_out);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_lists_share_the_room_for_objects() {
+    let world = World::new(&[WIDGET, CONFIG_MAP, POD]).allow("", &["list"], "*", &["*"]);
+    let objects: Vec<Value> = (0..2_000).map(|index| object("a", &format!("o{index:04}"), json!(null))).collect();
+    world.change(|state| {
+        for resource in ["widgets", "configmaps", "pods"] {
+            state.objects.insert(resource, objects.clone());
+        }
+    });
+    let cluster = world.cluster();
+    let resources = ApiResources::read(&cluster).await.expect("discovery");
+    let graph = OwnershipGraph::read_at_most(1_000, &cluster, &resources, &Scope::AllNamespaces, "home", |_| {}).await;
+    assert_eq!(graph.nodes.len(), 1_000);
+    assert_eq!(graph.left_out.len(), 3, "{:?}", graph.left_out);
+    // Each list ends with the page of 100 objects that exceeds the room of all.
+    let lists = world.change(|state| state.lists.len());
+    assert!(lists <= 13, "{lists} pages for 1,000 objects");
 }

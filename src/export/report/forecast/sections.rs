@@ -215,7 +215,9 @@ fn delete_command(forecast: &Forecast<'_>, ids: &[NodeId], flag: &str) -> Option
     let dot = if facts.group.is_empty() { "" } else { "." };
     let resource = format!("{}{dot}{}", facts.resource, facts.group);
     let nodes = || ids.iter().map(|id| forecast.graph.node(*id));
-    let is_plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c));
+    // RBAC accepts a name such as `--all`.
+    let is_plain =
+        |name: &str| !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c));
     if ids.len() <= NAMES_IN_COMMAND && nodes().all(|node| node.namespace == first.namespace && is_plain(&node.name)) {
         let names: Vec<&str> = nodes().map(|node| node.name.as_str()).collect();
         let within = if first.namespace.is_empty() { String::new() } else { format!(" -n {}", first.namespace) };

@@ -184,3 +184,23 @@ fn hostile_names_are_escaped() {
         "{markdown}"
     );
 }
+
+#[test]
+fn a_name_that_looks_like_a_flag_gets_no_command() {
+    // RBAC accepts such names.
+    let kinds = || vec![KindFacts { namespaced: false, ..kinds().swap_remove(0) }];
+    for name in ["--all", "-A"] {
+        let graph = Graph::new(vec![node(WIDGET, "", name, &[])], kinds(), Vec::new());
+        let request = Request { targets: graph.ids().collect(), cascade: Cascade::Orphan, operator: None };
+        let forecast = Forecast {
+            graph: &graph,
+            request: &request,
+            prediction: &graph.predict(&request),
+            operator: None,
+            shared: &[],
+            left_out: &[],
+        };
+        let commands = sections::commands(&forecast, &loopwatch_model::cascade::Step::Targets);
+        assert_eq!(commands, Vec::<String>::new());
+    }
+}
