@@ -279,12 +279,28 @@ impl Subject {
         };
         let in_namespace =
             if self.namespace().is_empty() { String::new() } else { format!(" -n {}", shell_word(self.namespace())) };
-        template
-            .replace("{resource}", &shell_word(&resource))
-            .replace("{in_namespace}", &in_namespace)
-            .replace("{kind}", &shell_word(self.kind()))
-            .replace("{group}", &shell_word(self.group()))
-            .replace("{name}", &shell_word(self.name()))
+        let values = [
+            ("{resource}", shell_word(&resource)),
+            ("{in_namespace}", in_namespace),
+            ("{kind}", shell_word(self.kind())),
+            ("{group}", shell_word(self.group())),
+            ("{name}", shell_word(self.name())),
+        ];
+        // In one pass: a name may contain what looks like a placeholder.
+        let (mut command, mut rest) = (String::new(), template);
+        while let Some(start) = rest.find('{') {
+            let (before, after) = rest.split_at(start);
+            command.push_str(before);
+            let value = values.iter().find_map(|(name, value)| Some((value, after.strip_prefix(*name)?)));
+            let Some((value, remaining)) = value else {
+                command.push('{');
+                rest = &after[1..];
+                continue;
+            };
+            command.push_str(value);
+            rest = remaining;
+        }
+        command + rest
     }
 }
 
@@ -413,5 +429,13 @@ mod tests {
         assert_eq!(command("web"), "kubectl get widget.example.io web -n team-a");
         assert_eq!(command("a; rm -rf '~'"), r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a");
         assert_eq!(command("-o=x"), "kubectl get widget.example.io '-o=x' -n team-a");
+    }
+
+    #[test]
+    fn names_that_look_like_placeholders_do_not_leave_their_quotes() {
+        let (group, kind, namespace) = (String::new(), "Widget".to_owned(), "{name}".to_owned());
+        let subject = Subject::Object { group, kind, namespace, name: "; reboot".to_owned() };
+        let command = subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'");
+        assert_eq!(command, "kubectl get Widget -n '{name}' '; reboot' -o jsonpath='{.x}'");
     }
 }
