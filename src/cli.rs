@@ -20,6 +20,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use self::parse::Parsed;
+use crate::export::summary;
 use crate::telemetry::{self, LogFormat};
 
 /// Exit code: the command succeeded and there is no finding.
@@ -154,9 +155,11 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
     }
 }
 
-/// Prints an error or a note to standard error.
+/// Prints an error or a note to standard error. It may quote a name or a file that somebody else wrote.
 #[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
 fn print_error(message: &str) {
+    let control = |character: char| character != '\n' && summary::controls_display(character);
+    let message = message.replace(control, "\u{fffd}");
     eprintln!("loopwatch: {message}");
 }
 

@@ -159,6 +159,23 @@ fn check_reads_a_dump_without_a_cluster() {
 }
 
 #[test]
+fn texts_of_a_dump_do_not_control_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump = folder.path().join("dump\u{1b}[2J.json");
+    let objects = r#"{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"web\u001b[31m","namespace":"a"}}
+        {"apiVersion":"example.io/v1","kind":"Widget","metadata":{"namespace":"a"}}"#;
+    std::fs::write(&dump, objects).expect("written");
+    let dump = dump.to_str().expect("UTF-8");
+    // The second one names a similar object.
+    for arguments in [&["check", "--all", "--snapshot", dump][..], &["explain", "--snapshot", dump, "widget", "wed"]] {
+        let output = loopwatch(arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(said.contains("no name"), "{said}");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+    }
+}
+
+#[test]
 fn variables_of_a_cluster_do_not_conflict_with_a_dump() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));

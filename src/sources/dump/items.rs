@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::sources::decode::{self, DecodeOptions, ObjectSeed};
 
-/// Depth of nested folders that loopwatch reads: enough for support bundles, and a stop for cyclic links.
+/// Depth of nested folders that loopwatch reads: enough for support bundles.
 const MAX_DEPTH: usize = 16;
 
 /// The text of one object.
@@ -80,7 +80,8 @@ fn files_below(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     entries.sort();
     for path in entries {
         let is_dump = path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
-        if path.is_dir() && depth < MAX_DEPTH {
+        // A few links to folders above would show the same files millions of times.
+        if path.is_dir() && !path.is_symlink() && depth < MAX_DEPTH {
             found.extend(files_below(&path, depth + 1)?);
         } else if is_dump && path.is_file() {
             found.push(path);

@@ -165,3 +165,18 @@ fn the_leases_of_kubernetes_show_the_time_and_others_do_not() {
     let dump = read(&(ours + &lease("team-a", "2036-01-01T00:00:00.000000Z")));
     assert_eq!(dump.newest(), Timestamp::parse("2026-01-01T00:00:10Z"));
 }
+
+#[test]
+fn links_between_folders_are_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["a", "b", "c", "d"] {
+        std::os::unix::fs::symlink(folder.path(), folder.path().join(name)).expect("a link");
+    }
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).expect("a folder");
+    std::fs::write(inner.join("file.yaml"), "").expect("written");
+    std::os::unix::fs::symlink(inner.join("file.yaml"), folder.path().join("link.yaml")).expect("a link");
+    let found = super::items::files(folder.path()).expect("readable");
+    let names: Vec<_> = found.iter().filter_map(|path| path.strip_prefix(folder.path()).ok()?.to_str()).collect();
+    assert_eq!(names, ["inner/file.yaml", "link.yaml"]);
+}
