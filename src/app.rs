@@ -101,12 +101,13 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         tokio::spawn(reloader.run(reload, stop.clone()));
     }
     rebuild::keep_running(core, stop).await;
-    if let Some((notifier, delivering)) = notifying {
-        notifier.close(delivering).await;
-    }
     if let (Some(dir), Some(saving)) = (&state_dir, saving) {
         log_panic(saving.await);
         state::save(dir, &lock(&model));
+    }
+    // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
+    if let Some((notifier, delivering)) = notifying {
+        notifier.close(delivering).await;
     }
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
