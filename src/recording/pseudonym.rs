@@ -217,7 +217,7 @@ impl Pseudonyms {
     fn address(&self, address: ObjectAddress) -> ObjectAddress {
         let ObjectAddress { group, kind, namespace, name } = address;
         let ObjectKey { namespace, name } = self.object_key(ObjectKey { namespace, name });
-        ObjectAddress { group, kind, namespace, name }
+        ObjectAddress { group, kind: self.kind_name(kind), namespace, name }
     }
 
     fn answer(&self, answer: Answer) -> Answer {
@@ -302,7 +302,7 @@ impl Pseudonyms {
 
     fn owner(&self, owner: OwnerReference) -> OwnerReference {
         let OwnerReference { api_version, kind, name, uid, controller, blocks_deletion } = owner;
-        let (name, uid) = (self.name("object", &name), self.uid(&uid));
+        let (kind, name, uid) = (self.kind_name(kind), self.name("object", &name), self.uid(&uid));
         OwnerReference { api_version, kind, name, uid, controller, blocks_deletion }
     }
 
@@ -359,6 +359,7 @@ impl Pseudonyms {
     fn reference(&self, reference: Reference) -> Reference {
         let Reference { slot, group, kind, namespace, name_hash, name, optional } = reference;
         let (slot, namespace, name) = (self.slot(&slot), self.namespace(&namespace), self.name("object", &name));
+        let kind = self.kind_name(kind);
         Reference { slot, group, kind, namespace, name_hash, name, optional }
     }
 
@@ -367,7 +368,7 @@ impl Pseudonyms {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
         let name = name.to_ascii_lowercase().replace('_', "-");
         let kept = (prefix == "loopwatch.dev" && matches!(name.as_str(), "ignore" | "deadline"))
-            || matches!(name.as_str(), "managed-by" | "created-by")
+            || name == "managed-by" // `created-by` may name a person
             || (prefix == "soft-delete" && matches!(value, "canary" | "stable"))
             || (!name.contains("owner") && is_switch(value))
             || is_nobody(&name, value);
@@ -400,6 +401,13 @@ impl Pseudonyms {
             _ => part.to_owned(),
         };
         slot.split('.').enumerate().map(part).collect::<Vec<_>>().join(".")
+    }
+
+    /// Returns the kind in a reference. A spec may hold any text there, so only what has the form of a kind stays.
+    fn kind_name(&self, kind: String) -> String {
+        let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
+            && kind.chars().all(|character| character.is_ascii_alphanumeric());
+        if is_kind || kind.is_empty() { kind } else { self.name("kind", &kind) }
     }
 
     fn object_key(&self, key: ObjectKey) -> ObjectKey {

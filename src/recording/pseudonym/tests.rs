@@ -46,7 +46,19 @@ fn no_name_remains_anywhere() {
         r#"{"source_failed":{"source":{"watch":"widgets.example.io/payroll"},"cause":"timeout","detail":"payroll"}}"#,
         r#"{"answered":{"probe":{"count":"widgets.example.io/payroll"},"answer":{"failed":"timeout"}}}"#,
         r#"{"deleted":{"watch":"widgets.example.io/payroll","key":{"namespace":"payroll","name":"acme"},"version":"1"}}"#,
-        r#"{"restored":{"findings":{"b741de2a5f429051":"2026-01-01T00:00:00Z"}}}"#,
+        r#"{"restored":{"findings":{"b741de2a5f429051":"2026-01-01T00:00:00Z"},"outputs":["example.io/Widget spec.payroll.secretName"],
+            "leases":{"payroll/acme":{"alive":"2026-01-01T00:00:00Z","holder":"payroll"}}}}"#,
+        r#"{"applied":{"watch":"widgets.example.io","object":{"name":"a","version":"1",
+            "references":[{"slot":"spec.acme.payrolls[].secretName","kind":"payroll","group":"","namespace":"acme","name":"payroll"}],
+            "startup":[{"secret":true,"name":"payroll"}],
+            "annotations":{"owner-name":"payroll","soft-delete/phase":"payroll","soft-delete/enable":"acme","meta.helm.sh/release-name":"payroll"},
+            "labels":{"example.io/created-by":"jane.acme","app.kubernetes.io/part-of":"payroll",
+                "app.kubernetes.io/component":"payroll","olm.owner":"payroll.v1","owner-kind":"payroll"}}}}"#,
+        r#"{"answered":{"probe":{"read":{"group":"","kind":"payroll","namespace":"acme","name":"payroll"}},"answer":"kind_unknown"}}"#,
+        r#"{"answered":{"probe":{"dependents":{"owner":{"group":"","kind":"Pod","namespace":"acme","name":"payroll"},"uid":"u"}},
+            "answer":{"dependents":{"found":[{"group":"","kind":"Pod","namespace":"acme","name":"payroll","version":"1"}],"complete":true}}}}"#,
+        r#"{"namespace_seen":{"name":"payroll","annotations":{"loopwatch.dev/ignore":"payroll"},"deleted":"2026-01-01T00:00:00Z",
+            "conditions":[{"type":"NamespaceContentRemaining","reason":"SomeResourcesRemain","message":"payroll acme"}]}}"#,
     ];
     let pseudonyms = Pseudonyms::new(KEY);
     for line in lines {
