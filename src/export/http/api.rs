@@ -66,6 +66,9 @@ pub(super) async fn objects(
     Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
 }
 
+/// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares each with many names.
+const LONGEST_NAME: usize = 512;
+
 /// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -86,6 +89,9 @@ pub(super) async fn explain(
     };
     if kind.is_empty() || name.is_empty() {
         return bad_request("the parameters kind and name are necessary");
+    }
+    if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
+        return bad_request("a parameter is longer than any name");
     }
     let namespace = (!namespace.is_empty()).then_some(namespace);
     let question = ObjectQuestion { group, kind, namespace, name };

@@ -56,6 +56,7 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("10.1.2.3:5000", "localhost", "/api/v1/findings", 403),
         ("10.1.2.3:5000", "localhost", "/api/v1/objects", 403),
         ("10.1.2.3:5000", "localhost", "/api/v1/status", 403),
+        ("10.1.2.3:5000", "localhost", "/api/v1/explain?kind=Database&name=checkout", 403),
         ("10.1.2.3:5000", "localhost", "/debug/model", 403),
         ("10.1.2.3:5000", "localhost", "/page.js", 403),
         ("127.0.0.1:5000", "localhost:9917", "/", 200),
@@ -125,6 +126,21 @@ async fn invalid_queries_are_rejected_with_a_reason() {
         assert_eq!(status, 400, "{query}");
         let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert!(value["error"].as_str().is_some_and(|error| error.contains(reason)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn long_questions_are_rejected_before_the_search() {
+    // The search for similar names would compare each of them with all objects.
+    let exporter = Arc::new(Exporter::with_view(
+        Arc::new(WithoutSnapshot),
+        Arc::new(SelfMetrics::new()),
+        ExportOptions::default(),
+    ));
+    let long = "a".repeat(1_000);
+    for query in [format!("kind=Database&name={long}"), format!("kind={long}&name=a")] {
+        let (status, body) = get(&exporter, &format!("/api/v1/explain?{query}")).await;
+        assert_eq!(status, 400, "{body}");
     }
 }
 
