@@ -10,7 +10,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Cause, Condition, NamespaceView, Observation, SourceId};
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::sources::cluster::{Cluster, JSON, encode};
 use crate::sources::conditions::{ConditionDocument, conditions};
@@ -58,6 +58,9 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The same, if the account may not read namespaces.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
+/// Shortest time between two reads of any namespaces. A whole cluster may be torn down at once, with a loopwatch beside
+/// each operator.
+const PAUSE: Duration = Duration::from_millis(200);
 /// Largest namespace, in bytes.
 const LARGEST: usize = 1 << 20;
 
@@ -118,6 +121,8 @@ impl Terminating {
                 }
             } else if self.read(&cluster, &feed, &name).await == Err(Closed) {
                 return;
+            } else {
+                sleep(PAUSE).await;
             }
         }
     }

@@ -175,3 +175,16 @@ async fn a_namespace_that_is_gone_does_not_come_back() {
     assert!(lab.within(60).await.is_empty());
     assert!(timeout(Duration::from_secs(1), script.ended()).await.is_err(), "no further request");
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_deletions_at_once_make_no_burst_of_requests() {
+    let mut lab = Lab::new((0..50).map(|_| whole("SomeResourcesRemain")));
+    for number in 0..50 {
+        let mut out = Vec::new();
+        lab.sink.applied(&deleted(&format!("ns-{number}"), "1"), &mut out).expect("a namespace");
+    }
+    lab.within(1).await;
+    assert!((2..=6).contains(&lab.script.asked().len()), "{} requests in a second", lab.script.asked().len());
+    lab.within(10).await;
+    assert_eq!(lab.script.asked().len(), 50);
+}
