@@ -24,9 +24,9 @@ pub(crate) struct Failure {
     pub retry_after: Option<Duration>,
     /// Whether the API server has not reached the requested resource version, and may never do so.
     pub version_too_large: bool,
-    /// Whether the API server says that the requested object does not exist. It says something else if it does not know the
-    /// path.
-    pub names_absent_object: bool,
+    /// The name of the object that does not exist, as the API server says; empty if it says something else, for example
+    /// because it does not know the path. A proxy may name another object than the requested one.
+    pub absent_object: String,
 }
 
 /// `metav1.Status`, as far as loopwatch reads it.
@@ -70,8 +70,8 @@ impl Failure {
     /// A failure without a response from the API server.
     #[must_use]
     pub(crate) fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        let (detail, version_too_large, names_absent_object) = (detail.into(), false, false);
-        Self { cause, detail, status: None, retry_after: None, version_too_large, names_absent_object }
+        let (detail, version_too_large, absent_object) = (detail.into(), false, String::new());
+        Self { cause, detail, status: None, retry_after: None, version_too_large, absent_object }
     }
 
     /// No response in time.
@@ -99,7 +99,7 @@ impl Failure {
         let ApiStatus { message, reason, code, details } = status;
         let version_too_large = details.causes.iter().any(|cause| cause.reason == VERSION_TOO_LARGE)
             || message.contains(VERSION_TOO_LARGE_MESSAGE);
-        let names_absent_object = code == 404 && reason == "NotFound" && !details.name.is_empty();
+        let absent_object = if code == 404 && reason == "NotFound" { details.name } else { String::new() };
         let cause = match (code, reason.as_str()) {
             _ if message.contains(COMPACTED_MESSAGE) => Cause::Gone,
             (410, _) | (_, "Expired" | "Gone") => Cause::Gone,
@@ -121,7 +121,7 @@ impl Failure {
         };
         let retry_after = (details.retry_after_seconds > 0)
             .then(|| Duration::from_secs(details.retry_after_seconds).min(LONGEST_RETRY_AFTER));
-        Self { cause, detail, status: Some(code), retry_after, version_too_large, names_absent_object }
+        Self { cause, detail, status: Some(code), retry_after, version_too_large, absent_object }
     }
 
     /// Whether the API server rejects the requested resource version: it is too large, or invalid.

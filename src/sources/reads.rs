@@ -149,7 +149,7 @@ impl Reader {
         let sent = Instant::now();
         match self.get(&served, namespace, name).await {
             Ok(object) => Ok(Answer::Found(Box::new(object))),
-            Err(failure) if failure.names_absent_object => Ok(Answer::Absent),
+            Err(failure) if failure.absent_object == *name => Ok(Answer::Absent),
             // The API server may no longer serve the kind.
             Err(failure) if failure.status == Some(404) => match self.kinds.find_again(group, kind, sent).await? {
                 Some(_) => Err(NotFound::Failed(Cause::NotFound)),

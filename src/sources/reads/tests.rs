@@ -201,6 +201,16 @@ async fn an_unknown_path_is_no_absent_object_while_the_kind_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_absence_of_another_object_says_nothing() {
+    // A proxy that no longer knows the cluster.
+    let details = json!({ "kind": "clusters", "name": "c-m-12345" });
+    let status = json!({ "kind": "Status", "code": 404, "reason": "NotFound", "details": details });
+    let unchanged = Reply::Response(304, vec![], String::new());
+    let replies = discovery("1").into_iter().chain([response(404, &status), unchanged]);
+    assert_eq!(read_scripted(replies, &[widget("a")]).await.0, ["failed: not_found"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unchanged_list_shows_at_once_that_a_kind_is_unknown_and_a_missing_group_shows_nothing() {
     let unchanged = || Reply::Response(304, vec![], String::new());
     let gizmo = || address("example.io", "Gizmo", "team", "a");
