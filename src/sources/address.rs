@@ -10,3 +10,8 @@ pub(crate) fn collection(group: &str, version: &str, resource: &str, namespace: 
         None => format!("{api}/{resource}"),
     }
 }
+
+/// Whether an object may have this name. Other texts would change the meaning of the path, for example to a subresource.
+pub(crate) fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
+}

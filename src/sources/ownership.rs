@@ -12,6 +12,7 @@ pub(crate) mod kind_names;
 mod listing;
 
 use self::listing::Listed;
+use super::address::is_name;
 use super::cluster::{Cluster, METADATA, encode};
 pub(crate) use super::discovery::api_resources::{ApiKind, ApiResources};
 use super::failure::Failure;
@@ -179,6 +180,9 @@ impl Room {
 /// # Errors
 /// The failure of the request, such as 404.
 pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectName) -> Result<Node, Failure> {
+    if !is_name(&object.name) || !(object.namespace.is_empty() || is_name(&object.namespace)) {
+        return Err(Failure::new(Cause::Invalid, "no object can have this name or namespace"));
+    }
     let path = format!("{}/{}", path(kind, &object.namespace), encode(&object.name));
     let document = cluster.get_json(&path, METADATA).await?;
     Ok(listing::node(kind, document))

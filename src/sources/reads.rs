@@ -22,7 +22,7 @@ mod tests;
 
 pub(crate) use self::dependents::ChildKinds;
 use self::kinds::{Kinds, NotFound};
-use super::address::collection;
+use super::address::{collection, is_name};
 use super::cluster::{Cluster, METADATA, encode};
 use super::decode::{self, DecodeOptions, Extra, HashKey};
 use super::discovery::api_resources::ApiKind;
@@ -207,9 +207,4 @@ impl Refusals {
             self.0.insert(scope, Instant::now());
         }
     }
-}
-
-/// Whether an object may have this name. Other texts would change the meaning of the path, for example to a subresource.
-fn is_name(text: &str) -> bool {
-    !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
 }

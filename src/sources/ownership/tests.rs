@@ -259,3 +259,15 @@ async fn all_lists_share_the_room_for_objects() {
     let lists = world.change(|state| state.lists.len());
     assert!(lists <= 13, "{lists} pages for 1,000 objects");
 }
+
+#[tokio::test]
+async fn a_name_never_selects_a_subresource() {
+    let script = Script::new([]);
+    for (namespace, name) in [("a", "x/log"), ("a", ".."), ("a", "x%2Flog"), ("..", "x"), ("a/pods", "x")] {
+        let [group, kind_name] = ["", "Pod"].map(str::to_owned);
+        let object = ObjectName { group, kind: kind_name, namespace: namespace.to_owned(), name: name.to_owned() };
+        let found = find(&script.cluster(), &kind("", "Pod", "pods", &[]), &object).await;
+        assert_eq!(found.map_err(|failure| failure.cause), Err(Cause::Invalid), "{namespace} {name}");
+    }
+    assert!(script.asked().is_empty());
+}

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Reader;
 use super::kinds::NotFound;
-use crate::sources::address::collection;
+use crate::sources::address::{collection, is_name};
 use crate::sources::cluster::{LIST_METADATA, encode};
 use crate::sources::decode;
 use crate::sources::discovery::api_resources::ApiKind;
@@ -68,7 +68,7 @@ fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str
 
 impl Reader {
     pub(super) async fn dependents(&mut self, owner: &ObjectAddress, uid: &str) -> Result<Answer, NotFound> {
-        if uid.is_empty() || !(owner.namespace.is_empty() || super::is_name(&owner.namespace)) {
+        if uid.is_empty() || !(owner.namespace.is_empty() || is_name(&owner.namespace)) {
             return Err(NotFound::Failed(Cause::Invalid));
         }
         let asked = Instant::now();
