@@ -1,5 +1,6 @@
 //! One look at one object: the object, its owners and its children, as observations.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ pub(crate) async fn names(cluster: &Cluster, kind: &ApiKind, namespace: &str) ->
         "" => Scope::AllNamespaces,
         namespace => Scope::Namespace(namespace.to_owned()),
     };
-    let listed = super::listing::list(cluster, kind, &scope, "", super::MOST_OBJECTS).await;
+    let listed = super::listing::list(cluster, kind, &scope, "", &super::Room(Cell::new(super::MOST_OBJECTS))).await;
     listed.nodes.into_iter().map(|node| node.name).collect()
 }
 
