@@ -66,6 +66,8 @@ const WITHIN: Duration = Duration::from_secs(5);
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 /// Limit on probes that wait for a list of kinds. Beyond it, their answer is that nothing is known.
 const MAX_POSTPONED: usize = 1_000;
+/// Shortest time between two of them, once the list is there: the model spaces its probes, too.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Limit on remembered refusals. Without room, loopwatch asks again.
 const MAX_REFUSALS: usize = 10_000;
 
@@ -73,8 +75,9 @@ const MAX_REFUSALS: usize = 10_000;
 pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, mut failed: bool) {
     let mut probes = probes.lock().await;
     let mut postponed: VecDeque<Postponed> = VecDeque::new();
+    let mut pause = Instant::now();
     loop {
-        let retry_at = postponed.front().map(|first| first.until);
+        let retry_at = postponed.front().map(|first| first.until.max(pause));
         let retry = async { sleep_until(retry_at.unwrap_or_else(Instant::now)).await };
         let (probe, asked) = tokio::select! {
             probe = probes.recv() => match probe {
@@ -82,7 +85,10 @@ pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::
                 None => return,
             },
             () = retry, if retry_at.is_some() => match postponed.pop_front() {
-                Some(Postponed { probe, asked, .. }) => (probe, asked),
+                Some(Postponed { probe, asked, .. }) => {
+                    pause = Instant::now() + PAUSE;
+                    (probe, asked)
+                }
                 None => continue,
             },
         };

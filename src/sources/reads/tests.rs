@@ -404,3 +404,21 @@ async fn dependents_of_a_slow_cluster_are_given_up() {
     assert!(found.is_empty() && !complete);
     assert!(began.elapsed() <= MINUTE / 2, "{:?} for one answer", began.elapsed());
 }
+#[tokio::test(start_paused = true)]
+async fn postponed_probes_make_no_burst() {
+    let world = world();
+    let ((probes, receiver), (feed, _observations)) = (mpsc::channel(200), Feed::new(1_000, VirtualClock::server()));
+    tokio::spawn(run(reader(&world), feed, Arc::new(Mutex::new(receiver)), false));
+    let gizmo = |name: &str| address("example.io", "Gizmo", "team", name);
+    probes.send(Probe::Read(gizmo("first"))).await.expect("the task runs");
+    sleep(std::time::Duration::from_secs(1)).await;
+    for n in 0..100 {
+        probes.send(Probe::Read(gizmo(&n.to_string()))).await.expect("the task runs");
+    }
+    sleep(std::time::Duration::from_secs(50)).await;
+    world.change(|state| state.kinds.push(("example.io", "v1", "Gizmo", "gizmos", true, true)));
+    world.change(|state| state.objects.insert("gizmos", Vec::new()));
+    sleep(std::time::Duration::from_secs(10)).await; // the list of kinds is read again at 60 s
+    let reads = world.change(|state| state.requests.iter().filter(|r| r.contains("gizmos")).count());
+    assert!(reads <= 20, "{reads} reads within two seconds");
+}
