@@ -37,6 +37,8 @@ mod judge; // its state, whether its problems are findings, and its next timer
 mod detectors; // its problems
 mod hazards; // bad owner references, kept for a while
 mod links; // its owner references
+mod cycles; // of owners
+mod doubts; // owners that the model does not know
 mod logical_owners; // the owner that its annotations name
 mod missing_owners; // whether that owner exists
 mod orphans; // whether it should have an owner
@@ -80,12 +82,12 @@ use self::containers::{Container, Containers};
 use self::controllers::Controllers;
 use self::crossings::Crossings;
 use self::detection::Detection;
+use self::doubts::Doubts;
 use self::graph::Graph;
 use self::hazards::Hazards;
 use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
 use self::leases::Leases;
-use self::links::Doubts;
 use self::open_findings::{OpenFindings, Raised, Report};
 use self::orphans::Orphans;
 use self::reads::Reads;
