@@ -7,26 +7,26 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Cause, Condition, ConditionStatus, DefinitionView, NamespaceView, Observation, SourceId,
 };
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 const STUCK: &str = "FinalizerStuck Widget team-a/web";
 const NAMESPACE: &str = "NamespaceStuck Namespace team-a";
 const DEFINITION: &str = "DefinitionStuck definition widgets.example.io";
 
 fn delete_namespace(lab: &mut Lab, name: &str) {
+    let deleted = lab.now;
+    lab.observe(Observation::NamespaceSeen(terminating(name, deleted)));
+}
+
+/// A namespace that finalizers block.
+fn terminating(name: &str, deleted: Timestamp) -> NamespaceView {
     let condition = Condition {
         r#type: "NamespaceFinalizersRemaining".into(),
         status: ConditionStatus::True,
         reason: "SomeFinalizersRemain".into(),
         ..Condition::default()
     };
-    let view = NamespaceView {
-        name: name.into(),
-        deleted: Some(lab.now),
-        conditions: vec![condition],
-        ..NamespaceView::default()
-    };
-    lab.observe(Observation::NamespaceSeen(view));
+    NamespaceView { name: name.into(), deleted: Some(deleted), conditions: vec![condition], ..NamespaceView::default() }
 }
 
 fn delete_definition(lab: &mut Lab) {
@@ -164,8 +164,7 @@ fn a_restart_and_a_step_of_the_clock_keep_the_finding() {
     lab.observe(Observation::Restored(Box::new(checkpoint)));
     lab.discover(&[lab::kind()]);
     lab.list(&[web]);
-    let view = NamespaceView { name: "team-a".into(), deleted: Some(deleted), ..NamespaceView::default() };
-    lab.observe(Observation::NamespacesListed(vec![view]));
+    lab.observe(Observation::NamespacesListed(vec![terminating("team-a", deleted)]));
     assert_eq!(lab.since("NamespaceStuck"), deleted);
     lab.observe(Observation::NamespacesListed(Vec::new()));
     lab.assert_no_findings();

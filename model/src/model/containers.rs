@@ -191,7 +191,8 @@ impl Model {
         let (since, conditions) = (deletion.since, deletion.conditions.clone());
         let (code, subject) = (container.code(), container.subject());
         let mut due = since.after(after).max(progress.after(Span(after.0 / 2)));
-        let is_blocked = |slot: &Slot| !waits_for_pods(&conditions) || self.terminating(*slot).is_some();
+        let may_wait = matches!(container, Container::Namespace(_)) && waits_for_pods(&conditions);
+        let is_blocked = |slot: &Slot| !may_wait || self.terminating(*slot).is_some();
         let blocker = if due <= now { self.blocker_in(container, &watches).filter(is_blocked) } else { None };
         if due <= now && blocker.is_none() {
             self.open_findings.clear(now, code, &subject);
@@ -303,10 +304,10 @@ impl Model {
     }
 }
 
-/// Returns whether a namespace only waits for content to go that has no finalizers. The API server deletes Pods before
-/// everything else, so an object that is not being deleted yet blocks nothing.
+/// Returns whether a namespace only waits for content to go that has no finalizers, as far as its conditions say. The API
+/// server deletes Pods before everything else, so an object that is not being deleted yet blocks nothing.
 fn waits_for_pods(conditions: &[Condition]) -> bool {
-    !conditions.is_empty() && conditions.iter().all(|condition| condition.r#type == "NamespaceContentRemaining")
+    conditions.iter().all(|condition| condition.r#type == "NamespaceContentRemaining")
 }
 
 /// The subject of a finding about a namespace.
