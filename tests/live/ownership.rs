@@ -153,13 +153,13 @@ const DETECTED: &[Proof] = &[
     Proof {
         name: "owner-of-cluster-scoped",
         code: "OwnerUnresolvable",
-        subject: ("ClusterRole", "{}"),
+        subject: ("ClusterRole", "a-{}"),
         evidence: &["owner"],
-        names: &["Widget", TWIN],
-        threshold: 35, // loopwatch looks for new child kinds now and then
-        prepare: allow_cluster_roles,
-        provoke: own_cluster_role,
-        cure: |fixture| fixture.kube.delete(RBAC, "ClusterRole", "", &fixture.namespace),
+        names: &["Widget", "early"],
+        threshold: 4,
+        prepare: own_cluster_role,
+        provoke: expect_kept,
+        cure: |fixture| fixture.kube.delete(RBAC, "ClusterRole", "", &format!("a-{}", fixture.namespace)),
         ..Proof::EMPTY
     },
     Proof {
@@ -272,16 +272,20 @@ fn allow_cluster_roles(kube: &Kube, namespace: &str) {
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
 }
 
-/// Creates a cluster role that an object in a namespace owns: the garbage collector never deletes it, and says so.
-fn own_cluster_role(fixture: &mut Fixture) {
-    let Fixture { kube, namespace, .. } = &*fixture;
-    let twin = fixture.find(ZOO, "Widget", TWIN).unwrap_or_default();
-    let role = kube.create_as(
-        MANAGER,
-        &json!({"apiVersion": RBAC, "kind": "ClusterRole",
-        "metadata": {"name": namespace, "ownerReferences": [owned_by(&twin)]}, "rules": []}),
-    );
-    fixture.widget("more"); // a new object makes loopwatch look for new child kinds
+/// Creates a cluster role that an object in a namespace owns. It exists before loopwatch starts, with an early name, so that
+/// the first sample of cluster roles shows it.
+fn own_cluster_role(kube: &Kube, namespace: &str) {
+    allow_cluster_roles(kube, namespace);
+    kube.zoo("Widget", namespace, "early", json!({}));
+    let owner = kube.find(ZOO, "Widget", namespace, "early").unwrap_or_default();
+    let metadata = json!({"name": format!("a-{namespace}"), "ownerReferences": [owned_by(&owner)]});
+    kube.create_as(MANAGER, &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata, "rules": []}));
+}
+
+/// Expects that the garbage collector never deletes the cluster role, and says so.
+fn expect_kept(fixture: &mut Fixture) {
+    let (kube, name) = (&fixture.kube, format!("a-{}", fixture.namespace));
+    let role = kube.find(RBAC, "ClusterRole", "", &name).unwrap_or_default();
     eventually(SOON, "the garbage collector complains", || {
         let events = kube.try_list("v1", "Event", "default")?;
         let about = |event: &&Value| event["involvedObject"]["uid"] == role["metadata"]["uid"];
@@ -290,7 +294,7 @@ fn own_cluster_role(fixture: &mut Fixture) {
             event => Err(format!("{event:?} among {} events", events.len())),
         }
     });
-    stays(3, "the cluster role", || kube.find(RBAC, "ClusterRole", "", namespace).is_some());
+    stays(3, "the cluster role", || kube.find(RBAC, "ClusterRole", "", &name).is_some());
 }
 
 /// Creates objects that own a third one together: that is no cycle.

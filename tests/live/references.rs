@@ -26,7 +26,7 @@ const DETECTED: &[Proof] = &[
         subject: ("Deployment", "widget-target"),
         evidence: &["configuration", "changed_at", "pods", "oldest_pod"],
         names: &["ConfigMap", "widget-target-config"],
-        threshold: 4,
+        threshold: 30, // several reads, one after the other
         near_miss: |fixture| {
             let before = running_pod(fixture, "near", &|_| true);
             pause(TICK);
