@@ -93,7 +93,7 @@ fn thresholds() -> Value {
         ("owner_absent_after", "4s"),
         ("cleanup_slow_after", "3s"),
         ("owner_missing_after", "20s"),
-        ("hazard_kept_for", "8s"),
+        ("hazard_kept_for", "16s"),
         ("orphan_after", "4s"),
         ("dangling_after", "4s"),
         ("stale_after", "3s"),
