@@ -55,7 +55,7 @@ const DETECTED: &[Proof] = &[
             ("ConditionFlapping", "Widget owner-replaced/target"),
             ("PhaseCycling", "Widget owner-replaced/target"),
         ],
-        lingers: 10,
+        lingers: 16,
         near_miss: |fixture| {
             fixture.widget("near");
             fixture.remove("near");
@@ -80,7 +80,7 @@ const DETECTED: &[Proof] = &[
         subject: ("ConfigMap", "lost"),
         evidence: &["owner"],
         names: &["Widget", "ghost"],
-        lingers: 10,
+        lingers: 16,
         near_miss: |fixture| {
             let twin = fixture.find(ZOO, "Widget", TWIN).unwrap_or_default();
             fixture.config_map(&fixture.namespace, "near", json!({"ownerReferences": [owned_by(&twin)]}));
@@ -101,7 +101,7 @@ const DETECTED: &[Proof] = &[
         subject: ("ConfigMap", "widget-target-shared"),
         evidence: &["owner"],
         names: &["Widget", TARGET, "cross-namespace-owner"],
-        lingers: 10,
+        lingers: 16,
         near_miss: |fixture| {
             let annotations = logical_owner(&fixture.namespace, TWIN);
             fixture.config_map(&fixture.other, "near", json!({"annotations": annotations}));
@@ -121,6 +121,7 @@ const DETECTED: &[Proof] = &[
         evidence: &["owner"],
         names: &["Gadget", "gone.example.com"],
         threshold: 4,
+        lingers: 16,
         near_miss: own_by_unreadable_kind,
         provoke: |fixture| {
             let twin = fixture.find(ZOO, "Widget", TWIN).unwrap_or_default();
@@ -139,7 +140,7 @@ const DETECTED: &[Proof] = &[
         subject: ("ConfigMap", "mistaken"),
         evidence: &["owner"],
         names: &["PhaseOnly", TWIN],
-        lingers: 10,
+        lingers: 16,
         provoke: |fixture| {
             let mut mistaken = owned_by(&fixture.find(ZOO, "Widget", TWIN).unwrap_or_default());
             mistaken["kind"] = json!("PhaseOnly");
@@ -157,6 +158,7 @@ const DETECTED: &[Proof] = &[
         evidence: &["owner"],
         names: &["Widget", "early"],
         threshold: 4,
+        lingers: 16,
         prepare: own_cluster_role,
         provoke: expect_kept,
         cure: |fixture| fixture.kube.delete(RBAC, "ClusterRole", "", &format!("a-{}", fixture.namespace)),
@@ -169,6 +171,7 @@ const DETECTED: &[Proof] = &[
         evidence: &["cycle"],
         names: &[TARGET, "other"],
         threshold: 4,
+        lingers: 16,
         near_miss: own_twice,
         provoke: |fixture| {
             let [target, other] = [TARGET, "other"].map(|name| fixture.widget(name));
