@@ -36,7 +36,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 use self::body::{SpecBody, StatusBody};
 use self::hash::{FingerprintSum, Hasher};
 use self::lint::Lints;
-pub(crate) use self::marks::same_words;
+pub(crate) use self::marks::{OWNERSHIP, same_words};
 use self::metadata::MetadataBody;
 use self::opaque::Opaque;
 use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};

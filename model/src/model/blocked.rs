@@ -159,7 +159,7 @@ impl Model {
     /// Returns an object that is being deleted.
     pub(crate) fn terminating(&self, slot: Slot) -> Option<(&Record, &Deletion)> {
         let record = self.store.get(slot)?;
-        Some((record, record.hot.as_ref()?.deletion.as_ref()?))
+        Some((record, record.deletion()?))
     }
 
     /// Returns the controller that was or will be absent first.

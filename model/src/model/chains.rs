@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::Model;
 use super::actors;
-use super::store::{self, Deletion, Record, Slot};
+use super::store::{self, Record, Slot};
 use crate::finding::FindingCode;
 use crate::observation::{Dependent, ObjectAddress};
 use crate::time::{Span, Timestamp};
@@ -110,7 +110,7 @@ impl Model {
 
     /// Returns the owners that wait for this object, if it is being deleted.
     pub(crate) fn waiting_owners(&self, slot: Slot) -> Vec<Slot> {
-        self.deletion_of(slot).map_or_else(Vec::new, |_| self.deleted_owners(slot))
+        self.terminating(slot).map_or_else(Vec::new, |_| self.deleted_owners(slot))
     }
 
     /// Marks the owners for a review that waited for this object and no longer own it.
@@ -123,16 +123,12 @@ impl Model {
 
     fn deleted_owners(&self, slot: Slot) -> Vec<Slot> {
         let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
-        owners.filter(|owner| self.deletion_of(*owner).is_some()).collect()
-    }
-
-    fn deletion_of(&self, slot: Slot) -> Option<&Deletion> {
-        self.store.get(slot)?.hot.as_ref()?.deletion.as_ref()
+        owners.filter(|owner| self.terminating(*owner).is_some()).collect()
     }
 
     /// Looks at the dependents of a watched object. Returns whether one of them leads to a blocker.
     fn search_below(&mut self, search: &mut Search, owner: Slot) -> bool {
-        let Some((record, deletion)) = self.store.get(owner).zip(self.deletion_of(owner)) else { return false };
+        let Some((record, deletion)) = self.terminating(owner) else { return false };
         let waits_for_all = deletion.own_finalizers().next().is_some();
         let waits_for_collector = deletion.actors.iter().any(|(f, _)| **f == *FOREGROUND);
         let (uid, address) = (record.uid, self.record_address(record));
@@ -145,10 +141,11 @@ impl Model {
             waits_for_all || owners.any(|owner| owner.blocks_deletion)
         };
         // A dependent without finalizers is about to go.
-        let waits = |child: Slot| self.deletion_of(child).is_some_and(|deletion| !deletion.actors.is_empty());
+        let waits = |child: Slot| self.terminating(child).is_some_and(|(_, deletion)| !deletion.actors.is_empty());
         let children = self.children_of(uid).filter(|child| waits(*child) && blocks(self, *child));
         // One that only waits for others is less likely to be the last one than one that waits for its own controller.
-        let is_collected = |child: &Slot| self.deletion_of(*child).is_none_or(|d| d.own_finalizers().next().is_none());
+        let is_collected =
+            |child: &Slot| self.terminating(*child).is_none_or(|(_, d)| d.own_finalizers().next().is_none());
         let mut children: Vec<(bool, Slot)> =
             children.take(MAX_CHILDREN).map(|child| (is_collected(&child), child)).collect();
         children.sort_unstable();
@@ -175,7 +172,7 @@ impl Model {
         search.watched.push(child);
         let mut leads = self.search_below(search, child);
         if !leads
-            && let Some((record, deletion)) = self.store.get(child).zip(self.deletion_of(child))
+            && let Some((record, deletion)) = self.terminating(child)
             && deletion.own_finalizers().next().is_some()
         {
             let finalizers = deletion.actors.iter().map(|(finalizer, _)| finalizer.to_string()).collect();

@@ -34,7 +34,7 @@ impl ObjectContext<'_> {
     ) -> bool {
         let Some(since) = update.view.deleted else { return true };
         let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
-        let first = self.record.hot.as_ref().is_none_or(|hot| hot.deletion.is_none());
+        let first = self.record.deletion().is_none();
         let hot = self.record.hot_mut();
         let deletion = hot.deletion.get_or_insert_with(|| Deletion {
             since,
@@ -111,7 +111,7 @@ impl ObjectContext<'_> {
     }
 
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let deletion = self.record.hot.as_ref().and_then(|hot| hot.deletion.as_ref());
+        let deletion = self.record.deletion();
         let (abandoned, late) = deletion.map_or((false, false), |d| (d.was_abandoned, d.timed_out));
         self.removal_ended(finalizer, since, abandoned, late);
     }

@@ -1,8 +1,8 @@
 //! Judges owner references as the garbage collector would.
 //!
-//! References to owners that the model knows are judged at once, by `links.rs` and `cycles.rs`. Watches are independent, so an unknown owner may only
-//! be late; and for some time after its deletion, its children wait for the garbage collector. Such a reference is in
-//! doubt. After a while, a live read of the owner decides; one that fails decides nothing.
+//! References to owners that the model knows are judged at once, by `links.rs` and `cycles.rs`. Watches are independent, so
+//! an unknown owner may only be late; and for some time after its deletion, its children wait for the garbage collector.
+//! Such a reference is in doubt. After a while, a live read of the owner decides; one that fails decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ use super::orphans::TRY_AGAIN;
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::store::{NO_UID, Slot, uid_text};
 use super::timers::Timer;
+use super::writers;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{ObjectAddress, ObjectView};
 use crate::snapshot::OwnerHazard;
@@ -108,6 +109,7 @@ impl Doubts {
         let deleted = self.deleted.iter().map(|child| child.deleted.after(LATE_EVENT)).min();
         self.queue.first().map(|(due, _)| *due).into_iter().chain(deleted).chain(self.unserved_due).min()
     }
+
     /// Returns the children whose owners are in doubt.
     pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
         self.children.keys().copied()
@@ -142,7 +144,7 @@ impl Model {
         if view.owners.is_empty() {
             return corrected;
         }
-        let writer = view.managers.iter().max_by_key(|m| m.time).map_or("", |m| &m.name);
+        let writer = writers::last_writer(view);
         if !self.is_solid(slot) {
             let recent = live && self.owners_seen_clearly(slot);
             self.add_doubt(slot, recent, writer);
@@ -154,7 +156,7 @@ impl Model {
     /// Judges the references of an object again, because it, one of its owners or a read has changed.
     pub(crate) fn review_links(&mut self, slot: Slot) {
         let Some(record) = self.store.get(slot) else { return };
-        if record.owners.is_none() || record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
+        if record.owners.is_none() || record.deletion().is_some() {
             let terminating = record.owners.is_some();
             self.doubts.remove(slot);
             return self.end_hazards_of(slot, &[], terminating);

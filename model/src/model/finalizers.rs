@@ -293,7 +293,7 @@ impl Model {
 
     /// Returns the texts of the actors that should remove the finalizers of an object.
     pub(crate) fn actors_of(&self, record: &Record) -> Vec<String> {
-        if let Some(deletion) = record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
+        if let Some(deletion) = record.deletion() {
             return deletion.actors.iter().map(|(_, actor)| actor.to_string()).collect();
         }
         let kind = self.kind_of(record.watch);

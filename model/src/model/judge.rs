@@ -19,7 +19,7 @@ const MAX_EXTENSIONS: i64 = 3;
 impl ObjectContext<'_> {
     /// Returns the object's state at this instant.
     pub(crate) fn state(&self) -> ObjectState {
-        if self.record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
+        if self.record.deletion().is_some() {
             return ObjectState::Terminating;
         }
         let obligation = self.record.obligation();

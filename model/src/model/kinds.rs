@@ -328,6 +328,11 @@ impl Departed {
 // === impl Watch ===
 
 impl Watch {
+    /// Returns whether the objects of a namespace, or those without one, are in the scope of the watch.
+    pub(crate) fn covers(&self, namespace: &str) -> bool {
+        self.scope.namespace().is_none_or(|within| within == namespace)
+    }
+
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);

@@ -3,10 +3,11 @@
 
 use super::Model;
 use super::graph::Owner;
+use super::kinds::Watch;
 use super::sight::Sight;
 use super::store::{Flag, NO_UID, Slot, uid_text};
 use crate::finding::Evidence;
-use crate::observation::{ObjectAddress, Role, Scope};
+use crate::observation::{ObjectAddress, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
@@ -106,16 +107,15 @@ impl Model {
     }
 
     /// Returns the watches that would show the unknown owners of a child.
-    pub(crate) fn owner_watches(&self, slot: Slot) -> impl Iterator<Item = &super::kinds::Watch> {
+    pub(crate) fn owner_watches(&self, slot: Slot) -> impl Iterator<Item = &Watch> {
         let namespace = self.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
         let kinds: Vec<(&str, &str)> = self.owners_of(slot).iter().map(|owner| self.owner_kind(owner)).collect();
         self.watches.iter().filter(move |watch| {
             let kind = &self.kinds[watch.kind as usize];
-            let covers = match &watch.scope {
-                Scope::Namespace(within) => **within == *namespace,
-                Scope::Cluster | Scope::AllNamespaces => true,
-            };
-            watch.active && watch.missing.is_empty() && covers && kinds.contains(&(&*kind.group, &*kind.kind))
+            watch.active
+                && watch.missing.is_empty()
+                && watch.covers(&namespace)
+                && kinds.contains(&(&*kind.group, &*kind.kind))
         })
     }
 
@@ -129,7 +129,7 @@ impl Model {
 
     /// Returns when to look again if a watch of the owners cannot see now.
     pub(crate) fn owners_hidden_until(&self, slot: Slot) -> Option<Timestamp> {
-        let hidden = |watch: &super::kinds::Watch| match watch.sight(self.now) {
+        let hidden = |watch: &Watch| match watch.sight(self.now) {
             Sight::Clear => None,
             Sight::Grace(until) => Some(until),
             Sight::Lost => Some(self.now.after(LOOK_AGAIN)),

@@ -46,7 +46,7 @@ impl Model {
     /// Detects an object whose annotations or labels name an owner that does not exist.
     pub(crate) fn logical_owner_missing(&mut self, slot: Slot) -> Option<Detection> {
         let address = self.orphans.logical.get(&slot)?.owner.address.clone();
-        let terminating = self.store.get(slot)?.hot.as_ref().is_some_and(|hot| hot.deletion.is_some());
+        let terminating = self.store.get(slot)?.deletion().is_some();
         let (now, is_open) = (self.now, self.has_open(FindingCode::LogicalOwnerMissing, slot));
         let presence = if terminating { Presence::Exists } else { self.presence(&address) };
         let not_before = match presence {
@@ -88,16 +88,8 @@ impl Model {
     /// Returns what the watches show about the owner at an address.
     fn presence(&self, address: &ObjectAddress) -> Presence {
         let mut presence = Presence::Unwatched;
-        for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            let kind = &self.kinds[watch.kind as usize];
-            let covers = match &watch.scope {
-                Scope::Namespace(within) => *within == address.namespace,
-                Scope::Cluster | Scope::AllNamespaces => true,
-            };
-            if *kind.group != *address.group || *kind.kind != *address.kind || !covers {
-                continue;
-            }
+        let watches = self.watches_of(&address.group, &address.kind);
+        for (number, watch) in watches.filter(|(_, watch)| watch.covers(&address.namespace)) {
             if !watch.missing.is_empty() {
                 return Presence::Unwatched;
             }

@@ -14,6 +14,7 @@ use super::logical_owners::{LogicalOwner, Presence};
 use super::reads::{ASK_AGAIN, Existence, Urgency};
 use super::sight::Sight;
 use super::store::Slot;
+use super::writers;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
@@ -184,7 +185,7 @@ impl Model {
         if self.orphans.candidates.len() >= MAX_CANDIDATES {
             return self.count_dropped("orphan_candidates");
         }
-        let writer = view.managers.iter().max_by_key(|m| m.time).map_or_else(String::new, |m| m.name.clone());
+        let writer = writers::last_writer(view).to_owned();
         let candidate = Candidate { since: self.now, former, restored, labels: view.labels.clone(), writer };
         self.orphans.candidates.insert(slot, candidate);
     }
@@ -202,7 +203,7 @@ impl Model {
     pub(crate) fn orphan(&mut self, slot: Slot) -> Option<Detection> {
         let candidate = self.orphans.candidates.get(&slot)?;
         let record = self.store.get(slot)?;
-        if record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
+        if record.deletion().is_some() {
             return None;
         }
         let released = self.was_released(candidate);
@@ -279,9 +280,8 @@ impl Model {
         let Some(former) = &candidate.former else { return false };
         let until = candidate.since.after(SAME_DELETION);
         let gone = self.graph.departed(former.uid).is_some_and(|at| at <= until);
-        let owner = self.find_uid(former.uid).and_then(|slot| self.store.get(slot));
-        let deletion = owner.and_then(|record| record.hot.as_ref()).and_then(|hot| hot.deletion.as_ref());
-        gone || deletion.is_some_and(|deletion| deletion.since <= until)
+        let owner = self.find_uid(former.uid).and_then(|slot| self.terminating(slot));
+        gone || owner.is_some_and(|(_, deletion)| deletion.since <= until)
     }
 
     /// Returns whether an object without an owner is an exception among the objects of its kind.
@@ -296,7 +296,7 @@ impl Model {
     fn primary(&self, namespace: &str, name: &str) -> Presence {
         let (mut hidden, mut not_before) = (None, None);
         for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
-            if !self.shows_owners(watch) || watch.scope.namespace().is_some_and(|within| within != namespace) {
+            if !self.shows_owners(watch) || !watch.covers(namespace) {
                 continue;
             }
             let number = u16::try_from(number).unwrap_or(u16::MAX);

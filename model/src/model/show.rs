@@ -307,7 +307,7 @@ pub(crate) fn deletion_verdict(hot: &HotRecord) -> DeletionVerdict {
 }
 
 fn deleted(record: &Record) -> Option<Timestamp> {
-    record.hot.as_ref()?.deletion.as_ref().map(|deletion| deletion.since)
+    record.deletion().map(|deletion| deletion.since)
 }
 
 /// Returns the rank of an unhealthy object in listings; the worst have rank 0.

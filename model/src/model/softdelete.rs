@@ -100,7 +100,7 @@ impl Model {
     pub(crate) fn soft_delete_lingering(&mut self, slot: Slot) -> Option<Detection> {
         let SoftDeleted { phase, since, dated, malformed } = *self.soft_deleted.get(&slot)?;
         let record = self.store.get(slot)?;
-        let deleted = record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some());
+        let deleted = record.deletion().is_some();
         if deleted {
             return None; // it is being deleted for good
         }

@@ -95,7 +95,7 @@ impl Model {
     pub(crate) fn stale_configuration(&mut self, slot: Slot) -> Option<Detection> {
         let consumer = self.configurations.consumers.get(&slot)?;
         let (record, now) = (self.store.get(slot)?, self.now);
-        if record.hot.as_ref().is_some_and(|hot| hot.deletion.is_some()) {
+        if record.deletion().is_some() {
             return None;
         }
         let is_open = self.has_open(FindingCode::StaleConfiguration, slot);

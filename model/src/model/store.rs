@@ -420,6 +420,11 @@ impl Record {
         self.hot.as_ref()?.unconverged.as_ref()
     }
 
+    /// Returns the deletion, if the object is being deleted.
+    pub(crate) fn deletion(&self) -> Option<&Deletion> {
+        self.hot.as_ref()?.deletion.as_ref()
+    }
+
     pub(crate) fn obligation(&self) -> Option<&Obligation> {
         self.unconverged()?.obligation.as_ref()
     }

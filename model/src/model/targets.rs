@@ -149,7 +149,7 @@ impl Model {
         let ObjectAddress { group, kind, namespace, name } = address;
         let mut result = Watched::No;
         for (number, watch) in self.watches_of(group, kind) {
-            if !watch.missing.is_empty() || watch.scope.namespace().is_some_and(|only| only != namespace) {
+            if !watch.missing.is_empty() || !watch.covers(namespace) {
                 continue;
             }
             let found = self.store.find(number, namespace, name);

@@ -36,6 +36,11 @@ pub(crate) fn status_writer(view: &ObjectView) -> Option<&Manager> {
     view.managers.iter().filter(|m| m.owns.status).max_by_key(|m| m.time)
 }
 
+/// Returns the field manager that wrote the object last; empty if it has no managed fields.
+pub(crate) fn last_writer(view: &ObjectView) -> &str {
+    view.managers.iter().max_by_key(|m| m.time).map_or("", |m| &m.name)
+}
+
 /// Returns whether a field manager behaves like a controller: it writes the status, or nothing but finalizers. The
 /// client of a person, such as kubectl or Helm, adds finalizers and never removes them.
 pub(crate) fn is_controller(view: &ObjectView, name: &str) -> bool {

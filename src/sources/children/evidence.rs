@@ -10,7 +10,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use loopwatch_model::observation::ObjectView;
 
 use super::Owners;
-use crate::sources::decode::same_words;
+use crate::sources::decode::{OWNERSHIP, same_words};
 
 /// What the owned objects of one watch have in common.
 #[derive(Debug, Default)]
@@ -23,28 +23,7 @@ pub(crate) struct Evidence {
     labels: HashMap<u64, u32>,
 }
 
-/// Labels that name what an object belongs to, by the last part of their names.
-const OWNERSHIP: [&str; 17] = [
-    "owner",
-    "owner-kind",
-    "owner-name",
-    "owner-namespace",
-    "owner-ns",
-    "owner-uid",
-    "owned-by",
-    "managed-by",
-    "created-by",
-    "part-of",
-    "instance",
-    "instance-name",
-    "cluster",
-    "cluster-name",
-    "composite",
-    "claim-name",
-    "claim-namespace",
-];
-
-/// Those of them whose value is the same for all objects of an operator.
+/// Those [`OWNERSHIP`] labels whose value is the same for all objects of an operator.
 const MANAGERS: [&str; 4] = ["managed-by", "created-by", "owned-by", "part-of"];
 
 /// Annotations and labels that name the kind of an owner.

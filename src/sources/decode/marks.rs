@@ -33,9 +33,8 @@ const ANNOTATIONS: [&str; 11] = [
     "restarted-at",
 ];
 
-/// Names of labels that the view keeps with any prefix.
-const LABELS: [&str; 20] = [
-    // owners outside of owner references
+/// Names of labels that name what an object belongs to, outside of owner references. The view keeps them with any prefix.
+pub(crate) const OWNERSHIP: [&str; 17] = [
     "owner",
     "owner-kind",
     "owner-name",
@@ -53,11 +52,10 @@ const LABELS: [&str; 20] = [
     "composite",
     "claim-name",
     "claim-namespace",
-    // revisions
-    "controller-uid",
-    "controller-revision-hash",
-    "pod-template-hash",
 ];
+
+/// Names of labels with revisions, which the view also keeps with any prefix.
+const REVISIONS: [&str; 3] = ["controller-uid", "controller-revision-hash", "pod-template-hash"];
 
 // === impl Marks ===
 
@@ -65,11 +63,11 @@ impl Marks {
     /// Whether the view keeps the value under this key.
     pub(super) fn keeps(self, key: &str) -> bool {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
-        let names: &[&str] = match self {
-            Self::Annotations => &ANNOTATIONS,
-            Self::Labels => &LABELS,
+        let names: [&[&str]; 2] = match self {
+            Self::Annotations => [&ANNOTATIONS, &[]],
+            Self::Labels => [&OWNERSHIP, &REVISIONS],
         };
-        self.keeps_with_prefix(prefix, name) || names.iter().any(|known| same_words(name, known))
+        self.keeps_with_prefix(prefix, name) || names.into_iter().flatten().any(|known| same_words(name, known))
     }
 
     /// Whether the name means an owner, a trace or a switch only with this prefix.
