@@ -82,9 +82,24 @@ fn an_operator_that_comes_back_is_absent_no_longer() {
     lab.advance(Span::mins(7));
     assert_eq!(lab.findings(), [ABSENT]);
     renew(&mut lab);
-    assert_eq!(lab.findings(), [SLOW]);
-    run(&mut lab, 8);
+    lab.assert_no_findings();
+    run(&mut lab, 5);
+    assert_eq!(lab.findings(), [SLOW], "it is back, but does nothing yet");
+    run(&mut lab, 10);
     assert_eq!(lab.findings(), [STUCK], "it is back, but does nothing");
+}
+
+#[test]
+fn an_operator_that_comes_back_late_has_time_for_the_deletions_that_waited() {
+    let (mut lab, mut widget) = with_operator();
+    delete(&mut lab, &mut widget);
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings(), [ABSENT]);
+    renew(&mut lab);
+    lab.assert_no_findings();
+    run(&mut lab, 4);
+    lab.delete(&widget);
+    lab.assert_no_findings();
 }
 
 #[test]

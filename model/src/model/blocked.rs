@@ -30,6 +30,10 @@ impl Model {
         if let Some(absence) = absent.as_ref().filter(|absence| absence.due <= self.now) {
             return vec![self.owner_absent(record, deletion, absence)];
         }
+        if absent.is_some() {
+            self.note_return(slot);
+        }
+        let Some((_, deletion)) = self.terminating(slot) else { return Vec::new() };
         let doubt_at = deletion.stuck_at(self.settings.finalizer_stuck_after);
         let is_collected = deletion.actors.iter().any(|(finalizer, _)| actors::is_of_garbage_collector(finalizer));
         let blocker = self.find_blocker(slot, doubt_at <= self.now);
@@ -79,6 +83,16 @@ impl Model {
         context.count_timeout();
         if let Some(deletion) = context.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
             deletion.was_abandoned |= findings.contains(&FindingCode::FinalizerOwnerAbsent);
+        }
+    }
+
+    /// Notes that the controllers of an object's finalizers are alive. If one was absent until now, it needs time.
+    fn note_return(&mut self, slot: Slot) {
+        let now = self.now;
+        let hot = self.store.get_mut(slot).and_then(|record| record.hot.as_mut());
+        let Some(hot) = hot.filter(|hot| hot.findings.contains(&FindingCode::FinalizerOwnerAbsent)) else { return };
+        if let Some(deletion) = &mut hot.deletion {
+            deletion.resumed = Some(now);
         }
     }
 
@@ -145,7 +159,7 @@ impl Model {
         let kind = self.kind_of(record.watch);
         let own = deletion.own_finalizers().map(|finalizer| (kind.slow_after(&self.settings, finalizer), finalizer));
         let ((after, learned), finalizer) = own.max_by_key(|((after, _), _)| *after)?;
-        let due = deletion.since.after(after);
+        let due = deletion.attended_since().after(after);
         Some(self.detect_deletion(record, FindingCode::CleanupSlow, deletion.since, due, || {
             Evidence::new()
                 .text("finalizer", finalizer.to_string())

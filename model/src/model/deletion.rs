@@ -43,6 +43,7 @@ impl ObjectContext<'_> {
             actors: Vec::new(),
             newest_write: None,
             was_abandoned: false,
+            resumed: None,
             // If it has taken that long already, it may have counted before a restart.
             timed_out: now >= since.after(threshold),
         });
@@ -149,9 +150,14 @@ impl ObjectContext<'_> {
 // === impl Deletion ===
 
 impl Deletion {
+    /// Returns since when the controllers of the finalizers could work on the deletion.
+    pub(crate) fn attended_since(&self) -> Timestamp {
+        self.resumed.unwrap_or(self.since)
+    }
+
     /// Returns when the deletion counts as stuck, given how long it may take.
     pub(crate) fn stuck_at(&self, after: Span) -> Timestamp {
-        let stuck = self.since.after(after);
+        let stuck = self.attended_since().after(after);
         self.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(after.0 / 2))))
     }
 }

@@ -215,6 +215,8 @@ pub(crate) struct Deletion {
     pub(crate) newest_write: Option<Timestamp>,
     /// The controller of a finalizer was found absent during the deletion, so its duration shows nothing.
     pub(crate) was_abandoned: bool,
+    /// When an absent controller was back. It needs time from then on.
+    pub(crate) resumed: Option<Timestamp>,
     /// The deletion has counted as timed out.
     pub(crate) timed_out: bool,
 }
@@ -407,7 +409,8 @@ impl Record {
         if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
             hot.failing_since.iter_mut().for_each(shift);
         }
-        hot.deletion.iter_mut().filter_map(|deletion| deletion.last_progress.as_mut()).for_each(shift);
+        let deletion = hot.deletion.iter_mut().flat_map(|d| [&mut d.last_progress, &mut d.resumed]);
+        deletion.flatten().for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
