@@ -81,7 +81,7 @@ pub struct Settings {
     pub soft_delete_enable: String,
     /// The annotation with the phase of such a deletion.
     pub soft_delete_phase: String,
-    /// The annotation with its time, in RFC 3339 or in seconds since the Unix epoch.
+    /// The annotation with its time, in RFC 3339, or in seconds or milliseconds since the Unix epoch.
     pub soft_delete_time: String,
     /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens. Operators that keep
     /// deleted objects for a while usually remove them within a day.
