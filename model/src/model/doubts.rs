@@ -7,12 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
-use super::graph::Owner;
 use super::hazards::{Hazard, code};
-use super::links::{LOOK_AGAIN, Link, OwnerFacts};
+use super::links::{LOOK_AGAIN, Links, OwnerFacts};
 use super::orphans::TRY_AGAIN;
 use super::reads::{ASK_AGAIN, Existence, Urgency};
-use super::store::{NO_UID, Slot, uid_text};
+use super::store::{Slot, uid_text};
 use super::timers::Timer;
 use super::writers;
 use crate::finding::{FindingCode, Subject};
@@ -145,7 +144,7 @@ impl Model {
             return corrected;
         }
         let writer = writers::last_writer(view);
-        if !self.is_solid(slot) {
+        if !self.links(slot).solid {
             let recent = live && self.owners_seen_clearly(slot);
             self.add_doubt(slot, recent, writer);
         }
@@ -161,9 +160,9 @@ impl Model {
             self.doubts.remove(slot);
             return self.end_hazards_of(slot, &[], terminating);
         }
-        let mut bad: Vec<(OwnerHazard, OwnerFacts)> = self.bad_links(slot);
-        bad.extend(self.unknown_kinds(slot));
-        let still: Vec<FindingCode> = bad.iter().map(|(reason, _)| code(*reason)).collect();
+        let Links { solid, mut bad, unknown, foreign } = self.links(slot);
+        bad.extend(self.unknown_kinds(slot, foreign));
+        let still = codes(&bad);
         let writer = self.doubts.children.get(&slot).map_or_else(Box::default, |doubt| doubt.writer.clone());
         for (reason, owner) in bad {
             if reason == OwnerHazard::KindUnknown {
@@ -174,14 +173,14 @@ impl Model {
             hazard.owner = self.owner_object(&owner);
             self.open_hazard(slot, hazard);
         }
-        if self.is_solid(slot) {
+        if solid {
             self.doubts.remove(slot);
             return self.end_hazards_of(slot, &still, false);
         }
         match self.doubts.children.get(&slot).map(|doubt| (doubt.asked, doubt.due)) {
             Some((true, Some(_))) => self.decide_doubt(slot), // an answer may have arrived
             Some(_) => {}
-            None if self.has_unknown_owner(slot) => self.add_doubt(slot, false, ""),
+            None if !unknown.is_empty() => self.add_doubt(slot, false, ""),
             None => self.end_hazards_of(slot, &still, false),
         }
     }
@@ -263,9 +262,6 @@ impl Model {
 
     fn add_doubt(&mut self, slot: Slot, recent: bool, writer: &str) {
         let Some(record) = self.store.get(slot) else { return };
-        if !self.has_unknown_owner(slot) && self.bad_links(slot).is_empty() {
-            return;
-        }
         if self.doubts.children.len() >= MAX_DOUBTS {
             return self.count_dropped("owner_doubts");
         }
@@ -291,25 +287,23 @@ impl Model {
     /// Decides whether the unknown owners of a child exist, if their reads have been answered. Otherwise asks for them.
     fn decide_doubt(&mut self, slot: Slot) {
         let Some(doubt) = self.doubts.children.get(&slot).cloned() else { return };
-        if self.is_solid(slot) {
+        let Links { solid, bad, unknown, .. } = self.links(slot);
+        if solid {
             self.doubts.remove(slot);
             return;
         }
         if let Some(at) = self.owners_hidden_until(slot) {
             return self.doubts.set_due(slot, Some(at));
         }
-        let owners: Vec<OwnerFacts> = self.unknown_owners(slot);
         let (mut missing, mut waits) = (None, false);
-        for owner in &owners {
+        for owner in &unknown {
             match self.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
                 None => waits = true,
                 Some(Existence::Failed) => return self.read_owners_again(slot),
                 Some(Existence::Unreadable) => return self.doubts.set_due(slot, None),
                 Some(Existence::Exists(read)) if read.uid == owner.uid => {
                     self.doubts.set_due(slot, None);
-                    let still: Vec<FindingCode> =
-                        self.bad_links(slot).iter().map(|(reason, _)| code(*reason)).collect();
-                    return self.end_hazards_of(slot, &still, false);
+                    return self.end_hazards_of(slot, &codes(&bad), false);
                 }
                 Some(existence) => missing = missing.or_else(|| Some((reason(&existence), owner.clone(), existence))),
             }
@@ -374,18 +368,12 @@ impl Model {
         self.open_past_hazard(child.kind, hazard, child.deleted);
     }
 
-    /// Returns the references to owners of foreign kinds that the API server does not serve. The garbage collector cannot
-    /// resolve these, even beside an owner that exists. loopwatch reads one owner of each foreign kind to find out.
-    fn unknown_kinds(&mut self, slot: Slot) -> Vec<(OwnerHazard, OwnerFacts)> {
-        let is_foreign = |owner: &&Owner| owner.uid() != NO_UID && self.link(slot, owner) == Link::Foreign;
-        let is_named = |owner: &OwnerFacts| {
-            let ObjectAddress { group, kind, name, .. } = &owner.address;
-            !group.is_empty() && !kind.is_empty() && !name.is_empty() // the core group is always there
-        };
-        let foreign = self.owners_of(slot).iter().filter(is_foreign).map(|owner| self.owner_facts(slot, owner));
-        let foreign = foreign.filter(is_named);
+    /// Returns the references to those owners of foreign kinds whose kinds the API server does not serve. The garbage
+    /// collector cannot resolve these, even beside an owner that exists. loopwatch reads one owner of each foreign kind to
+    /// find out.
+    fn unknown_kinds(&mut self, slot: Slot, foreign: Vec<OwnerFacts>) -> Vec<(OwnerHazard, OwnerFacts)> {
         let mut unknown = Vec::new();
-        for owner in foreign.collect::<Vec<_>>() {
+        for owner in foreign {
             let kind = format!("{}/{}", owner.address.group, owner.address.kind);
             if !self.doubts.foreign.contains_key(&kind) && self.doubts.foreign.len() >= MAX_KINDS {
                 self.count_dropped("owner_doubts");
@@ -415,6 +403,11 @@ impl Model {
             self.end_hazards(&self.subject(slot), collected, ends);
         }
     }
+}
+
+/// Returns the findings that report bad references.
+fn codes(bad: &[(OwnerHazard, OwnerFacts)]) -> Vec<FindingCode> {
+    bad.iter().map(|(reason, _)| code(*reason)).collect()
 }
 
 /// Returns why an owner is missing.

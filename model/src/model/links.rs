@@ -21,7 +21,7 @@ pub(crate) struct OwnerFacts {
 
 /// What the model knows about one owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+enum Link {
     /// The owner exists.
     Solid,
     /// The reference is bad, whatever a read shows.
@@ -31,6 +31,19 @@ pub(crate) enum Link {
     /// The owner is none of the operator's objects, or the reference does not name it completely, so loopwatch does not
     /// judge the reference.
     Foreign,
+}
+
+/// What the model knows about all owner references of one child.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// The garbage collector keeps the child: one of its owners exists, or may exist as far as loopwatch judges it.
+    pub(crate) solid: bool,
+    /// The references that are bad, whatever a read shows.
+    pub(crate) bad: Vec<(OwnerHazard, OwnerFacts)>,
+    /// The owners that the model does not know.
+    pub(crate) unknown: Vec<OwnerFacts>,
+    /// The owners of foreign kinds that the API server may not serve.
+    pub(crate) foreign: Vec<OwnerFacts>,
 }
 
 /// The part of `owner_missing_after` for which the watch of the owners must have been able to see before an unknown
@@ -43,40 +56,41 @@ pub(crate) const LOOK_AGAIN: Span = Span::secs(10);
 // === impl Model ===
 
 impl Model {
-    /// Returns whether the garbage collector keeps the child: one of its owners exists, or may exist as far as loopwatch
-    /// judges it.
-    pub(crate) fn is_solid(&self, slot: Slot) -> bool {
+    /// Returns what the model knows about the owner references of a child.
+    pub(crate) fn links(&self, slot: Slot) -> Links {
         let is_cut = self.store.get(slot).is_some_and(|record| record.flags.has(Flag::OwnersCut));
-        is_cut || self.owners_of(slot).iter().any(|owner| matches!(self.link(slot, owner), Link::Solid | Link::Foreign))
-    }
-
-    pub(crate) fn has_unknown_owner(&self, slot: Slot) -> bool {
-        self.owners_of(slot).iter().any(|owner| self.link(slot, owner) == Link::Unknown)
-    }
-
-    /// Returns the references that are bad whatever a read shows.
-    pub(crate) fn bad_links(&self, slot: Slot) -> Vec<(OwnerHazard, OwnerFacts)> {
-        let bad = |owner: &Owner| match self.link(slot, owner) {
-            Link::Bad(reason) => Some((reason, self.owner_facts(slot, owner))),
-            Link::Solid | Link::Unknown | Link::Foreign => None,
-        };
-        self.owners_of(slot).iter().filter_map(bad).collect()
-    }
-
-    pub(crate) fn unknown_owners(&self, slot: Slot) -> Vec<OwnerFacts> {
-        let unknown = self.owners_of(slot).iter().filter(|owner| self.link(slot, owner) == Link::Unknown);
-        unknown.map(|owner| self.owner_facts(slot, owner)).collect()
+        let mut links = Links { solid: is_cut, ..Links::default() };
+        for owner in self.owners_of(slot) {
+            match self.link(slot, owner) {
+                Link::Solid => links.solid = true,
+                Link::Bad(reason) => links.bad.push((reason, self.owner_facts(slot, owner))),
+                Link::Unknown => links.unknown.push(self.owner_facts(slot, owner)),
+                Link::Foreign => {
+                    links.solid = true;
+                    if self.may_be_unserved(owner) {
+                        links.foreign.push(self.owner_facts(slot, owner));
+                    }
+                }
+            }
+        }
+        links
     }
 
     pub(crate) fn first_unknown(&self, slot: Slot) -> Option<(u16, OwnerFacts)> {
         let kind = self.watches[self.store.get(slot)?.watch as usize].kind;
-        Some((kind, self.unknown_owners(slot).into_iter().next()?))
+        Some((kind, self.links(slot).unknown.into_iter().next()?))
     }
 
-    pub(crate) fn link(&self, slot: Slot, owner: &Owner) -> Link {
-        let Some(child) = self.store.get(slot) else { return Link::Foreign };
+    /// Returns whether a reference is complete and its kind one that the API server may lack. The core group is always there.
+    fn may_be_unserved(&self, owner: &Owner) -> bool {
         let (group, kind) = self.owner_kind(owner);
-        if kind.is_empty() || self.owner_name(owner).is_empty() {
+        owner.uid() != NO_UID && !group.is_empty() && !kind.is_empty() && !self.owner_name(owner).is_empty()
+    }
+
+    fn link(&self, slot: Slot, owner: &Owner) -> Link {
+        let Some(child) = self.store.get(slot) else { return Link::Foreign };
+        let ((group, kind), name) = (self.owner_kind(owner), self.owner_name(owner));
+        if kind.is_empty() || name.is_empty() {
             return Link::Foreign;
         }
         let known = self.find_uid(owner.uid()).and_then(|owner| self.store.get(owner));
@@ -88,7 +102,7 @@ impl Model {
             };
         };
         let actual = self.kind_of(known.watch);
-        if (*actual.group == *group && *actual.kind != *kind) || self.owner_name(owner) != &*known.name {
+        if (*actual.group == *group && *actual.kind != *kind) || name != &*known.name {
             Link::Bad(OwnerHazard::Mismatch)
         } else if known.namespace.is_empty() || known.namespace == child.namespace {
             Link::Solid
