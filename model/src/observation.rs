@@ -9,6 +9,7 @@
 //! recorded form.
 
 mod kinds;
+mod managers;
 mod namespace;
 mod object;
 mod sources;
@@ -19,6 +20,7 @@ pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
     Why, is_built_in_group,
 };
+pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,

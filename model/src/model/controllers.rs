@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
 use crate::checkpoint::SeenLease;
-use crate::observation::LeaseView;
+use crate::observation::{GENERIC_MANAGERS, LeaseView};
 use crate::time::{Span, Timestamp};
 
 /// The leases that loopwatch has seen renewed.
@@ -62,24 +62,16 @@ const RECENT: Span = Span::mins(1);
 /// The shortest label of a domain that identifies an operator in the name of a lease.
 const SHORTEST_LABEL: usize = 4;
 
-/// Names of field managers that many programs share, because they are the defaults of frameworks.
-const GENERIC: &[&str] = &[
-    "Go-http-client",
-    "app",
+/// Further names of field managers that say nothing about the program behind them.
+const GENERIC: [&str; 8] = [
     "ansible-operator",
-    "controller",
+    "app",
     "controller-manager",
     "default",
     "fabric8-kubernetes-client",
     "java",
-    "main",
-    "manager",
-    "node-fetch",
-    "okhttp",
-    "operator",
     "python-requests",
     "server",
-    "unknown",
 ];
 
 // === impl Controllers ===
@@ -166,7 +158,7 @@ impl Controllers {
 
 /// Returns whether a field manager's name says nothing about the program behind it.
 pub(crate) fn is_generic(manager: &str) -> bool {
-    manager.is_empty() || GENERIC.contains(&manager)
+    manager.is_empty() || GENERIC_MANAGERS.contains(&manager) || GENERIC.contains(&manager)
 }
 
 /// Returns whether a domain equals `parent` or is a subdomain of it.

@@ -2,11 +2,14 @@
 
 use super::context::Update;
 use super::reading::Acknowledged;
-use crate::observation::{Manager, ObjectView, StatusShape};
+use crate::observation::{CLIENT_MANAGERS, Manager, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
 /// The name with which the field managers of kubectl begin. A person behind it may write any part of an object.
 const KUBECTL: &str = "kubectl";
+
+/// The client of OpenShift.
+const OC: &str = "oc";
 
 /// Returns when a person, a pipeline or another controller last wrote the spec, through any subresource, such as
 /// `scale`. The writes of the operator itself do not count, unless there are no others. Returns `None` if nothing shows
@@ -51,10 +54,8 @@ pub(crate) fn is_controller(view: &ObjectView, name: &str) -> bool {
 /// Returns whether a field manager is a tool that writes for people: kubectl, Helm, a GitOps or a backup tool. Some of these
 /// are also controllers, of kinds of their own.
 pub(crate) fn is_client(name: &str) -> bool {
-    const CLIENTS: &[&str] =
-        &[KUBECTL, "argocd", "before-first-apply", "flux", "helm", "kustomize", "oc", "pulumi", "Terraform", "velero"];
     let begins = |client: &&str| name.strip_prefix(*client).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
-    CLIENTS.iter().any(begins)
+    CLIENT_MANAGERS.iter().chain(&[OC]).any(begins)
 }
 
 /// Returns the time of the last status write since `opened`, if the object shows one, and the name of the field manager

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
-use loopwatch_model::observation::ObjectView;
+use loopwatch_model::observation::{CLIENT_MANAGERS, GENERIC_MANAGERS, ObjectView};
 
 use super::Owners;
 use crate::sources::decode::{OWNERSHIP, same_words};
@@ -29,41 +29,13 @@ const MANAGERS: [&str; 4] = ["managed-by", "created-by", "owned-by", "part-of"];
 /// Annotations and labels that name the kind of an owner.
 const OWNER_KINDS: [&str; 4] = ["owner-kind", "owner-gvk", "primary-resource-type", "olm.owner.kind"];
 
-/// How field managers and values of labels begin that belong to people, to tools that deploy manifests or restore backups,
-/// and to Kubernetes itself.
-const OTHERS: [&str; 18] = [
-    "ansible",
-    "argo",
-    "before-first-apply",
-    "flux",
-    "helm",
-    "k9s",
-    "kapp",
-    "kube-",
-    "kubectl",
-    "kubelet",
-    "kustomize",
-    "mozilla",
-    "olm",
-    "pulumi",
-    "rancher",
-    "skaffold",
-    "terraform",
-    "velero",
-];
+/// How further field managers and values of labels begin that belong to people, to tools that deploy manifests, and to
+/// Kubernetes itself.
+const OTHERS: [&str; 10] =
+    ["ansible", "argo", "k9s", "kapp", "kube-", "kubelet", "mozilla", "olm", "rancher", "skaffold"];
 
-/// Names of field managers that many operators share, because they are the default of a framework or a client library.
-const SHARED_NAMES: [&str; 9] = [
-    "controller",
-    "go-http-client",
-    "main",
-    "manager",
-    "node-fetch",
-    "okhttp",
-    "openapi-generator",
-    "operator",
-    "unknown",
-];
+/// A further name of field managers that many operators share.
+const OPENAPI_GENERATOR: &str = "openapi-generator";
 
 /// Marks of tools that deploy manifests. An object with one of them is no child.
 const DEPLOYED: [&str; 5] = [
@@ -110,7 +82,7 @@ impl Evidence {
         // Another controller may have written to single objects of the operator.
         let is_common = |number: &u32| *number >= self.owned.div_ceil(2);
         writers(object)
-            .any(|name| self.writers.get(name).is_some_and(is_common) && (!is_shared(name) || siblings.is_some()))
+            .any(|name| self.writers.get(name).is_some_and(is_common) && (!is_generic(name) || siblings.is_some()))
     }
 }
 
@@ -161,9 +133,10 @@ fn is_one_of(key: &str, words: &[&str]) -> bool {
 
 fn is_other(name: &str) -> bool {
     let begins = |word: &&'static str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    OTHERS.iter().any(begins)
+    CLIENT_MANAGERS.iter().chain(&OTHERS).any(begins)
 }
 
-fn is_shared(name: &str) -> bool {
-    SHARED_NAMES.iter().any(|shared| name.eq_ignore_ascii_case(shared))
+/// Whether many operators share the name of a field manager.
+fn is_generic(name: &str) -> bool {
+    GENERIC_MANAGERS.iter().chain(&[OPENAPI_GENERATOR]).any(|generic| name.eq_ignore_ascii_case(generic))
 }
