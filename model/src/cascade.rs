@@ -102,10 +102,6 @@ pub struct Operator {
 pub(crate) const NAMESPACE: (&str, &str) = ("", "Namespace");
 /// The group and kind of definitions, whose deletion also deletes all instances.
 pub(crate) const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
-/// The finalizer of a foreground deletion.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of a deletion that orphans the dependents.
-pub(crate) const ORPHAN: &str = "orphan";
 
 // === impl NodeId ===
 

@@ -19,7 +19,7 @@ mod past_events; // for explanations
 mod open_findings;
 mod reads; // reads of single objects that detectors ask for
 mod leases;
-mod controllers; // signs of life of controllers
+pub(crate) mod controllers; // signs of life of controllers
 pub(crate) mod actors; // of finalizers
 
 // One object.

@@ -9,7 +9,8 @@ mod order;
 use std::collections::VecDeque;
 
 use super::graph::{Graph, Standing};
-use super::{Cascade, FOREGROUND, NodeId, ORPHAN};
+use super::{Cascade, NodeId};
+use crate::model::actors::{FOREGROUND, ORPHAN};
 
 /// The state of all objects while the garbage collector works.
 pub(super) struct Collector<'g> {

@@ -2,7 +2,8 @@
 
 use hashbrown::HashMap;
 
-use super::{DEFINITION, FOREGROUND, KindFacts, NAMESPACE, Node, NodeId, ORPHAN};
+use super::{DEFINITION, KindFacts, NAMESPACE, Node, NodeId};
+use crate::model::actors::is_of_garbage_collector;
 use crate::observation::OwnerReference;
 
 /// Objects and their owner references.
@@ -140,7 +141,7 @@ impl Graph {
     /// The finalizers of a node without those of the garbage collector itself.
     pub(super) fn own_finalizers(&self, node: u32) -> impl Iterator<Item = &String> {
         let finalizers = self.nodes[node as usize].finalizers.iter();
-        finalizers.filter(|finalizer| *finalizer != FOREGROUND && *finalizer != ORPHAN)
+        finalizers.filter(|finalizer| !is_of_garbage_collector(finalizer))
     }
 
     fn edge(&self, dependent: u32, reference: &OwnerReference, by_uid: &HashMap<String, u32>) -> Edge {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Graph, NodeId, Operator};
 use crate::model::actors::built_in;
+use crate::model::controllers::is_within;
 
 /// A finalizer that no controller will remove once the operator is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +62,6 @@ pub(super) fn stranded(graph: &Graph, operator: &Operator) -> Vec<Stranded> {
 /// Whether a finalizer's domain and a group belong to one project: one contains the other, or both share a registered
 /// domain, such as `finalizers.fluxcd.io` and `kustomize.toolkit.fluxcd.io`.
 fn is_related(domain: &str, group: &str) -> bool {
-    let within =
-        |inner: &str, outer: &str| inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'));
     if group.is_empty() || SHARED.contains(&domain) || SHARED.contains(&group) {
         return domain == group && !group.is_empty();
     }
@@ -76,7 +75,7 @@ fn is_related(domain: &str, group: &str) -> bool {
     };
     let shares = registered(domain)
         .is_some_and(|mine| registered(group).as_ref() == Some(&mine) && !SHARED.contains(&mine.as_str()));
-    shares || (domain.contains('.') && (within(domain, group) || within(group, domain)))
+    shares || (domain.contains('.') && (is_within(domain, group) || is_within(group, domain)))
 }
 
 #[cfg(test)]

@@ -5,11 +5,17 @@ use std::sync::Arc;
 
 use super::controllers::{self, ControllerName};
 
+/// The finalizer of a foreground deletion.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The finalizer of a deletion that orphans the dependents.
+pub(crate) const ORPHAN: &str = "orphan";
+
 /// The finalizers of Kubernetes itself and the actors that remove them (kubernetes/api `core/v1/types.go`, apimachinery
 /// `meta/v1/types.go`, kubernetes `pkg/volume/util/finalizer.go`, cloud-provider `service/helpers/helper.go`).
 const BUILT_IN: &[(&str, &str)] = &[
-    ("foregroundDeletion", "garbage collector, once all blocking dependents are gone"),
-    ("orphan", "garbage collector"),
+    (FOREGROUND, "garbage collector, once all blocking dependents are gone"),
+    (ORPHAN, "garbage collector"),
     ("kubernetes", "namespace controller, once the namespace is empty"),
     ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
     ("kubernetes.io/pv-protection", "kube-controller-manager, once no claim binds the volume"),
@@ -105,7 +111,7 @@ pub(crate) fn built_in(finalizer: &str) -> Option<&'static str> {
 
 /// Returns whether the garbage collector removes a finalizer. Such a finalizer is no fault: it waits for other objects.
 pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {
-    matches!(finalizer, "foregroundDeletion" | "orphan")
+    matches!(finalizer, FOREGROUND | ORPHAN)
 }
 
 // === impl FinalizerWriters ===

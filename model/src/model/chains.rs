@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::Model;
-use super::actors;
+use super::actors::{self, FOREGROUND};
 use super::store::{self, Record, Slot};
 use crate::finding::FindingCode;
 use crate::observation::{Dependent, ObjectAddress};
@@ -85,7 +85,7 @@ impl Model {
     /// Marks the objects for a review that wait for this one to be deleted. `gone` tells that it has been, which is progress
     /// for its owners.
     pub(crate) fn review_waiting_owners(&mut self, slot: Slot, gone: bool) {
-        let mut next = self.deleted_owners(slot);
+        let mut next = self.terminating_owners(slot);
         if gone {
             for owner in &next {
                 let hot = self.store.get_mut(*owner).and_then(|record| record.hot.as_mut());
@@ -97,7 +97,7 @@ impl Model {
         let mut seen = BTreeSet::new();
         while let Some(owner) = next.pop() {
             if seen.len() < MAX_VISITED && seen.insert(owner) {
-                next.extend(self.deleted_owners(owner));
+                next.extend(self.terminating_owners(owner));
             }
         }
         // Progress only delays what is not found yet, so the timers of those are early enough.
@@ -110,18 +110,18 @@ impl Model {
 
     /// Returns the owners that wait for this object, if it is being deleted.
     pub(crate) fn waiting_owners(&self, slot: Slot) -> Vec<Slot> {
-        self.terminating(slot).map_or_else(Vec::new, |_| self.deleted_owners(slot))
+        self.terminating(slot).map_or_else(Vec::new, |_| self.terminating_owners(slot))
     }
 
     /// Marks the owners for a review that waited for this object and no longer own it.
     pub(crate) fn review_owners_left(&mut self, slot: Slot, waiting: Vec<Slot>) {
         if !waiting.is_empty() {
-            let owners = self.deleted_owners(slot);
+            let owners = self.terminating_owners(slot);
             self.reviews.objects.extend(waiting.into_iter().filter(|owner| !owners.contains(owner)));
         }
     }
 
-    fn deleted_owners(&self, slot: Slot) -> Vec<Slot> {
+    fn terminating_owners(&self, slot: Slot) -> Vec<Slot> {
         let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
         owners.filter(|owner| self.terminating(*owner).is_some()).collect()
     }
@@ -195,8 +195,8 @@ impl Model {
             if self.find_uid(child).is_some() || search.is_full() || !search.visited.insert(child) {
                 continue;
             }
-            let address = address(dependent);
-            search.chain.push(name(&address));
+            let address = dependent.address();
+            search.chain.push(address.to_string());
             let finalizers = &dependent.object.finalizers;
             if finalizers.iter().any(|f| f == FOREGROUND) && self.search_unwatched(search, &address, child) {
                 leads = true;
@@ -218,11 +218,9 @@ impl Model {
     }
 
     fn name_of(&self, record: &Record) -> String {
-        name(&self.record_address(record))
+        self.record_address(record).to_string()
     }
 }
-
-const FOREGROUND: &str = "foregroundDeletion";
 
 // === impl Search ===
 
@@ -246,19 +244,4 @@ impl Search {
 fn blocks(dependent: &Dependent, owner: u128) -> bool {
     let mut owners = dependent.object.owners.iter().filter(|reference| store::uid_number(&reference.uid) == owner);
     owners.any(|reference| reference.blocks_deletion)
-}
-
-fn address(dependent: &Dependent) -> ObjectAddress {
-    ObjectAddress {
-        group: dependent.group.clone(),
-        kind: dependent.kind.clone(),
-        namespace: dependent.object.key.namespace.clone(),
-        name: dependent.object.key.name.clone(),
-    }
-}
-
-/// Returns the name of an object for people: `Kind namespace/name`.
-fn name(address: &ObjectAddress) -> String {
-    let slash = if address.namespace.is_empty() { "" } else { "/" };
-    format!("{} {}{slash}{}", address.kind, address.namespace, address.name)
 }

@@ -216,7 +216,7 @@ impl Model {
             let named = || missing.iter().take(MAX_NAMED);
             Evidence::new()
                 .with("reference", Value::Names(named().map(|(_, _, path)| path.clone()).collect()))
-                .with("target", Value::Names(named().map(|(_, address, _)| shown(address)).collect()))
+                .with("target", Value::Names(named().map(|(_, address, _)| address.to_string()).collect()))
                 .with("missing_for", Value::Age(*since))
                 .text("signal", signal().unwrap_or_default())
         });
@@ -269,11 +269,4 @@ impl Model {
         }
         kinds
     }
-}
-
-/// Returns the kind, the namespace and the name of an object, for people.
-fn shown(address: &ObjectAddress) -> String {
-    let ObjectAddress { kind, namespace, name, .. } = address;
-    let slash = if namespace.is_empty() { "" } else { "/" };
-    format!("{kind} {namespace}{slash}{name}")
 }

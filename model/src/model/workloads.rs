@@ -47,9 +47,7 @@ impl Model {
                     _ if signal.is_empty() => state.as_str(),
                     _ => signal,
                 };
-                let kind = &self.kind_of(record.watch).kind;
-                let slash = if record.namespace.is_empty() { "" } else { "/" };
-                let text = format!("{kind} {}{slash}{}: {why}", record.namespace, record.name);
+                let text = format!("{}: {why}", self.record_address(record));
                 Some((state != ObjectState::Failed, text))
             })
             .collect();

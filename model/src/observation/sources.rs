@@ -141,6 +141,31 @@ pub enum Answer {
     Failed(Cause),
 }
 
+// === impl ObjectAddress ===
+
+impl fmt::Display for ObjectAddress {
+    /// Writes the object for people, without its group: `Widget team-a/web`, or `Node a`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {}{slash}{}", self.kind, self.namespace, self.name)
+    }
+}
+
+// === impl Dependent ===
+
+impl Dependent {
+    /// Returns the address of the object.
+    #[must_use]
+    pub fn address(&self) -> ObjectAddress {
+        ObjectAddress {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespace: self.object.key.namespace.clone(),
+            name: self.object.key.name.clone(),
+        }
+    }
+}
+
 // === impl SourceId ===
 
 impl fmt::Display for SourceId {
