@@ -63,8 +63,8 @@ impl Model {
         detections
     }
 
-    /// Notes that a finalizer flaps, that a deletion counts as timed out, and whether the controller of a finalizer was absent meanwhile. The objects
-    /// that wait for this one are reviewed.
+    /// Counts a finalizer that flaps and a deletion that has got stuck, and notes if the controller of a finalizer was
+    /// absent meanwhile. The objects that wait for this one are reviewed.
     pub(crate) fn note_finalizer_findings(&mut self, slot: Slot, old: &[FindingCode], findings: &[FindingCode]) {
         let opens = |code| findings.contains(&code) && !old.contains(&code);
         if opens(FindingCode::FinalizerFlapping)

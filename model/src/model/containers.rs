@@ -103,7 +103,7 @@ impl Model {
         self.note_container(Container::Definition(view.name.clone()), view.deleted, &view.conditions);
     }
 
-    /// Handles the list of all namespaces with something to say, or of all definitions: others are not being deleted.
+    /// Handles the list of all namespaces that the source reports, or of all definitions: others are not being deleted.
     pub(crate) fn retain_containers(&mut self, mut keep: impl FnMut(&Container) -> bool) {
         let gone: Vec<Container> = self.containers.deleted.keys().filter(|key| !keep(key)).cloned().collect();
         gone.iter().for_each(|container| self.forget_container(container));

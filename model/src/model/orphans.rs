@@ -333,7 +333,7 @@ impl Model {
         hot.is_some_and(|hot| hot.findings.contains(&code))
     }
 
-    /// Returns the UIDs of an object's owners among the watched kinds, with their kinds and names.
+    /// Returns the UID of each owner of an object, with its kind and name.
     pub(crate) fn owner_names(&self, slot: Slot) -> Vec<(u128, String)> {
         let name = |owner: &Owner| (owner.uid(), format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner)));
         self.owners_of(slot).iter().map(name).collect()
