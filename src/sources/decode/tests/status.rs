@@ -1,0 +1,98 @@
+//! Statuses of all shapes.
+
+use loopwatch_model::observation::{Condition, StatusShape};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The conditions, each as `at/Type=status`.
+fn conditions(status: &Value) -> Vec<String> {
+    let show = |c: &Condition| format!("{}/{}={}", c.at, c.r#type, c.status.as_str());
+    of(&json!({}), status).conditions.iter().map(show).collect()
+}
+
+#[test]
+fn zero_values_make_an_empty_status() {
+    for (status, shape) in [
+        (json!({}), StatusShape::Empty),
+        (json!({"id": "", "revision": 0, "nested": {"b": [null]}}), StatusShape::Empty),
+        (json!({"ready": false}), StatusShape::Filled),
+        (json!({"replicas": 0}), StatusShape::Filled),
+        (json!({"conditions": []}), StatusShape::Filled),
+        (json!({"id": "a"}), StatusShape::Filled),
+        (json!({"observedGeneration": 1}), StatusShape::Filled),
+    ] {
+        assert_eq!(view(&json!({"metadata": {"name": "n"}, "status": status})).status, shape, "{status}");
+    }
+}
+
+#[test]
+fn the_observed_generation_is_read_in_all_its_forms() {
+    for (status, generation) in [
+        (json!({"observedGeneration": 3}), Some(3)),
+        (json!({"observedGeneration": "3"}), Some(3)),
+        (json!({"observedGeneration": 0}), None),
+        (json!({"observedGeneration": -1}), None),
+        (json!({"observedGeneration": null}), None),
+        (json!({"lastEvaluatedGeneration": 3}), Some(3)),
+        (json!({"lastHandledGeneration": 1, "observedGeneration": 2}), Some(2)),
+        (json!({"observedGeneration": 2, "reconciledGeneration": 1}), Some(2)),
+        (json!({"nodeClassObservedGeneration": 3}), None),
+        (json!({"child": {"observedGeneration": 3}}), None),
+    ] {
+        assert_eq!(of(&json!({}), &status).observed_generation, generation, "{status}");
+    }
+}
+
+#[test]
+fn conditions_are_found_at_every_level_and_in_every_form() {
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    for (status, found) in [
+        (json!({"conditions": ready}), vec!["/Ready=true"]),
+        (json!({"conditions": [{"type": "Ready", "status": false}]}), vec!["/Ready=false"]),
+        (json!({"conditions": [{"type": "Ready"}]}), vec!["/Ready=absent"]),
+        (json!({"conditions": {"Ready": {"status": "unknown"}}}), vec!["/Ready=unknown"]),
+        (json!({"conditions": {"Ready": true, "note": "text"}}), vec!["/Ready=true"]),
+        (json!({"conditions": {"type": "Ready", "status": "True"}}), vec!["/Ready=true"]),
+        (json!({"a": {"conditions": ready}, "conditions": ready}), vec!["/Ready=true", "a/Ready=true"]),
+        (json!({"parents": [{}, {"conditions": ready}]}), vec!["parents[1]/Ready=true"]),
+        (json!({"conditionStatus": {"conditions": ready}}), vec!["conditionStatus/Ready=true"]),
+        (json!({"v1beta2": {"conditions": ready}}), vec!["v1beta2/Ready=true"]),
+        (json!({"resourceConditions": ready}), vec!["resourceConditions/Ready=true"]),
+        (json!({"disks": {"d": {"conditions": ready}}}), vec!["disks.d/Ready=true"]),
+        (json!({"addresses": ready}), vec![]),
+    ] {
+        assert_eq!(conditions(&status), found, "{status}");
+    }
+}
+
+#[test]
+fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
+    let status = |status: Value| of(&json!({}), &status).hashes;
+    let a = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let later = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});
+    let b = json!({"type": "B", "status": "True"});
+    let base = status(json!({"conditions": [a, b], "n": 1}));
+    for same in [
+        json!({"conditions": [later, b], "n": 1}),
+        json!({"conditions": [b, a], "n": 1}),
+        json!({"conditions": [a, b], "n": 1, "lastChecked": "2026-01-01T00:00:00Z"}),
+        json!({"conditions": [a, b], "n": 1, "lastHeartbeatTime": 1_700_000_000}),
+        json!({"conditions": [a, b], "n": 1, "anything": "2026-01-01T00:00:00.123Z"}),
+    ] {
+        let other = status(same.clone());
+        assert_eq!(other.settled, base.settled, "{same}");
+        assert_ne!(other.status, base.status, "{same}");
+    }
+    for other in [
+        json!({"conditions": [a], "n": 1}),
+        json!({"conditions": [a, b], "n": 2}),
+        json!({"conditions": [a, b], "n": "1"}),
+        json!({"conditions": [a, b], "n": [1]}),
+        json!({"conditions": [a, b], "n": {"n": 1}}),
+        json!({"conditions": [a, b], "n": 1, "m": null}),
+        json!({"conditions": [a, b], "m": 1}),
+    ] {
+        assert_ne!(status(other.clone()).settled, base.settled, "{other}");
+    }
+}
