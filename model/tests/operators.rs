@@ -623,16 +623,22 @@ fn cert_manager_cleans_up_a_challenge_within_seconds() {
     world.assert_quiet();
 }
 
-#[test]
-fn a_capi_machine_waits_for_its_drain_and_then_goes() {
-    let group = "cluster.x-k8s.io";
+/// A machine of Cluster API that owns the machine of its infrastructure.
+fn capi_machine() -> (World, ObjectAddress, ObjectAddress) {
+    let (group, of_cloud) = ("cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io");
     let machine = at(group, "Machine", "clusters", "md-0-abc");
-    let mut world = World::new(&[primary(group, "Machine"), primary("infrastructure.cluster.x-k8s.io", "AWSMachine")]);
-    let infra = at("infrastructure.cluster.x-k8s.io", "AWSMachine", "clusters", "md-0-abc");
+    let mut world = World::new(&[primary(group, "Machine"), primary(of_cloud, "AWSMachine")]);
+    let infra = at(of_cloud, "AWSMachine", "clusters", "md-0-abc");
     world.healthy(&machine, "manager", &["machine.cluster.x-k8s.io"]);
     world.healthy(&infra, "manager", &["awsmachine.infrastructure.cluster.x-k8s.io"]);
     let owner = world.owner(&machine);
     world.put(&infra, |view, _| view.owners = vec![owner]);
+    (world, machine, infra)
+}
+
+#[test]
+fn a_capi_machine_waits_for_its_drain_and_then_goes() {
+    let (mut world, machine, infra) = capi_machine();
     world.delete(&machine);
     // A drain with a strict disruption budget: its condition counts down.
     for n in 0..4 {
@@ -653,14 +659,7 @@ fn a_capi_machine_waits_for_its_drain_and_then_goes() {
 
 #[test]
 fn a_capi_machine_whose_cloud_instance_does_not_go_names_the_infrastructure() {
-    let group = "cluster.x-k8s.io";
-    let machine = at(group, "Machine", "clusters", "md-0-abc");
-    let mut world = World::new(&[primary(group, "Machine"), primary("infrastructure.cluster.x-k8s.io", "AWSMachine")]);
-    let infra = at("infrastructure.cluster.x-k8s.io", "AWSMachine", "clusters", "md-0-abc");
-    world.healthy(&machine, "manager", &["machine.cluster.x-k8s.io"]);
-    world.healthy(&infra, "manager", &["awsmachine.infrastructure.cluster.x-k8s.io"]);
-    let owner = world.owner(&machine);
-    world.put(&infra, |view, _| view.owners = vec![owner]);
+    let (mut world, machine, infra) = capi_machine();
     world.delete(&machine);
     world.delete(&infra);
     world.run(Span::mins(20));
@@ -718,8 +717,8 @@ fn a_namespace_that_is_created_and_deleted_again_while_loopwatch_is_blind_begins
     assert!(!world.lab.has("NamespaceStuck"), "{:?}", world.lab.findings());
 }
 
-#[test]
-fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
+/// A widget that refers to a Secret.
+fn with_secret() -> (World, ObjectAddress) {
     let mut world = World::widgets();
     let secret = at("", "Secret", "team-a", "db");
     world.quiet(&secret, |_, _| {});
@@ -728,6 +727,12 @@ fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
         view.hashes.spec = 3;
         view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
     });
+    (world, secret)
+}
+
+#[test]
+fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
+    let (mut world, secret) = with_secret();
     world.put(&web(), |view, now| ready(view, "widget-operator", now));
     world.run(Span::mins(10));
     world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
@@ -1178,14 +1183,7 @@ fn cert_manager_issues_the_secret_of_a_certificate_late() {
 
 #[test]
 fn an_object_that_is_pruned_together_with_its_secret_is_quiet() {
-    let mut world = World::widgets();
-    let secret = at("", "Secret", "team-a", "db");
-    world.quiet(&secret, |_, _| {});
-    world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.put(&web(), |view, _| {
-        view.hashes.spec = 3;
-        view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
-    });
+    let (mut world, secret) = with_secret();
     world.put(&web(), |view, now| ready(view, "widget-operator", now));
     world.run(Span::mins(15));
     world.objects.remove(&secret);
@@ -1377,8 +1375,8 @@ fn a_pod_with_a_grace_period_of_an_hour_is_no_slow_cleanup() {
     world.assert_quiet();
 }
 
-#[test]
-fn a_pvc_in_use_blocks_the_foreground_deletion_of_its_owner() {
+/// A widget with a claim that is being deleted and that a Pod still uses.
+fn with_claim_in_use() -> World {
     let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
     world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
     let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-0");
@@ -1388,6 +1386,12 @@ fn a_pvc_in_use_blocks_the_foreground_deletion_of_its_owner() {
         view.finalizers = vec!["kubernetes.io/pvc-protection".into()];
         view.deleted = Some(now);
     });
+    world
+}
+
+#[test]
+fn a_pvc_in_use_blocks_the_foreground_deletion_of_its_owner() {
+    let mut world = with_claim_in_use();
     world.delete(&web());
     world.run(Span::mins(18));
     assert_eq!(world.lab.findings(), ["DeletionBlockedByDependent Widget team-a/web"]);
@@ -1397,15 +1401,7 @@ fn a_pvc_in_use_blocks_the_foreground_deletion_of_its_owner() {
 
 #[test]
 fn the_dependents_of_a_deletion_are_read_again_after_an_outage() {
-    let mut world = World::new(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
-    world.healthy(&web(), "widget-operator", &["foregroundDeletion"]);
-    let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-0");
-    let owner = world.owner(&web());
-    world.quiet(&claim, |view, now| {
-        view.owners = vec![owner];
-        view.finalizers = vec!["kubernetes.io/pvc-protection".into()];
-        view.deleted = Some(now);
-    });
+    let mut world = with_claim_in_use();
     world.delete(&web());
     world.reads_fail = Some(Cause::ServerError);
     world.run(Span::mins(18));

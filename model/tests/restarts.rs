@@ -225,12 +225,7 @@ fn a_forbidden_kind_does_not_keep_the_findings_of_others_from_a_restart() {
 
 #[test]
 fn a_regression_that_was_mended_before_a_spec_change_meanwhile_is_over() {
-    let mut lab = Lab::new();
-    let mut web = lab.converged("web");
-    lab.advance(Span::hours(1));
-    lab.apply(web.waiting());
-    lab.advance(Span::mins(20));
-    assert!(lab.has("Regressed"));
+    let (lab, mut web) = Lab::regressed();
     let mut again = lab.restart();
     again.advance(Span::hours(5));
     web.ready();
@@ -274,16 +269,8 @@ fn an_object_that_was_created_anew_without_a_status_is_not_expected_to_get_one()
 
 #[test]
 fn an_object_that_does_not_recover_keeps_its_finding_over_restarts_until_its_spec_changes() {
-    let mut lab = Lab::new();
-    let mut pg = lab.converged("pg");
-    lab.advance(Span::hours(1));
-    lab.apply(pg.spec(2, lab.now));
-    lab.apply(pg.failed("InvalidParameter"));
-    lab.advance(Span::mins(1));
-    let back = lab.now;
-    lab.apply(pg.spec(1, back));
-    lab.apply(pg.failed("PrimaryNotStarting"));
-    lab.advance(Span::mins(20));
+    let (mut lab, mut pg) = Lab::unrecovered();
+    let back = pg.spec_written;
     for _ in 0..2 {
         lab = lab.restart();
         lab.list(std::slice::from_ref(&pg));

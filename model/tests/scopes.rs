@@ -265,12 +265,7 @@ fn a_permission_that_comes_back_shows_what_happened_meanwhile() {
 
 #[test]
 fn a_problem_that_was_mended_without_permission_begins_anew_when_it_comes_back() {
-    let mut lab = Lab::new();
-    let mut web = lab.converged("web");
-    lab.advance(Span::hours(1));
-    lab.apply(web.waiting());
-    lab.advance(Span::mins(20));
-    assert!(lab.has("Regressed"));
+    let (mut lab, mut web) = Lab::regressed();
     lab.discover(&[forbidden(kind())]);
     lab.advance(Span::mins(5));
     lab.discover(&[kind()]);

@@ -1452,12 +1452,7 @@ fn a_dead_operator_stays_found_after_a_restart_although_most_objects_have_no_sta
 
 #[test]
 fn a_rollout_after_a_restart_is_not_the_regression_that_was_mended_meanwhile() {
-    let mut lab = Lab::new();
-    let mut web = lab.converged("web");
-    lab.advance(Span::hours(1));
-    lab.apply(web.waiting());
-    lab.advance(Span::mins(20));
-    assert!(lab.has("Regressed"));
+    let (lab, mut web) = Lab::regressed();
     let mut again = lab.restart();
     again.advance(Span::hours(5));
     web.spec(2, again.ago(Span::mins(3))).waiting();
@@ -1484,17 +1479,7 @@ fn a_restart_in_a_rolling_update_opens_nothing() {
 
 #[test]
 fn an_object_that_did_not_recover_stays_found_after_a_restart() {
-    let mut lab = Lab::new();
-    let mut pg = lab.converged("pg");
-    lab.advance(Span::hours(1));
-    lab.apply(pg.spec(2, lab.now));
-    lab.apply(pg.failed("InvalidParameter"));
-    lab.advance(Span::mins(1));
-    let back = lab.now;
-    lab.apply(pg.spec(1, back));
-    lab.apply(pg.failed("PrimaryNotStarting"));
-    lab.advance(Span::mins(20));
-    assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/pg"]);
+    let (lab, pg) = Lab::unrecovered();
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&pg));
     again.advance(Span::hours(1));

@@ -46,6 +46,32 @@ pub fn spec_writer(name: &str, subresource: &str, time: Timestamp) -> Manager {
 }
 
 impl Lab {
+    /// Returns a lab with a widget that has lost its readiness 20 minutes ago, and that widget.
+    pub fn regressed() -> (Self, Widget) {
+        let mut lab = Self::new();
+        let mut web = lab.converged("web");
+        lab.advance(Span::hours(1));
+        lab.apply(web.waiting());
+        lab.advance(Span::mins(20));
+        assert!(lab.has("Regressed"));
+        (lab, web)
+    }
+
+    /// Returns a lab with a widget that has not recovered since its bad spec was reverted 20 minutes ago, and that widget.
+    pub fn unrecovered() -> (Self, Widget) {
+        let mut lab = Self::new();
+        let mut pg = lab.converged("pg");
+        lab.advance(Span::hours(1));
+        lab.apply(pg.spec(2, lab.now));
+        lab.apply(pg.failed("InvalidParameter"));
+        lab.advance(Span::mins(1));
+        lab.apply(pg.spec(1, lab.now));
+        lab.apply(pg.failed("PrimaryNotStarting"));
+        lab.advance(Span::mins(20));
+        assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/pg"]);
+        (lab, pg)
+    }
+
     /// Returns a lab with default settings and these limits.
     pub fn limited(limits: Limits) -> Self {
         Self::with(Settings { limits, ..unlearned() })
