@@ -131,43 +131,6 @@ proptest! {
 }
 
 #[test]
-fn something_else_that_is_off_is_a_failure_and_not_a_pause() {
-    for reason in [
-        "KMSKeyDisabled",
-        "APIDisabled",
-        "AccountSuspended",
-        "ConnectionClosed",
-        "SubscriptionSuspended",
-        "InstanceStopped",
-        "DatabaseStopped",
-        "CircuitBreakerOpen",
-        "UserDeactivated",
-        "ServiceDisabled",
-        "NodeShutdown",
-        "VolumeDetached",
-        "CertificateInactive",
-        "ProcessHalted",
-        "BillingDisabled",
-    ] {
-        let condition = Condition {
-            r#type: "Ready".into(),
-            status: ConditionStatus::False,
-            reason: reason.into(),
-            message: "cannot reconcile: error calling the API".into(),
-            ..Condition::default()
-        };
-        let object = ObjectView {
-            status: StatusShape::Filled,
-            generation: 1,
-            observed_generation: Some(1),
-            conditions: vec![condition],
-            ..ObjectView::default()
-        };
-        assert_eq!(read("example.io", "Widget", &object).verdict, Verdict::Failed, "{reason}");
-    }
-}
-
-#[test]
 fn objects_whose_key_is_disabled_are_found() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..10).map(|i| lab.converged(&format!("db{i}"))).collect();
