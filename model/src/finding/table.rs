@@ -182,7 +182,7 @@ findings! {
     OwnerUnresolvable "ownership" Warning Ticket {
         meaning: "An owner reference cannot be resolved, so the garbage collector never deletes the child.",
         near_miss: "An owner of a kind that loopwatch may not read: loopwatch then does not judge the reference.",
-        evidence: ["owner", "owner_uid", "reason", "writer"],
+        evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
@@ -198,7 +198,7 @@ findings! {
     OwnerCycle "ownership" Warning Ticket {
         meaning: "Owner references form a cycle, so the garbage collector never deletes any of these objects by itself.",
         near_miss: "A long chain of owners that ends, or an object with several owners.",
-        evidence: ["cycle", "length", "writer"],
+        evidence: ["cycle", "length", "writer", "collected_after", "times"],
         explained_by: [],
         advice: "Remove one of the owner references in the cycle, and correct the controller that set it.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",

@@ -113,8 +113,14 @@ impl Lab {
         widget
     }
 
+    /// Returns a snapshot, in which the table of findings lists all evidence.
     pub fn snapshot(&self) -> Snapshot {
-        self.model.snapshot()
+        let snapshot = self.model.snapshot();
+        for finding in &snapshot.findings {
+            let unlisted = finding.evidence.0.keys().find(|key| !finding.info().evidence.contains(key));
+            assert_eq!(unlisted, None, "the table of findings lacks evidence of {}", finding.code.name());
+        }
+        snapshot
     }
 
     /// Returns the open root findings, each as `Code subject`.
