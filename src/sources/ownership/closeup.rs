@@ -87,11 +87,6 @@ impl CloseUp {
         let (views, failed) = look.members(&members, object, &view).await;
         let mut left_out = graph.left_out;
         left_out.extend(failed);
-        let silent = graph.silent.iter().map(|group| {
-            let why = "its API server does not respond".to_owned();
-            LeftOut { what: format!("all kinds of {group}"), why }
-        });
-        left_out.extend(silent);
         Ok(Self { object: view, observations: look.observations(views), left_out })
     }
 }

@@ -1,9 +1,11 @@
 use serde_json::{Value, json};
 
+use super::closeup::CloseUp;
 use super::installation::Installation;
 use super::kind_names::{KindNameError, resolve};
 use super::*;
 use crate::sources::cluster::OperatorName;
+use crate::sources::decode::HashKey;
 use crate::sources::fake::world::{CONFIG_MAP, POD, THING, WIDGET, World};
 use crate::sources::fake::{Reply, Script};
 
@@ -270,4 +272,27 @@ async fn a_name_never_selects_a_subresource() {
         assert_eq!(found.map_err(|failure| failure.cause), Err(Cause::Invalid), "{namespace} {name}");
     }
     assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_does_not_respond_is_named_once() {
+    let reply = |body: Value| Reply::Response(200, vec![], body.to_string());
+    let widgets = json!({ "resource": "widgets", "responseKind": { "kind": "Widget" }, "scope": "Namespaced" });
+    let groups = |items: Value| reply(json!({ "kind": "APIGroupDiscoveryList", "items": items }));
+    let script = Script::new([
+        groups(json!([])),
+        groups(json!([
+            { "metadata": { "name": "example.io" }, "versions": [{ "version": "v1", "resources": [widgets] }] },
+            { "metadata": { "name": "stale.io" }, "versions": [{ "version": "v1", "freshness": "Stale" }] },
+        ])),
+        reply(json!({ "metadata": { "name": "web", "namespace": "team-a" } })),
+    ]);
+    let cluster = script.cluster();
+    let resources = ApiResources::read(&cluster).await.expect("discovery");
+    let [group, kind, namespace, name] = ["example.io", "Widget", "team-a", "web"].map(str::to_owned);
+    let object = ObjectName { group, kind, namespace, name };
+    let kind = resources.find_kind("example.io", "Widget").expect("a kind");
+    let taken = CloseUp::take(&cluster, &resources, kind, &object, &HashKey([0; 16]), |_| {}).await.expect("an object");
+    let left_out: Vec<String> = taken.left_out.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
+    assert_eq!(left_out, ["all kinds of stale.io: the API server of the group does not respond"]);
 }
