@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use loopwatch_model::cascade::{Cascade, Graph, NodeId, Operator, Request};
-use loopwatch_model::observation::{LeftOut, Scope};
+use loopwatch_model::observation::{LeftOut, ObjectAddress, Scope};
 
 use super::{FINDINGS, SUCCESS};
 use crate::app;
@@ -16,7 +16,7 @@ use crate::export::report::forecast::{self, Forecast};
 use crate::export::report::{self, OutputFormat};
 use crate::sources::cluster::{Access, Cluster, OperatorName};
 use crate::sources::ownership::installation::Installation;
-use crate::sources::ownership::{self, ApiResources, ObjectName, OwnershipGraph, Progress, kind_names};
+use crate::sources::ownership::{self, ApiResources, OwnershipGraph, Progress, kind_names};
 
 /// Flags of `what-if`.
 #[derive(Args, Debug)]
@@ -132,7 +132,7 @@ async fn read_delete(cluster: &Cluster, resources: &ApiResources, args: &DeleteA
         (None, true) => cluster.namespace().to_owned(),
         (_, false) => String::new(),
     };
-    let object = ObjectName {
+    let object = ObjectAddress {
         group: kind.group.clone(),
         kind: kind.kind.clone(),
         namespace: namespace.clone(),
@@ -182,10 +182,10 @@ async fn read_uninstall(
     Ok(predicted)
 }
 
-fn predicted(read: OwnershipGraph, objects: &[ObjectName], request: impl FnOnce(Vec<NodeId>) -> Request) -> Predicted {
+fn predicted(read: OwnershipGraph, objects: &[ObjectAddress], request: impl FnOnce(Vec<NodeId>) -> Request) -> Predicted {
     let OwnershipGraph { nodes, kinds, silent, left_out } = read;
     let graph = Graph::new(nodes, kinds, silent);
-    let find = |ObjectName { group, kind, namespace, name }: &ObjectName| graph.find(group, kind, namespace, name);
+    let find = |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| graph.find(group, kind, namespace, name);
     let targets = objects.iter().filter_map(find).collect();
     Predicted { request: request(targets), graph, operator: None, shared: Vec::new(), left_out }
 }

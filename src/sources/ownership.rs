@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
-use loopwatch_model::observation::{Cause, LeftOut, Scope};
+use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
 
 pub(crate) mod closeup; // one object with its family
 pub(crate) mod installation;
@@ -16,16 +16,6 @@ use super::address::is_name;
 use super::cluster::{Cluster, METADATA, encode};
 pub(crate) use super::discovery::api_resources::{ApiKind, ApiResources};
 use super::failure::Failure;
-
-/// One object, by kind and name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ObjectName {
-    pub(crate) group: String,
-    pub(crate) kind: String,
-    /// Empty for a cluster-scoped object.
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
 
 /// Objects, kinds, and the parts of the cluster that loopwatch could not read.
 #[derive(Debug, Default)]
@@ -112,17 +102,11 @@ impl OwnershipGraph {
 
     /// Adds an object that no list contains, such as one of a kind that the account may get but not list. An object that
     /// was not read and that a complete list lacks does not exist.
-    pub(crate) fn ensure(&mut self, object: &ObjectName, read: Option<Node>) {
-        let is_it = |node: &Node| {
-            node.name == object.name
-                && node.namespace == object.namespace
-                && node.kind == object.kind
-                && node.group == object.group
-        };
+    pub(crate) fn ensure(&mut self, object: &ObjectAddress, read: Option<Node>) {
         let listed = |facts: &KindFacts| facts.complete && facts.group == object.group && facts.kind == object.kind;
         let exists = read.is_some() || !self.kinds.iter().any(listed);
-        if exists && !self.nodes.iter().any(is_it) {
-            let ObjectName { group, kind, namespace, name } = object.clone();
+        if exists && !self.nodes.iter().any(|node| is_at(node, object)) {
+            let ObjectAddress { group, kind, namespace, name } = object.clone();
             self.nodes.push(Node { group, kind, namespace, name, ..read.unwrap_or_default() });
         }
     }
@@ -175,11 +159,19 @@ impl Room {
     }
 }
 
+/// Whether a node is the object at an address.
+fn is_at(node: &Node, address: &ObjectAddress) -> bool {
+    node.name == address.name
+        && node.namespace == address.namespace
+        && node.kind == address.kind
+        && node.group == address.group
+}
+
 /// Reads the metadata of one object.
 ///
 /// # Errors
 /// The failure of the request, such as 404.
-pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectName) -> Result<Node, Failure> {
+pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectAddress) -> Result<Node, Failure> {
     if !is_name(&object.name) || !(object.namespace.is_empty() || is_name(&object.namespace)) {
         return Err(Failure::new(Cause::Invalid, "no object can have this name or namespace"));
     }

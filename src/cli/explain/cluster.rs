@@ -16,7 +16,7 @@ use crate::export::explain::{Nearest, ObjectQuestion};
 use crate::export::summary::BlindSpot;
 use crate::sources::cluster::{Access, Cluster};
 use crate::sources::ownership::closeup::{self, Answers, CloseUp};
-use crate::sources::ownership::{ApiKind, ApiResources, ObjectName, kind_names};
+use crate::sources::ownership::{ApiKind, ApiResources, kind_names};
 use crate::sources::{Failure, SourceOptions};
 
 /// Limit on rounds of questions: an answer may lead to the next question.
@@ -38,7 +38,7 @@ pub(super) async fn look(
         (_, false) => String::new(),
     };
     let (group, name) = (kind.group.clone(), question.name.clone());
-    let object = ObjectName { group, kind: kind.kind.clone(), namespace, name };
+    let object = ObjectAddress { group, kind: kind.kind.clone(), namespace, name };
     let hash_key = app::hash_key();
     let taken = CloseUp::take(&cluster, &resources, kind, &object, &hash_key, what_if::show).await;
     what_if::show_nothing();
@@ -47,8 +47,7 @@ pub(super) async fn look(
         Err(failure) => bail!(problem(&cluster, kind, &object, failure).await),
     };
     let model = judge(&cluster, settings, &view, observations).await;
-    let ObjectName { group, kind, namespace, name } = object;
-    let mut explanation = model.explain(&ObjectAddress { group, kind, namespace, name }).unwrap_or_default();
+    let mut explanation = model.explain(&object).unwrap_or_default();
     explanation.add_view(&view);
     Ok((explanation, left_out.into_iter().map(blind_spot).collect()))
 }
@@ -96,8 +95,8 @@ fn settled(settings: Settings, view: &ObjectView, now: Timestamp) -> Settings {
 }
 
 /// Why the object cannot be explained.
-async fn problem(cluster: &Cluster, kind: &ApiKind, object: &ObjectName, failure: Failure) -> String {
-    let ObjectName { namespace, name, .. } = object;
+async fn problem(cluster: &Cluster, kind: &ApiKind, object: &ObjectAddress, failure: Failure) -> String {
+    let ObjectAddress { namespace, name, .. } = object;
     let kind_name = kind_names::name(kind);
     if failure.status != Some(404) {
         return format!("cannot read {kind_name} {name}: {failure}");

@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use loopwatch_model::cascade::Node;
 use loopwatch_model::observation::{
-    Answer, Cause, LeftOut, MAX_OBJECT_BYTES, ObjectKey, ObjectView, Observation, Probe, Role, Scope, StatusSchema,
-    WatchId, WatchedKind, Why,
+    Answer, Cause, LeftOut, MAX_OBJECT_BYTES, ObjectAddress, ObjectKey, ObjectView, Observation, Probe, Role, Scope,
+    StatusSchema, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::{ApiKind, ApiResources, ObjectName, OwnershipGraph, Progress, kind_names, path, reason};
+use super::{ApiKind, ApiResources, OwnershipGraph, Progress, is_at, kind_names, path, reason};
 use crate::sources::SourceOptions;
 use crate::sources::cluster::{Cluster, JSON, METADATA, encode};
 use crate::sources::decode::{self, DecodeOptions, HashKey};
@@ -67,7 +67,7 @@ impl CloseUp {
         cluster: &Cluster,
         resources: &ApiResources,
         kind: &ApiKind,
-        object: &ObjectName,
+        object: &ObjectAddress,
         hash_key: &HashKey,
         progress: impl Fn(Progress),
     ) -> Result<Self, Failure> {
@@ -103,7 +103,7 @@ pub(crate) async fn names(cluster: &Cluster, kind: &ApiKind, namespace: &str) ->
 
 /// The object, its owners up to the roots, and its descendants, the object first. Those that are being deleted come before
 /// others.
-fn family<'a>(nodes: &'a [Node], object: &ObjectName) -> Vec<&'a Node> {
+fn family<'a>(nodes: &'a [Node], object: &ObjectAddress) -> Vec<&'a Node> {
     let by_uid: HashMap<&str, usize> = nodes
         .iter()
         .enumerate()
@@ -114,13 +114,7 @@ fn family<'a>(nodes: &'a [Node], object: &ObjectName) -> Vec<&'a Node> {
     for (index, node) in nodes.iter().enumerate() {
         node.owners.iter().for_each(|owner| children.entry(owner.uid.as_str()).or_default().push(index));
     }
-    let is_it = |node: &Node| {
-        node.name == object.name
-            && node.namespace == object.namespace
-            && node.kind == object.kind
-            && node.group == object.group
-    };
-    let Some(root) = nodes.iter().position(is_it) else { return Vec::new() };
+    let Some(root) = nodes.iter().position(|node| is_at(node, object)) else { return Vec::new() };
     let (mut seen, mut members) = (BTreeSet::from([root]), vec![root]);
     let up = |node: &Node| node.owners.iter().filter_map(|owner| by_uid.get(owner.uid.as_str()).copied()).collect();
     let down = |node: &Node| match node.uid.as_str() {
@@ -196,15 +190,14 @@ impl Look<'_> {
     async fn members(
         &self,
         members: &[&Node],
-        object: &ObjectName,
+        object: &ObjectAddress,
         read: &ObjectView,
     ) -> (BTreeMap<(String, String), Vec<ObjectView>>, Vec<LeftOut>) {
         let now = self.cluster.clock().now();
         let requests = members.iter().enumerate().map(|(index, node)| async move {
-            let is_it = node.name == object.name && node.kind == object.kind && node.group == object.group;
             let kind = self.resources.find_kind(&node.group, &node.kind);
             match kind.filter(|_| index < READ) {
-                _ if is_it && node.namespace == object.namespace => (*node, Ok(Some(read.clone()))),
+                _ if is_at(node, object) => (*node, Ok(Some(read.clone()))),
                 None => (*node, Ok(None)),
                 Some(kind) => (*node, self.read(kind, &node.namespace, &node.name).await.map(Some)),
             }

@@ -3,11 +3,11 @@
 
 use k8s_openapi::api::authorization::v1::ResourceRule;
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use loopwatch_model::observation::{Cause, LeftOut};
+use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{ApiResources, ObjectName, reason};
+use super::{ApiResources, reason};
 use crate::sources::cluster::{Cluster, JSON, OperatorName, encode};
 use crate::sources::discovery::permissions::Rules;
 use crate::sources::failure::Failure;
@@ -17,7 +17,7 @@ use crate::sources::metadata::{ListMetadata, ObjectMetadata, or_default};
 #[derive(Debug, Default)]
 pub(crate) struct Installation {
     /// The objects to delete: workload, service account, bindings, roles, and on request the definitions.
-    pub(crate) objects: Vec<ObjectName>,
+    pub(crate) objects: Vec<ObjectAddress>,
     /// Group and kind of the objects whose status the operator may write.
     pub(crate) primaries: Vec<(String, String)>,
     /// Objects of the installation that stay because others use them, too.
@@ -111,7 +111,7 @@ impl Installation {
         let (bindings, others): (Vec<Binding>, Vec<Binding>) = bindings
             .into_iter()
             .partition(|binding| binding.subjects.iter().any(|subject| is_account(binding, subject)));
-        let mut roles: Vec<ObjectName> = Vec::new();
+        let mut roles: Vec<ObjectAddress> = Vec::new();
         for binding in &bindings {
             let role = role_of(binding);
             let kind = if binding.metadata.namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
@@ -147,7 +147,7 @@ impl Installation {
     }
 
     /// The rules of a role; `None` if it does not exist or cannot be read.
-    async fn rules_of(&mut self, cluster: &Cluster, role: &ObjectName) -> Option<Vec<PolicyRule>> {
+    async fn rules_of(&mut self, cluster: &Cluster, role: &ObjectAddress) -> Option<Vec<PolicyRule>> {
         let within = match role.namespace.as_str() {
             "" => "clusterroles".to_owned(),
             namespace => format!("namespaces/{}/roles", encode(namespace)),
@@ -191,20 +191,18 @@ impl Installation {
         }
     }
 
-    fn keep(&mut self, object: &ObjectName, why: &str) {
-        let ObjectName { kind, namespace, name, .. } = object;
-        let slash = if namespace.is_empty() { "" } else { "/" };
-        self.shared.push(LeftOut { what: format!("{kind} {namespace}{slash}{name}"), why: why.to_owned() });
+    fn keep(&mut self, object: &ObjectAddress, why: &str) {
+        self.shared.push(LeftOut { what: object.to_string(), why: why.to_owned() });
     }
 }
 
-fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectName {
+fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectAddress {
     let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
-    ObjectName { group, kind, namespace, name }
+    ObjectAddress { group, kind, namespace, name }
 }
 
 /// The role of a binding.
-fn role_of(binding: &Binding) -> ObjectName {
+fn role_of(binding: &Binding) -> ObjectAddress {
     let namespace = if binding.role_ref.kind == "Role" { binding.metadata.namespace.as_str() } else { "" };
     object(RBAC, &binding.role_ref.kind, namespace, &binding.role_ref.name)
 }

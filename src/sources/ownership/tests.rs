@@ -117,7 +117,7 @@ async fn all_kinds_are_read_in_pages_and_denied_ones_are_named() {
     let expected = ["ConfigMap: permission to list only in the namespace home", "Pod: no permission to list"];
     assert_eq!(left_out, expected);
     let mut graph = graph;
-    let named = |kind: &str, group: &str| ObjectName {
+    let named = |kind: &str, group: &str| ObjectAddress {
         group: group.to_owned(),
         kind: kind.to_owned(),
         namespace: "a".to_owned(),
@@ -216,7 +216,7 @@ async fn an_installation_is_the_workload_the_account_and_its_own_roles() {
         [kind("example.io", "Widget", "widgets", &[]), kind("a.io", "Gadget", "gadgets", &[])].into_iter().collect();
     let operator = OperatorName { namespace: "ops".to_owned(), name: "operator".to_owned() };
     let read = Installation::read(&script.cluster(), &resources, &operator, true).await.expect("read");
-    let place = |object: &ObjectName| format!("{} {}/{}", object.kind, object.namespace, object.name);
+    let place = |object: &ObjectAddress| format!("{} {}/{}", object.kind, object.namespace, object.name);
     assert_eq!(
         read.objects.iter().map(place).collect::<Vec<_>>(),
         [
@@ -267,7 +267,7 @@ async fn a_name_never_selects_a_subresource() {
     let script = Script::new([]);
     for (namespace, name) in [("a", "x/log"), ("a", ".."), ("a", "x%2Flog"), ("..", "x"), ("a/pods", "x")] {
         let [group, kind_name] = ["", "Pod"].map(str::to_owned);
-        let object = ObjectName { group, kind: kind_name, namespace: namespace.to_owned(), name: name.to_owned() };
+        let object = ObjectAddress { group, kind: kind_name, namespace: namespace.to_owned(), name: name.to_owned() };
         let found = find(&script.cluster(), &kind("", "Pod", "pods", &[]), &object).await;
         assert_eq!(found.map_err(|failure| failure.cause), Err(Cause::Invalid), "{namespace} {name}");
     }
@@ -290,7 +290,7 @@ async fn a_group_that_does_not_respond_is_named_once() {
     let cluster = script.cluster();
     let resources = ApiResources::read(&cluster).await.expect("discovery");
     let [group, kind, namespace, name] = ["example.io", "Widget", "team-a", "web"].map(str::to_owned);
-    let object = ObjectName { group, kind, namespace, name };
+    let object = ObjectAddress { group, kind, namespace, name };
     let kind = resources.find_kind("example.io", "Widget").expect("a kind");
     let taken = CloseUp::take(&cluster, &resources, kind, &object, &HashKey([0; 16]), |_| {}).await.expect("an object");
     let left_out: Vec<String> = taken.left_out.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
