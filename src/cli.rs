@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod demo;
 mod explain;
+mod object;
 mod parse;
 mod play;
 mod record;
@@ -31,6 +32,9 @@ const FINDINGS: u8 = 1;
 const FAILURE: u8 = 2;
 /// Exit code: the command line is invalid (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;
+
+/// The log filter of commands that print a report. The report of an error is enough, so the client does not log it, too.
+const REPORT_FILTER: &str = "error,kube_client::client=off";
 
 /// Times every custom resource of a Kubernetes operator from spec change to Ready and alerts when one gets stuck.
 #[derive(Debug, Parser)]
@@ -126,7 +130,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
 /// Starts logging. If the filter is invalid, logs with the default filter and returns the problem.
 fn start_logs(cli: &Cli) -> Option<String> {
     let reports = !matches!(cli.command, Command::Run(_) | Command::Record(_));
-    let default = if reports { "error" } else { telemetry::DEFAULT_FILTER };
+    let default = if reports { REPORT_FILTER } else { telemetry::DEFAULT_FILTER };
     let filter = cli.log.log.as_deref().unwrap_or(default);
     let problem = telemetry::init_logs(filter, cli.log.log_format).err()?;
     let _ = telemetry::init_logs(telemetry::DEFAULT_FILTER, LogFormat::default());
@@ -149,7 +153,8 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
             ExitCode::from(if asked { SUCCESS } else { USAGE })
         }
         _ => {
-            print_error(&format!("{}; see `loopwatch --help`", parse::one_line(error, arguments)));
+            let command = parse::command_of(arguments);
+            print_error(&format!("{}; see `{command} --help`", parse::one_line(error, arguments)));
             ExitCode::from(USAGE)
         }
     }

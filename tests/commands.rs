@@ -38,8 +38,9 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["replay"], "FILE"),
         (vec!["what-if", "delete", "widget", "web", "--cascade", "now"], "background, foreground or orphan"),
         (vec!["what-if", "uninstall", "operator"], "loopwatch: invalid value 'operator'"),
-        (vec!["what-if", "delete"], "KIND"),
-        (vec!["explain"], "KIND"),
+        (vec!["what-if", "delete"], "see `loopwatch what-if delete --help`"),
+        (vec!["what-if", "delete", "widget"], "KIND NAME"),
+        (vec!["explain"], "see `loopwatch explain --help`"),
         (vec!["explain", "widget"], "KIND NAME"),
         (vec!["explain", "widget", "web", "--server", "http://10.0.0.1:9917"], "port-forward"),
         (vec!["explain", "widget", "web", "--server", "--snapshot", "x"], "--snapshot"),
@@ -62,8 +63,9 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
         (vec!["explain", "widget", "web"], "cannot find a cluster"),
         (
             vec!["explain", "widget", "web", "--server", "http://127.0.0.1:1"],
-            "cannot ask loopwatch at http://127.0.0.1:1",
+            "cannot ask loopwatch at http://127.0.0.1:1: client error",
         ),
+        (vec!["explain", "widget", "web", "--server", "http://127.0.0.1:1"], "does `kubectl port-forward` run?"),
         (vec!["explain", "widget", "web", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["check", "--snapshot", "/no/such/dump"], "/no/such/dump"),
         (vec!["replay", "/no/such/recording"], "/no/such/recording"),
@@ -74,7 +76,7 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
         let failed = loopwatch(&arguments);
         let said = text(&failed.stderr);
         assert_eq!(failed.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(expected), "{arguments:?} gave {said:?}");
+        assert!(said.contains(expected) && !said.contains("ERROR"), "{arguments:?} gave {said:?}");
         assert!(said.matches("No such file").count() <= 1, "each reason appears once: {said:?}");
     }
 }

@@ -14,7 +14,8 @@ use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
 use self::server::ServerUrl;
-use super::{SUCCESS, USAGE, check};
+use super::object::{self, ObjectArgs};
+use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
 use crate::export::explain::ObjectQuestion;
@@ -26,12 +27,8 @@ use crate::export::summary::BlindSpot;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExplainArgs {
-    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or KIND/NAME
-    #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
-    kind: String,
-    /// Name of the object
-    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    name: Option<String>,
+    #[command(flatten)]
+    object: ObjectArgs,
     /// Namespace of the object [default: that of the context; with --server and --snapshot, any]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
@@ -80,10 +77,7 @@ is invalid.";
 pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
     let Some(question) = args.question() else {
-        super::print_error(
-            "explain needs the name of the object: KIND NAME, or KIND/NAME; see `loopwatch explain --help`",
-        );
-        return Ok(USAGE);
+        return Ok(object::refuse_without_name("explain"));
     };
     let text = match (&args.server, &args.snapshot) {
         (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
@@ -115,11 +109,7 @@ fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Resu
 impl ExplainArgs {
     /// The object; `None` without a name.
     fn question(&self) -> Option<ObjectQuestion> {
-        let (kind, name) = match (&self.name, self.kind.split_once('/')) {
-            (Some(name), _) => (self.kind.as_str(), name.as_str()),
-            (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => (kind, name),
-            (None, _) => return None,
-        };
+        let (kind, name) = self.object.kind_and_name()?;
         let namespace = self.namespace.clone();
         Some(ObjectQuestion { group: String::new(), kind: kind.to_owned(), namespace, name: name.to_owned() })
     }

@@ -98,6 +98,18 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     }
 }
 
+/// The command that the arguments name, for example `loopwatch what-if delete`.
+pub(super) fn command_of(arguments: &[OsString]) -> String {
+    let (mut command, mut path) = (Cli::command(), "loopwatch".to_owned());
+    for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
+        if let Some(next) = command.find_subcommand(argument).cloned() {
+            path.extend([" ", argument]);
+            command = next;
+        }
+    }
+    path
+}
+
 /// Replaces the user, the password, the path and the query of each URL in a text, which may be secret.
 fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");

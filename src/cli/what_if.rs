@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use loopwatch_model::cascade::{Cascade, Graph, NodeId, Operator, Request};
 use loopwatch_model::observation::{LeftOut, ObjectAddress, Scope};
 
+use super::object::{self, ObjectArgs};
 use super::{FINDINGS, SUCCESS};
 use crate::app;
 use crate::config::operator_name;
@@ -64,12 +65,8 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct DeleteArgs {
-    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or KIND/NAME
-    #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
-    kind: String,
-    /// Name of the object
-    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    name: Option<String>,
+    #[command(flatten)]
+    object: ObjectArgs,
     /// Namespace of the object [default: that of the context]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
@@ -83,7 +80,7 @@ struct UninstallArgs {
     /// The Deployment or StatefulSet of the operator
     #[arg(value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
     operator: OperatorName,
-    /// Also delete the definitions of the kinds whose status the operator may write, and thereby all of their objects
+    /// Also delete the definitions of the kinds whose status the operator may write, and with them all of their objects
     #[arg(long)]
     definitions: bool,
 }
@@ -98,7 +95,16 @@ struct Predicted {
 }
 
 pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
-    let predicted = app::runtime()?.block_on(read(&args))?;
+    let runtime = app::runtime()?;
+    let predicted = match &args.action {
+        Action::Delete(delete) => {
+            let Some((kind, name)) = delete.object.kind_and_name() else {
+                return Ok(object::refuse_without_name("what-if delete"));
+            };
+            runtime.block_on(read_delete(&args, delete, kind, name))?
+        }
+        Action::Uninstall(uninstall) => runtime.block_on(read_uninstall(&args, uninstall))?,
+    };
     let Predicted { graph, request, operator, shared, left_out } = &predicted;
     let prediction = graph.predict(request);
     let forecast =
@@ -110,23 +116,16 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
     Ok(if forecast.is_clear() { SUCCESS } else { FINDINGS })
 }
 
-async fn read(args: &WhatIfArgs) -> anyhow::Result<Predicted> {
+async fn connect(args: &WhatIfArgs) -> anyhow::Result<(Cluster, ApiResources)> {
     let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), operator: None };
     let cluster = app::connect(&access).await?;
     let resources = ApiResources::read(&cluster).await.context("cannot read the kinds that the API server serves")?;
-    match &args.action {
-        Action::Delete(delete) => read_delete(&cluster, &resources, delete).await,
-        Action::Uninstall(uninstall) => read_uninstall(&cluster, &resources, uninstall).await,
-    }
+    Ok((cluster, resources))
 }
 
-async fn read_delete(cluster: &Cluster, resources: &ApiResources, args: &DeleteArgs) -> anyhow::Result<Predicted> {
-    let (kind, name) = match (&args.name, args.kind.split_once('/')) {
-        (Some(name), _) => (args.kind.as_str(), name.as_str()),
-        (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => (kind, name),
-        (None, _) => anyhow::bail!("what-if delete needs the name of the object: KIND NAME, or KIND/NAME"),
-    };
-    let kind = kind_names::resolve(resources, kind)?;
+async fn read_delete(what_if: &WhatIfArgs, args: &DeleteArgs, kind: &str, name: &str) -> anyhow::Result<Predicted> {
+    let (cluster, resources) = connect(what_if).await?;
+    let kind = kind_names::resolve(&resources, kind)?;
     let namespace = match (&args.namespace, kind.namespaced) {
         (Some(namespace), true) => namespace.clone(),
         (None, true) => cluster.namespace().to_owned(),
@@ -138,7 +137,7 @@ async fn read_delete(cluster: &Cluster, resources: &ApiResources, args: &DeleteA
         namespace: namespace.clone(),
         name: name.to_owned(),
     };
-    let found = match ownership::find(cluster, kind, &object).await {
+    let found = match ownership::find(&cluster, kind, &object).await {
         Ok(found) => found,
         Err(failure) if failure.status == Some(404) => {
             let within = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
@@ -147,27 +146,24 @@ async fn read_delete(cluster: &Cluster, resources: &ApiResources, args: &DeleteA
         Err(failure) => anyhow::bail!("cannot read {} {name}: {failure}", kind_names::name(kind)),
     };
     let scope = if namespace.is_empty() { Scope::AllNamespaces } else { Scope::Namespace(namespace.clone()) };
-    let mut read = OwnershipGraph::read(cluster, resources, &scope, cluster.namespace(), show).await;
+    let mut read = OwnershipGraph::read(&cluster, &resources, &scope, cluster.namespace(), show).await;
     show_nothing();
     read.ensure(&object, Some(found));
     let cascade = args.cascade;
     Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))
 }
 
-async fn read_uninstall(
-    cluster: &Cluster,
-    resources: &ApiResources,
-    args: &UninstallArgs,
-) -> anyhow::Result<Predicted> {
+async fn read_uninstall(what_if: &WhatIfArgs, args: &UninstallArgs) -> anyhow::Result<Predicted> {
+    let (cluster, resources) = connect(what_if).await?;
     let OperatorName { namespace, name } = &args.operator;
-    let installation = match Installation::read(cluster, resources, &args.operator, args.definitions).await {
+    let installation = match Installation::read(&cluster, &resources, &args.operator, args.definitions).await {
         Ok(installation) => installation,
         Err(failure) if failure.status == Some(404) => {
             anyhow::bail!("there is no Deployment or StatefulSet {name} in the namespace {namespace}")
         }
         Err(failure) => anyhow::bail!("cannot read the operator {namespace}/{name}: {failure}"),
     };
-    let mut read = OwnershipGraph::read(cluster, resources, &Scope::AllNamespaces, namespace, show).await;
+    let mut read = OwnershipGraph::read(&cluster, &resources, &Scope::AllNamespaces, namespace, show).await;
     show_nothing();
     installation.objects.iter().for_each(|object| read.ensure(object, None));
     let (primaries, definitions) = (installation.primaries, args.definitions);
@@ -182,10 +178,15 @@ async fn read_uninstall(
     Ok(predicted)
 }
 
-fn predicted(read: OwnershipGraph, objects: &[ObjectAddress], request: impl FnOnce(Vec<NodeId>) -> Request) -> Predicted {
+fn predicted(
+    read: OwnershipGraph,
+    objects: &[ObjectAddress],
+    request: impl FnOnce(Vec<NodeId>) -> Request,
+) -> Predicted {
     let OwnershipGraph { nodes, kinds, silent, left_out } = read;
     let graph = Graph::new(nodes, kinds, silent);
-    let find = |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| graph.find(group, kind, namespace, name);
+    let find =
+        |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| graph.find(group, kind, namespace, name);
     let targets = objects.iter().filter_map(find).collect();
     Predicted { request: request(targets), graph, operator: None, shared: Vec::new(), left_out }
 }

@@ -12,6 +12,7 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use kube::{Client, Config};
+use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -45,7 +46,7 @@ pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow
     let client = Client::try_from(config).map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
     let request = Request::get(path(question)).header(ACCEPT, "application/json").body(Body::empty())?;
     let answer = async {
-        let response = client.send(request).await.map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
+        let response = client.send(request).await.map_err(|error| unreachable(server, Failure::client(&error)))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LARGEST).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("cannot read the answer: {error}"))?.to_bytes();
@@ -56,6 +57,13 @@ pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow
         .unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {} s", WITHIN.1.as_secs())))
         .with_context(|| format!("cannot ask loopwatch at {server}"))?;
     answer_of(server, status, body)
+}
+
+fn unreachable(server: &ServerUrl, failure: Failure) -> anyhow::Error {
+    let Failure { cause, detail, .. } = failure;
+    let is_forwarded = cause == Cause::Connection && server.0.host().is_some_and(is_loopback);
+    let hint = if is_forwarded { "; does `kubectl port-forward` run?" } else { "" };
+    anyhow::anyhow!("{detail}{hint}")
 }
 
 fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Result<String> {

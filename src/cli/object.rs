@@ -1,0 +1,38 @@
+//! The arguments that name one object.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::USAGE;
+
+/// The object that a command is about: `KIND NAME` or `KIND/NAME`.
+#[derive(Args, Debug)]
+pub(super) struct ObjectArgs {
+    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or KIND/NAME
+    #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
+    kind: String,
+    /// Name of the object
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    name: Option<String>,
+}
+
+// === impl ObjectArgs ===
+
+impl ObjectArgs {
+    /// The kind and the name; `None` without a name.
+    pub(super) fn kind_and_name(&self) -> Option<(&str, &str)> {
+        match (&self.name, self.kind.split_once('/')) {
+            (Some(name), _) => Some((&self.kind, name)),
+            (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => Some((kind, name)),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Reports that a command needs the name of the object, and returns the exit code.
+pub(super) fn refuse_without_name(command: &str) -> u8 {
+    super::print_error(&format!(
+        "{command} needs the name of the object: KIND NAME, or KIND/NAME; see `loopwatch {command} --help`"
+    ));
+    USAGE
+}
