@@ -28,7 +28,7 @@ pub(crate) enum LookupError {
     NoKind {
         /// The name.
         name: String,
-        /// Similar names, or all of them.
+        /// Similar names.
         nearest: Vec<String>,
     },
     /// Several kinds have it.

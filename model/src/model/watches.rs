@@ -14,7 +14,7 @@ use crate::observation::{Answer, Probe, Role, SourceId, WatchId, WatchedKind, Wh
 use crate::snapshot::{NamespaceTotals, Outcome};
 use crate::time::Span;
 
-/// The shortest time between two audits. Without one, the timer of an audit that cannot be made would fire for ever.
+/// The shortest time between two audits. Without one, the timer of an audit that cannot be made would fire forever.
 const SHORTEST_AUDIT: Span = Span::secs(1);
 
 // === impl Model ===

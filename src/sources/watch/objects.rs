@@ -19,7 +19,7 @@ pub(crate) struct ObjectSink {
 // === impl ObjectSink ===
 
 impl ObjectSink {
-    /// What the model needs besides of the objects of this watch.
+    /// Returns which further parts of the objects of this watch the model needs.
     fn extra(&self) -> Extra {
         let resource = self.watch.0.split('/').next().unwrap_or_default();
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));

@@ -290,7 +290,7 @@ mod tests {
         let each = (chunks + index + names) / references.len();
         assert!(each <= 64, "{each} bytes per reference");
         assert_eq!(references.queue.len() + references.queued.len(), 0, "targets that exist are not queued");
-        // What is removed makes room.
+        // Removed references make room.
         for slot in 0..2_500 {
             assert_eq!(references.of(slot).len(), 4);
             references.of(slot).into_iter().for_each(|index| drop(references.remove(index)));
