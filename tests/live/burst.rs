@@ -85,18 +85,22 @@ fn run(name: &'static str, creates: usize) {
     let mut sidecar = Sidecar::start(plane, name, &kubeconfig, &thresholds(), &[&scope, &state]);
     sidecar.wait_synced(ZOO_KINDS.len());
 
-    let (done, began) = (Done::default(), Instant::now());
+    let done = Done::default();
+    let mut writers: Vec<Writer<'_>> = namespaces
+        .iter()
+        .enumerate()
+        .map(|(number, namespace)| Writer { kube, namespace, number, done: &done, kept: VecDeque::new() })
+        .collect();
+    // On a fast machine, the burst may end before loopwatch looks for children on its own.
+    writers[0].create(FIRST);
+    sidecar.expect(Duration::from_secs(120), "children are watched", || {
+        let children = sidecar.objects("kind=ConfigMap")?;
+        if children.is_empty() { Err("no children".to_owned()) } else { Ok(()) }
+    });
+    let (began, steps) = (Instant::now(), creates.div_ceil(AT_ONCE * WRITERS));
     let (mut opened, mut most) = (Vec::new(), 0);
     std::thread::scope(|scope| {
-        let writers: Vec<_> = namespaces
-            .iter()
-            .enumerate()
-            .map(|(number, namespace)| {
-                let (done, steps) = (&done, creates.div_ceil(AT_ONCE * WRITERS));
-                let writer = Writer { kube, namespace, number, done, kept: VecDeque::new() };
-                scope.spawn(move || writer.work(steps))
-            })
-            .collect();
+        let writers: Vec<_> = writers.into_iter().map(|writer| scope.spawn(move || writer.work(steps))).collect();
         // Disturbs loopwatch while the writers work: refusals, streams that end, a crash, a normal end.
         let mut disturbance = 0;
         while writers.iter().any(|writer| !writer.is_finished()) {
@@ -160,6 +164,9 @@ fn run(name: &'static str, creates: usize) {
     assert!(most > KEPT, "loopwatch watched only {most} children");
     assert!(opened.is_empty(), "{} false findings: {opened:?}\n{}", opened.len(), sidecar.account());
 }
+
+/// The number of the object that shows loopwatch the children.
+const FIRST: usize = 1_000_000;
 
 /// Findings that are correct here: they concern a definition and the account.
 const TRUE_ANYWAY: [&str; 2] = ["StatusSubresourceMissing", "PermissionMissing"];
