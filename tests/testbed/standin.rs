@@ -149,6 +149,9 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         let words: Vec<&str> = asked.path.trim_matches('/').split('/').collect();
         match words[..] {
+            ["apis", GROUP, "v1", _] if refuses_watch(&shared.traits, &asked) => {
+                respond(&mut output, 422, &watch_refusal()).await?;
+            }
             ["apis", GROUP, "v1", resource] if asked.has("watch=true") => {
                 return watch(&mut output, shared, resource, &asked).await;
             }
@@ -236,16 +239,19 @@ async fn list(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str, aske
     output.write_all(b"0\r\n\r\n").await
 }
 
+fn refuses_watch(traits: &Traits, asked: &Asked) -> bool {
+    traits.streamed == StreamedLists::Refused && asked.has("watch=true") && asked.has("sendInitialEvents=true")
+}
+
+fn watch_refusal() -> Value {
+    json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid",
+        "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"})
+}
+
 /// Watches objects: begins with a list if asked for one, and then changes them.
 async fn watch(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str, asked: &Asked) -> std::io::Result<()> {
     let traits = &shared.traits;
     let lists = asked.has("sendInitialEvents=true");
-    if lists && traits.streamed == StreamedLists::Refused {
-        let refusal = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid",
-            "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"});
-        respond(output, 422, &refusal).await?;
-        return Ok(());
-    }
     begin(output).await?;
     if lists {
         for index in 0..traits.objects {
