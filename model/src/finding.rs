@@ -99,6 +99,18 @@ pub enum Subject {
         /// Its name: `plural.group`.
         name: String,
     },
+    /// The operator, with all of its instances.
+    Operator {
+        /// Its namespace.
+        namespace: String,
+        /// The name of its workload.
+        name: String,
+    },
+    /// A controller of the operator.
+    Controller {
+        /// Its name.
+        name: String,
+    },
     /// A source of observations.
     Source {
         /// Its name: the value of the `source` label.
@@ -131,6 +143,10 @@ pub enum Value {
     Names(Vec<String>),
     /// A count.
     Count(i64),
+    /// A number that need not be whole.
+    Number(f64),
+    /// A number of bytes.
+    Bytes(u64),
     /// A span of time.
     Span(Span),
     /// An instant.
@@ -218,8 +234,14 @@ impl Subject {
     #[must_use]
     pub fn namespace(&self) -> &str {
         match self {
-            Self::Object { namespace, .. } | Self::Permission { namespace, .. } => namespace,
-            Self::Kind { .. } | Self::Definition { .. } | Self::Source { .. } | Self::Limit { .. } => "",
+            Self::Object { namespace, .. } | Self::Operator { namespace, .. } | Self::Permission { namespace, .. } => {
+                namespace
+            }
+            Self::Kind { .. }
+            | Self::Definition { .. }
+            | Self::Controller { .. }
+            | Self::Source { .. }
+            | Self::Limit { .. } => "",
         }
     }
 
@@ -229,7 +251,11 @@ impl Subject {
         match self {
             Self::Object { group, .. } | Self::Kind { group, .. } => group,
             Self::Definition { .. } => "apiextensions.k8s.io",
-            Self::Source { .. } | Self::Permission { .. } | Self::Limit { .. } => "",
+            Self::Operator { .. }
+            | Self::Controller { .. }
+            | Self::Source { .. }
+            | Self::Permission { .. }
+            | Self::Limit { .. } => "",
         }
     }
 
@@ -239,6 +265,8 @@ impl Subject {
         match self {
             Self::Object { kind, .. } | Self::Kind { kind, .. } => kind,
             Self::Definition { .. } => "CustomResourceDefinition",
+            Self::Operator { .. } => "Operator",
+            Self::Controller { .. } => "Controller",
             Self::Source { .. } => "Source",
             Self::Permission { .. } => "Permission",
             Self::Limit { .. } => "Limit",
@@ -251,6 +279,8 @@ impl Subject {
         match self {
             Self::Object { name, .. }
             | Self::Definition { name }
+            | Self::Operator { name, .. }
+            | Self::Controller { name }
             | Self::Source { name }
             | Self::Limit { name }
             | Self::Permission { permission: name, .. } => name,
@@ -328,6 +358,9 @@ impl fmt::Display for Subject {
             Self::Object { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
             Self::Kind { kind, .. } => write!(f, "{kind} (all)"),
             Self::Definition { name } => write!(f, "definition {name}"),
+            Self::Operator { namespace, name } if namespace.is_empty() => write!(f, "operator {name}"),
+            Self::Operator { namespace, name } => write!(f, "operator {namespace}/{name}"),
+            Self::Controller { name } => write!(f, "controller {name}"),
             Self::Source { name } => write!(f, "source {name}"),
             Self::Permission { namespace, permission } if namespace.is_empty() => {
                 write!(f, "permission to {permission}")
@@ -397,10 +430,26 @@ impl fmt::Display for Value {
             Self::Text(text) => f.write_str(text),
             Self::Names(names) => f.write_str(&names.join(", ")),
             Self::Count(count) => write!(f, "{count}"),
+            Self::Number(number) => write!(f, "{number:.2}"),
+            Self::Bytes(bytes) => write_bytes(f, *bytes),
             Self::Span(span) => write!(f, "{span}"),
             Self::Time(time) | Self::Age(time) => write!(f, "{time}"),
         }
     }
+}
+
+/// Writes a number of bytes with a binary prefix.
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
+    #[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
+    let mut number = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if number < 1024.0 {
+            break;
+        }
+        (number, unit) = (number / 1024.0, larger);
+    }
+    if unit == "B" { write!(f, "{bytes} B") } else { write!(f, "{number:.1} {unit}") }
 }
 
 impl Serialize for Value {
@@ -409,6 +458,8 @@ impl Serialize for Value {
             Self::Text(text) => serializer.serialize_str(text),
             Self::Names(names) => names.serialize(serializer),
             Self::Count(count) => serializer.serialize_i64(*count),
+            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Bytes(bytes) => serializer.serialize_u64(*bytes),
             Self::Span(span) => serializer.serialize_f64(span.seconds()),
             Self::Time(time) | Self::Age(time) => time.serialize(serializer),
         }

@@ -59,6 +59,9 @@ mod blocked; // deletions that do not end
 mod containers; // namespaces and definitions that are being deleted
 mod reviews; // subjects to judge although no event arrived
 
+// The operator itself.
+mod operator;
+
 // Watches, kinds and sources.
 mod sight; // what a watch can see
 mod watches;
@@ -89,6 +92,7 @@ use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
 use self::leases::Leases;
 use self::open_findings::{OpenFindings, Raised, Report};
+use self::operator::Operator;
 use self::orphans::Orphans;
 use self::reads::Reads;
 use self::references::References;
@@ -158,6 +162,7 @@ pub struct Model {
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
     controllers: Controllers,
+    operator: Operator,
     containers: Containers,
     /// The groups of the primary kinds that the operator surely serves.
     served_groups: BTreeSet<Arc<str>>,
@@ -216,6 +221,7 @@ impl Model {
             permissions: BTreeMap::new(),
             leases: Leases::default(),
             controllers: Controllers::default(),
+            operator: Operator::default(),
             containers: Containers::default(),
             served_groups: BTreeSet::new(),
             definitions: BTreeMap::new(),
@@ -378,6 +384,14 @@ impl Model {
                 self.leases.listed(&namespace, &names);
                 self.set_leases_visible(true);
             }
+            Observation::OperatorSeen(view) => self.operator_seen(*view),
+            Observation::MetricsScraped(view) => self.metrics_scraped(*view),
+            Observation::ScrapeFailed { instance, cause, detail } => self.scrape_failed(&instance, cause, &detail),
+            Observation::ProcessSeen(view) => self.process_seen(*view),
+            Observation::ProcessGone { instance } => self.process_gone(&instance),
+            Observation::Answered { probe: Probe::Profile { instance, kind }, answer } => {
+                self.profiled(&instance, kind, answer);
+            }
             Observation::Answered { probe: Probe::Count(watch), answer } => self.count_answered(&watch, &answer),
             Observation::Answered { probe, answer } => self.read_answered(&probe, &answer),
             Observation::SourceFailed { source, .. }
@@ -515,7 +529,11 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
             "namespaces"
         }
+        Observation::OperatorSeen(_) => "pods",
+        Observation::MetricsScraped(_) | Observation::ScrapeFailed { .. } => "metrics",
+        Observation::ProcessSeen(_) | Observation::ProcessGone { .. } => "process",
         Observation::SettingsChanged(_) => "config",
+        Observation::Answered { probe: Probe::Profile { .. }, .. } => "profiles",
         Observation::Answered { probe: Probe::Count(_), .. } => "audit",
         Observation::Answered { probe: Probe::Read(_) | Probe::Dependents { .. }, .. } => "reads",
         Observation::SourceFailed { .. }

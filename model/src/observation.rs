@@ -12,6 +12,7 @@ mod kinds;
 mod managers;
 mod namespace;
 mod object;
+mod operator;
 mod sources;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,11 @@ pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, Reference, StartupRead, StatusShape,
+};
+pub use self::operator::{
+    ContainerEnd, ContainerView, ControllerView, Durations, Framework, GrowingStack, MAX_CODES, MAX_CONTROLLERS,
+    MAX_FRAMES, MAX_PODS, MAX_STACKS, MetricsView, OperatorView, OperatorWorkload, PodView, ProcessView, ProfileKind,
+    ProfileView, Revision, Runtime,
 };
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
 
@@ -123,6 +129,27 @@ pub enum Observation {
         namespace: String,
         /// The names of its leases.
         names: Vec<String>,
+    },
+    /// The operator's workload and Pods as they are now. Replaces the earlier view.
+    OperatorSeen(Box<OperatorView>),
+    /// One scrape of the metrics of one instance of the operator.
+    MetricsScraped(Box<MetricsView>),
+    /// A scrape failed.
+    ScrapeFailed {
+        /// The instance.
+        instance: String,
+        /// The cause, from a closed list. [`Cause::Refused`] means that nothing listens there.
+        cause: Cause,
+        /// The error message, for people; cut to [`MAX_DETAIL`] bytes.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        detail: String,
+    },
+    /// A process of the operator, as the kernel describes it.
+    ProcessSeen(Box<ProcessView>),
+    /// A process of the operator has ended.
+    ProcessGone {
+        /// The instance.
+        instance: String,
     },
     /// The answer to a probe of the model.
     Answered {

@@ -271,7 +271,7 @@ impl World {
             let answer = match &probe {
                 Probe::Read(address) => self.read(address),
                 Probe::Dependents { uid, owner } => self.dependents(owner, uid),
-                Probe::Count(_) => continue,
+                Probe::Count(_) | Probe::Profile { .. } => continue,
             };
             self.reads += 1;
             self.lab.observe(Observation::Answered { probe, answer });

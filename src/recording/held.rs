@@ -30,6 +30,11 @@ enum Topic {
     Namespace(String),
     /// By namespace and name.
     Lease(String, String),
+    Operator,
+    /// By instance.
+    Metrics(String),
+    /// By instance.
+    Process(String),
 }
 
 /// The state of one watch.
@@ -117,6 +122,24 @@ impl Held {
             Observation::NamespaceSeen(namespace) => {
                 self.latest.insert(Topic::Namespace(namespace.name.clone()), observation.clone());
             }
+            Observation::OperatorSeen(view) => {
+                let is_of = |instance: &String| view.pods.iter().any(|pod| instance.ends_with(&pod.name));
+                self.latest.retain(|topic, _| match topic {
+                    Topic::Metrics(instance) | Topic::Process(instance) => !view.complete || is_of(instance),
+                    _ => true,
+                });
+                self.latest.insert(Topic::Operator, observation.clone());
+            }
+            Observation::MetricsScraped(view) => {
+                self.latest.insert(Topic::Metrics(view.instance.clone()), observation.clone());
+            }
+            Observation::ScrapeFailed { instance, .. } => {
+                self.latest.insert(Topic::Metrics(instance.clone()), observation.clone());
+            }
+            Observation::ProcessSeen(view) => {
+                self.latest.insert(Topic::Process(view.instance.clone()), observation.clone());
+            }
+            Observation::ProcessGone { instance } => _ = self.latest.remove(&Topic::Process(instance.clone())),
             Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
             Observation::SourceFailed { source, .. }
             | Observation::SourceRecovered { source }

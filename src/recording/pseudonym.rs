@@ -6,6 +6,7 @@
 //!
 //! The structs are taken apart field by field, so that a new field does not compile without a decision here.
 
+mod operator;
 mod text; // words inside of texts
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,13 @@ impl Pseudonyms {
                 let names = names.iter().map(|name| self.name("lease", name)).collect();
                 Observation::LeasesListed { namespace: self.namespace(&namespace), names }
             }
+            Observation::OperatorSeen(view) => Observation::OperatorSeen(Box::new(self.operator(*view))),
+            Observation::MetricsScraped(view) => Observation::MetricsScraped(Box::new(self.metrics(*view))),
+            Observation::ScrapeFailed { instance, cause, .. } => {
+                Observation::ScrapeFailed { instance: self.instance(&instance), cause, detail: String::new() }
+            }
+            Observation::ProcessSeen(view) => Observation::ProcessSeen(Box::new(self.process(*view))),
+            Observation::ProcessGone { instance } => Observation::ProcessGone { instance: self.instance(&instance) },
             Observation::Answered { probe, answer } => {
                 Observation::Answered { probe: self.probe(probe), answer: self.answer(answer) }
             }
@@ -138,7 +146,13 @@ impl Pseudonyms {
             Subject::Permission { namespace, permission } => {
                 Subject::Permission { namespace: self.namespace(&namespace), permission }
             }
-            other @ (Subject::Kind { .. } | Subject::Definition { .. } | Subject::Limit { .. }) => other,
+            Subject::Operator { namespace, name } => {
+                Subject::Operator { namespace: self.namespace(&namespace), name: self.name("object", &name) }
+            }
+            other @ (Subject::Kind { .. }
+            | Subject::Definition { .. }
+            | Subject::Controller { .. }
+            | Subject::Limit { .. }) => other,
         }
     }
 
@@ -211,6 +225,7 @@ impl Pseudonyms {
             Probe::Count(watch) => Probe::Count(self.watch(&watch)),
             Probe::Read(address) => Probe::Read(self.address(address)),
             Probe::Dependents { owner, uid } => Probe::Dependents { owner: self.address(owner), uid },
+            Probe::Profile { instance, kind } => Probe::Profile { instance: self.instance(&instance), kind },
         }
     }
 
@@ -227,6 +242,7 @@ impl Pseudonyms {
                 let dependent = |d: Dependent| Dependent { object: self.object(d.object), ..d };
                 Answer::Dependents { found: found.into_iter().map(dependent).collect(), complete }
             }
+            Answer::Profiled(profile) => Answer::Profiled(Box::new(self.profile(*profile))),
             Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => answer,
         }
     }

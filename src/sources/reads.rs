@@ -133,7 +133,8 @@ impl Reader {
         match probe {
             Probe::Read(address) => self.read(address, asked).await,
             Probe::Dependents { owner, uid } => self.dependents(owner, uid).await,
-            Probe::Count(_) => Err(NotFound::Failed(Cause::Invalid)), // the audit counts
+            // Others answer these.
+            Probe::Count(_) | Probe::Profile { .. } => Err(NotFound::Failed(Cause::Invalid)),
         }
     }
 

@@ -185,6 +185,7 @@ impl Handle {
         match probe {
             Probe::Count(watch) => self.counts.try_send(watch).is_ok(),
             Probe::Read(_) | Probe::Dependents { .. } => self.reads.try_send(probe).is_ok(),
+            Probe::Profile { .. } => false,
         }
     }
 
@@ -192,7 +193,7 @@ impl Handle {
     /// room.
     pub(crate) fn reader(&self) -> impl Fn(Probe) -> bool + Send + 'static {
         let reads = self.reads.clone();
-        move |probe| !matches!(probe, Probe::Count(_)) && reads.try_send(probe).is_ok()
+        move |probe| matches!(probe, Probe::Read(_) | Probe::Dependents { .. }) && reads.try_send(probe).is_ok()
     }
 
     /// The progress of the first lists.

@@ -271,7 +271,9 @@ impl Model {
             Answer::Absent => Existence::Absent,
             Answer::KindUnknown => Existence::KindUnknown,
             Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
-            Answer::Counted { .. } | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
+            Answer::Counted { .. } | Answer::Profiled(_) | Answer::Failed(Cause::Forbidden | Cause::Invalid) => {
+                Existence::Unreadable
+            }
             Answer::Failed(_) => Existence::Failed,
         };
         // A recording may contain answers to questions that this model did not ask.

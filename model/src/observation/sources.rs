@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kinds::WatchId;
 use super::object::ObjectView;
+use super::operator::{ProfileKind, ProfileView};
 
 /// A source of observations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,6 +27,14 @@ pub enum SourceId {
     Reads,
     /// The annotations and deletions of namespaces.
     Namespaces,
+    /// The operator's workload and Pods.
+    Pods,
+    /// The operator's own metrics.
+    Metrics,
+    /// The operator's processes.
+    Process,
+    /// The operator's profiles.
+    Profiles,
     /// A dump: files from `kubectl get -o yaml|json`.
     #[serde(rename = "snapshot")]
     Dump,
@@ -51,6 +60,8 @@ pub enum Cause {
     Timeout,
     /// The connection could not be established, or broke.
     Connection,
+    /// The peer refused the connection: nothing listens there.
+    Refused,
     /// A TLS handshake failed, or a certificate is invalid.
     Tls,
     /// The answer could not be decoded.
@@ -77,6 +88,13 @@ pub enum Probe {
         owner: ObjectAddress,
         /// Its UID.
         uid: String,
+    },
+    /// Which stacks of this instance grow?
+    Profile {
+        /// The instance.
+        instance: String,
+        /// The kind of profile.
+        kind: ProfileKind,
     },
 }
 
@@ -137,6 +155,8 @@ pub enum Answer {
         /// Whether these are all: every kind that may have dependents was readable, and there are no more.
         complete: bool,
     },
+    /// Two profiles, compared.
+    Profiled(Box<ProfileView>),
     /// The sources could not get the answer.
     Failed(Cause),
 }
@@ -179,6 +199,10 @@ impl fmt::Display for SourceId {
             Self::Reads => f.write_str("reads"),
             Self::Lease => f.write_str("lease"),
             Self::Namespaces => f.write_str("namespaces"),
+            Self::Pods => f.write_str("pods"),
+            Self::Metrics => f.write_str("metrics"),
+            Self::Process => f.write_str("process"),
+            Self::Profiles => f.write_str("profiles"),
             Self::Dump => f.write_str("snapshot"),
         }
     }
@@ -199,6 +223,7 @@ impl Cause {
             Self::ServerError => "server_error",
             Self::Timeout => "timeout",
             Self::Connection => "connection",
+            Self::Refused => "refused",
             Self::Tls => "tls",
             Self::Undecodable => "undecodable",
             Self::TooLarge => "too_large",

@@ -38,7 +38,7 @@ impl DumpIndex {
         let answer = match probe {
             Probe::Read(address) => self.read(address),
             Probe::Dependents { owner, uid } => Ok(self.dependents(owner, uid)),
-            Probe::Count(_) => Err(Cause::NotFound),
+            Probe::Count(_) | Probe::Profile { .. } => Err(Cause::NotFound),
         };
         answer.unwrap_or_else(Answer::Failed)
     }

@@ -79,9 +79,12 @@ impl Backoffs {
     /// Returns the wait after this failure.
     pub(crate) fn wait(&mut self, failure: &Failure) -> Duration {
         let backoff = match failure.cause {
-            Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError | Cause::Throttled => {
-                &mut self.connection
-            }
+            Cause::Connection
+            | Cause::Refused
+            | Cause::Timeout
+            | Cause::Tls
+            | Cause::ServerError
+            | Cause::Throttled => &mut self.connection,
             Cause::Forbidden | Cause::Unauthorized | Cause::NotFound => {
                 self.connection.reset();
                 &mut self.access

@@ -132,7 +132,7 @@ impl World {
             Probe::Read(at) => {
                 self.objects.get(at).map_or(Answer::Absent, |view| Answer::Found(Box::new(view.clone())))
             }
-            Probe::Dependents { .. } | Probe::Count(_) => Answer::Failed(Cause::Forbidden),
+            Probe::Dependents { .. } | Probe::Count(_) | Probe::Profile { .. } => Answer::Failed(Cause::Forbidden),
         }
     }
 

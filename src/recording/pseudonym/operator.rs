@@ -1,0 +1,55 @@
+//! The operator itself. Names of controllers, functions and reasons belong to its program; those of its Pods, its
+//! namespace and its images to the user.
+
+use loopwatch_model::observation::{
+    ContainerView, MetricsView, OperatorView, PodView, ProcessView, ProfileView, Revision,
+};
+
+use super::Pseudonyms;
+
+// === impl Pseudonyms ===
+
+impl Pseudonyms {
+    pub(super) fn operator(&self, view: OperatorView) -> OperatorView {
+        let OperatorView { namespace, name, workload, pods, complete } = view;
+        let pods = pods.into_iter().map(|pod| self.pod(pod)).collect();
+        let (namespace, name) = (self.namespace(&namespace), self.name("object", &name));
+        OperatorView { namespace, name, workload, pods, complete }
+    }
+
+    fn pod(&self, pod: PodView) -> PodView {
+        let PodView { name, uid, own, created, deleted, phase, revision, containers } = pod;
+        let (name, uid) = (self.name("object", &name), self.uid(&uid));
+        let Revision { hash, version, image } = revision;
+        let revision = Revision { hash, version: self.value(&version), image: self.name("image", &image) };
+        let containers = containers.into_iter().map(|container| self.container(container)).collect();
+        PodView { name, uid, own, created, deleted, phase, revision, containers }
+    }
+
+    fn container(&self, container: ContainerView) -> ContainerView {
+        let ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit } = container;
+        let name = self.name("container", &name);
+        ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit }
+    }
+
+    pub(super) fn metrics(&self, metrics: MetricsView) -> MetricsView {
+        let (instance, process) = (self.instance(&metrics.instance), self.process(metrics.process));
+        MetricsView { instance, process, ..metrics }
+    }
+
+    pub(super) fn process(&self, process: ProcessView) -> ProcessView {
+        ProcessView { instance: self.instance(&process.instance), ..process }
+    }
+
+    pub(super) fn profile(&self, profile: ProfileView) -> ProfileView {
+        ProfileView { instance: self.instance(&profile.instance), file: String::new(), ..profile }
+    }
+
+    /// Returns the name of an instance: `namespace/pod`, or an address.
+    pub(super) fn instance(&self, instance: &str) -> String {
+        match instance.split_once('/') {
+            Some((namespace, pod)) => format!("{}/{}", self.namespace(namespace), self.name("object", pod)),
+            None => self.name("address", instance),
+        }
+    }
+}
