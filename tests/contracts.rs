@@ -142,7 +142,13 @@ fn no_finding_explains_itself() {
         while let Some(info) = next.pop() {
             for explainer in info.explained_by {
                 // A blocker is another object, further down the chain.
-                let (Explainer::Subject(code) | Explainer::Kind(code)) = explainer else { continue };
+                let (Explainer::Subject(code)
+                | Explainer::Kind(code)
+                | Explainer::Operator(code)
+                | Explainer::Outage(code)) = explainer
+                else {
+                    continue;
+                };
                 assert_ne!(*code, finding.code, "{} explains itself by way of {}", finding.name, info.name);
                 if deeper.insert(*code) {
                     next.push(code.info());

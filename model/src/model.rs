@@ -105,7 +105,7 @@ use self::tuning::Tuned;
 use crate::checkpoint::{Checkpoint, FinalizerMemory};
 use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
 use crate::observation::{
-    DefinitionView, LeaseView, Observation, PermissionsView, Probe, SourceId, StatusSchema, WatchId,
+    DefinitionView, LeaseView, Observation, PermissionsView, Probe, Role, SourceId, StatusSchema, WatchId,
 };
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -327,6 +327,7 @@ impl Model {
                 Timer::References => self.references_due(),
                 Timer::Containers => self.containers_due(),
                 Timer::Configurations => self.configurations_due(),
+                Timer::Operator => self.operator_due(),
                 Timer::Findings => {
                     self.findings_due = None;
                     self.hold_limits();
@@ -466,6 +467,7 @@ impl Model {
         if !self.leases.seen(self.now, lease) {
             self.count_dropped("leases");
         }
+        self.operator_shows_life();
     }
 
     /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as
@@ -475,11 +477,24 @@ impl Model {
         if !enabled {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
+        let of_operator = !detection.foreign && self.is_work_of_operator(&subject);
         let Detection { code, since, evidence, weak, confidence, not_before, blocker, .. } = detection;
-        let report = Report { code, subject, since, severity, weak, confidence, evidence, not_before, blocker };
+        let report =
+            Report { code, subject, since, severity, weak, confidence, evidence, not_before, blocker, of_operator };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }
+    }
+
+    /// Returns whether a subject is a controller of the operator, an object of one of its kinds, or all of these.
+    fn is_work_of_operator(&self, subject: &Subject) -> bool {
+        let (group, kind) = match subject {
+            Subject::Controller { .. } => return true,
+            Subject::Object { group, kind, .. } | Subject::Kind { group, kind } => (group, kind),
+            _ => return false,
+        };
+        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+        primary.into_iter().any(|known| *known.kind == **kind && *known.group == **group)
     }
 
     fn acquire_text(&mut self, text: &str) -> Symbol {

@@ -104,6 +104,22 @@ pub struct Settings {
     pub recover_factor: u32,
     /// The shortest time before the finding `NeverRecovered` opens.
     pub recover_at_least: Span,
+    /// How long the operator must be absent before the finding `OperatorDown` opens. Two minutes is longer than the restart of
+    /// a container or a change of the leader usually takes. A single sign other than its Pods needs `owner_absent_after`.
+    pub operator_down_after: Span,
+    /// How long a new Pod of the operator, or a rollout that ends the old Pods first, may take until the operator's container
+    /// starts for the first time. Ten minutes is the progress deadline of a Deployment; slow image pulls take minutes.
+    pub operator_start_within: Span,
+    /// The sliding window in which restarts of the operator's container are counted.
+    pub restart_window: Span,
+    /// The number of restarts of one Pod within the window that counts as a restart loop. One restart may be an accident, and
+    /// two may be the restart of a node and that accident.
+    pub restarts: u32,
+    /// How long after its start an operator that is killed for its memory counts as killed at its start. The first lists fill
+    /// its cache within minutes.
+    pub startup_within: Span,
+    /// The number of such kills within `restart_window` before the finding `StartupOutOfMemory` opens.
+    pub startup_kills: u32,
     /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
     /// an API server.
     pub source_failing_after: Span,
@@ -216,6 +232,12 @@ impl Default for Settings {
             cleanup_slow_after: Span::mins(5),
             recover_factor: 10,
             recover_at_least: Span::mins(2),
+            operator_down_after: Span::mins(2),
+            operator_start_within: Span::mins(10),
+            restart_window: Span::hours(1),
+            restarts: 3,
+            startup_within: Span::mins(10),
+            startup_kills: 2,
             source_failing_after: Span::mins(2),
             audit_every: Span::mins(1),
             learn_after: 20,

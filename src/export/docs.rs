@@ -53,6 +53,8 @@ fn explained(info: &FindingInfo) -> String {
         Explainer::Subject(code) => code.name().to_owned(),
         Explainer::Kind(code) => format!("{} of the kind", code.name()),
         Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
+        Explainer::Operator(code) => format!("{} of the operator", code.name()),
+        Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),
     });
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }

@@ -10,7 +10,7 @@ pub struct FindingInfo {
     /// The name of the code, as in labels, alerts and runbooks.
     pub name: &'static str,
     /// The area under which documentation lists it: `deletion`, `ownership`, `references`,
-    /// `convergence`, `API machinery` or `self`.
+    /// `convergence`, `operator`, `API machinery` or `self`.
     pub area: &'static str,
     /// How urgently a person must act.
     pub severity: Severity,
@@ -64,6 +64,10 @@ pub enum Explainer {
     Kind(FindingCode),
     /// This finding, on the object that the evidence names as the blocker.
     Blocker(FindingCode),
+    /// This finding, on the operator that should solve the problem.
+    Operator(FindingCode),
+    /// This finding, on the operator that should solve the problem, if it did not begin later.
+    Outage(FindingCode),
 }
 
 macro_rules! findings {
@@ -103,7 +107,7 @@ findings! {
         meaning: "The object is being deleted, but the controller that removes its finalizer is gone.",
         near_miss: "A controller that is only restarting, or one that loopwatch has never seen alive or cannot see: then the finding is FinalizerStuck.",
         evidence: ["actor", "finalizers", "terminating_for", "last_seen", "absent_for"],
-        explained_by: [],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -111,7 +115,7 @@ findings! {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["actor", "finalizers", "terminating_for", "last_progress", "threshold"],
-        explained_by: [],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -143,7 +147,7 @@ findings! {
         meaning: "The cleanup of the object takes much longer than usual for its finalizer.",
         near_miss: "A kind whose cleanups always take that long.",
         evidence: ["finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
-        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent)],
+        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -247,7 +251,7 @@ findings! {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
-        explained_by: [],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -255,7 +259,7 @@ findings! {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -279,7 +283,7 @@ findings! {
         meaning: "The object has stayed in a transitional phase for too long.",
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["phase", "in_phase_for", "threshold"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -311,7 +315,7 @@ findings! {
         meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -319,9 +323,33 @@ findings! {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["took_then", "waiting_for", "signal", "message"],
-        explained_by: [Subject(DanglingReference)],
+        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
+    }
+    OperatorDown "operator" Critical Page {
+        meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
+        near_miss: "An operator that is scaled to zero, one that is being rolled or has never started, or one that loopwatch cannot see.",
+        evidence: ["signs", "absent_for", "last_seen"],
+        explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop)],
+        advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
+        command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
+    }
+    RestartLoop "operator" Critical Page {
+        meaning: "The operator's container restarts again and again.",
+        near_miss: "A rollout, which replaces Pods, or a single restart of each of several Pods.",
+        evidence: ["pod", "restarts", "window", "reason", "exit_code"],
+        explained_by: [Subject(StartupOutOfMemory)],
+        advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",
+        command: "kubectl describe pods{in_namespace}",
+    }
+    StartupOutOfMemory "operator" Critical Page {
+        meaning: "The kernel kills the operator for its memory soon after each start.",
+        near_miss: "A container that is killed for another reason, with exit code 137 but without OOMKilled, or one that ran for long before it was killed.",
+        evidence: ["pod", "kills", "lived_for", "memory_limit"],
+        explained_by: [],
+        advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs. The finding is critical only while the operator does not run.",
+        command: "kubectl describe pods{in_namespace}",
     }
     StatusSubresourceMissing "API machinery" Info None {
         meaning: "The custom resource definition has a status but no status subresource, so every status write looks like a spec change.",

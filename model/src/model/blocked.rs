@@ -2,10 +2,11 @@
 //! Each object has at most one of these findings, the one that names the cause best.
 
 use super::Model;
-use super::actors;
+use super::actors::{self, Actor};
 use super::chains::{Blocker, READ_AGAIN, STANDSTILL};
 use super::controllers::Liveness;
 use super::detection::Detection;
+use super::finalizers;
 use super::reads::ASK_AGAIN;
 use super::store::{Deletion, Flag, Record, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
@@ -14,6 +15,8 @@ use crate::time::Timestamp;
 /// A controller of a finalizer that has stopped, or will count as absent if nothing changes.
 struct Absence {
     actor: String,
+    /// It is a part of the operator.
+    is_own: bool,
     last: Timestamp,
     due: Timestamp,
 }
@@ -121,6 +124,12 @@ impl Model {
                 .with("last_seen", Value::Time(absence.last))
                 .with("absent_for", Value::Age(absence.last))
         })
+        .foreign_if(!absence.is_own)
+    }
+
+    /// Returns whether the operator should remove a finalizer.
+    pub(crate) fn is_removed_by_operator(&self, finalizer: &str, actor: &Actor) -> bool {
+        matches!(actor, Actor::Operator { .. }) || finalizers::served_group(finalizer, &self.served_groups).is_some()
     }
 
     /// Detects that another object must be deleted first, and is stuck.
@@ -152,6 +161,7 @@ impl Model {
                 .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
                 .with("threshold", Value::Span(threshold))
         })
+        .foreign_if(!deletion.actors.iter().any(|(finalizer, actor)| self.is_removed_by_operator(finalizer, actor)))
     }
 
     /// Detects a deletion that makes progress, or has not waited for long enough to be stuck, but takes longer than usual.
@@ -179,15 +189,16 @@ impl Model {
     /// Returns the controller that was or will be absent first.
     fn first_absence(&self, record: &Record, deletion: &Deletion) -> Option<Absence> {
         let group = &self.kind_of(record.watch).group;
-        let absences = deletion.actors.iter().filter_map(|(_, actor)| {
+        let absences = deletion.actors.iter().filter_map(|(finalizer, actor)| {
+            let is_own = self.is_removed_by_operator(finalizer, actor);
             let (Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at }) =
-                self.liveness(group, actor.controller()?)
+                self.liveness(group, actor.controller()?, is_own)
             else {
                 return None;
             };
             // A controller that is started on demand may need as long to come back.
             let due = absent_at.max(deletion.since.after(self.settings.owner_absent_after));
-            Some(Absence { actor: actor.to_string(), last, due })
+            Some(Absence { actor: actor.to_string(), is_own, last, due })
         });
         absences.min_by_key(|absence| absence.due)
     }

@@ -20,6 +20,7 @@ impl Model {
         self.sources.rebase(by_ms);
         self.leases.clock_stepped(by_ms);
         self.controllers.clock_stepped(by_ms);
+        self.rebase_operator(by_ms);
         self.containers.clock_stepped(by_ms);
         self.reads.clock_stepped(by_ms);
         self.references.clock_stepped(by_ms);

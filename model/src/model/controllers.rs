@@ -1,8 +1,10 @@
-//! Which controllers are alive, as far as loopwatch can see: their leader election leases and their writes.
+//! Which controllers are alive, as far as loopwatch can see: their leader election leases, their writes and, for the
+//! operator's own controllers, its Pods.
 //!
 //! A write proves that a controller was alive, but no writes prove nothing: an operator without work is quiet. Only a lease
-//! that nobody renews any more, or that is gone, shows that a controller has stopped. A lease is as old as the time since
-//! loopwatch saw it renewed, so it survives its holder; a controller without a lease never counts as absent.
+//! that nobody renews any more, or that is gone, shows that a controller has stopped, and so do the Pods of the operator if
+//! loopwatch sees all of them and none runs. A lease is as old as the time since loopwatch saw it renewed, so it survives its
+//! holder; any other controller without a lease never counts as absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +76,24 @@ const GENERIC: [&str; 8] = [
     "server",
 ];
 
+// === impl Liveness ===
+
+impl Liveness {
+    /// Merges two opinions: a controller is alive if either of them says so.
+    fn or_later(self, now: Timestamp, other: Self) -> Self {
+        let times = |liveness| match liveness {
+            Self::SeenAlive { last, absent_at } | Self::Absent { last, absent_at } => Some((last, absent_at)),
+            Self::Unknown => None,
+        };
+        let (last, absent_at) = match (times(self), times(other)) {
+            (Some(a), Some(b)) => (a.0.max(b.0), a.1.max(b.1)),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return Self::Unknown,
+        };
+        if absent_at <= now { Self::Absent { last, absent_at } } else { Self::SeenAlive { last, absent_at } }
+    }
+}
+
 // === impl Controllers ===
 
 impl Controllers {
@@ -113,6 +133,20 @@ impl Controllers {
         let alive = known.map_or(alive, |known| known.max(alive));
         self.leases.insert(key, SeenLease { alive, holder: lease.holder.clone() });
         known.is_none_or(|known| alive.since(known) >= absent_after)
+    }
+
+    /// Returns the names of the leases of a namespace whose holder is `own`, and when loopwatch last saw each renewed; none
+    /// while it cannot see the leases.
+    pub(crate) fn renewed_in(
+        &self,
+        namespace: &str,
+        own: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&str, Timestamp)> {
+        let visible = self.leases.iter().filter(|_| self.visible_since.is_some());
+        visible.filter_map(move |(key, seen)| {
+            let (within, name) = key.split_once('/')?;
+            (within == namespace && own(&seen.holder)).then_some((name, seen.alive))
+        })
     }
 
     /// Returns whether a controller is alive. `written` is when it last wrote anything, by the API server's clock.
@@ -226,14 +260,18 @@ impl Model {
         self.reviews.objects.extend(waits.flat_map(|waits| waits.waiting.iter().map(|(_, slot)| *slot)));
     }
 
-    /// Returns whether a controller is alive, and when it last wrote an object of the watched kinds.
-    pub(crate) fn liveness(&self, group: &str, controller: ControllerName<'_>) -> Liveness {
+    /// Returns whether a controller is alive, and when it last wrote an object of the watched kinds. If it is a part of the
+    /// operator, also the Pods of that show it.
+    pub(crate) fn liveness(&self, group: &str, controller: ControllerName<'_>, is_own: bool) -> Liveness {
         let written = controller.manager.and_then(|manager| {
             // Equal generic names in other groups are other programs.
             let kinds = self.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
             kinds.flat_map(|kind| &kind.writers).filter(|(name, _)| **name == *manager).map(|(_, at)| *at).max()
         });
-        self.controllers.liveness(self.now, controller, written, self.settings.owner_absent_after)
+        let after = self.settings.owner_absent_after;
+        let by_signs = self.controllers.liveness(self.now, controller, written, after);
+        let pods = if is_own { self.operator_pods_liveness(written) } else { Liveness::Unknown };
+        by_signs.or_later(self.now, pods)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Detection {
     pub(crate) not_before: Option<Timestamp>,
     /// The object of which a finding may explain this one.
     pub(crate) blocker: Option<Subject>,
+    /// Another program than the operator should solve the problem, so no finding about the operator explains it.
+    pub(crate) foreign: bool,
 }
 
 // === impl Detection ===
@@ -48,6 +50,7 @@ impl Detection {
             confidence: Confidence::Confirmed,
             not_before: None,
             blocker: None,
+            foreign: false,
         }
     }
 
@@ -65,6 +68,11 @@ impl Detection {
     /// Sets the object of which a finding may explain this one.
     pub(crate) fn blocked_by(self, blocker: Option<Subject>) -> Self {
         Self { blocker, ..self }
+    }
+
+    /// Makes another program than the operator responsible if `foreign`.
+    pub(crate) fn foreign_if(self, foreign: bool) -> Self {
+        Self { foreign, ..self }
     }
 
     /// Makes the detection weak if `weak`.

@@ -176,7 +176,8 @@ impl Model {
         actor: &Actor,
         verdict: &str,
     ) -> ExplainedFinalizer {
-        let liveness = actor.controller().map_or(Liveness::Unknown, |c| self.liveness(group, c));
+        let is_own = self.is_removed_by_operator(name, actor);
+        let liveness = actor.controller().map_or(Liveness::Unknown, |c| self.liveness(group, c, is_own));
         let (alive, last_seen) = match liveness {
             Liveness::SeenAlive { last, .. } => ("alive", Some(last)),
             Liveness::Absent { last, .. } => ("absent", Some(last)),

@@ -112,7 +112,7 @@ fn is_added_by_others(known: &FinalizerWriters, manager: &str) -> bool {
 }
 
 /// Returns the group of the operator to which the domain of a finalizer belongs.
-fn served_group<'a>(finalizer: &str, served: &'a BTreeSet<Arc<str>>) -> Option<&'a Arc<str>> {
+pub(crate) fn served_group<'a>(finalizer: &str, served: &'a BTreeSet<Arc<str>>) -> Option<&'a Arc<str>> {
     let domain = domain(finalizer)?;
     served.iter().find(|group| controllers::is_within(domain, group))
 }

@@ -79,6 +79,7 @@ impl Model {
         }
         self.review_object(slot);
         self.review_owners(slot);
+        self.operator_shows_life();
     }
 
     /// Handles the deletion of an object, which a watch event of this version shows.

@@ -32,6 +32,10 @@ pub(crate) struct OpenFindings {
     /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
     blockers: BTreeMap<FindingId, Subject>,
     blocked: BTreeSet<(Subject, FindingId)>,
+    /// The operator as the subject of findings.
+    operator: Option<Subject>,
+    /// The findings that a finding about the operator may explain.
+    of_operator: BTreeSet<FindingId>,
     /// Findings that close at an instant unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
@@ -67,6 +71,8 @@ pub(crate) struct Report {
     pub(crate) not_before: Option<Timestamp>,
     /// The object of which a finding may explain this one.
     pub(crate) blocker: Option<Subject>,
+    /// The operator should solve the problem, so a finding about the operator may explain it.
+    pub(crate) of_operator: bool,
 }
 
 /// What became of a report.
@@ -99,6 +105,7 @@ impl OpenFindings {
         }
         report.severity = self.at_most(id, report.severity);
         self.set_blocker(id, report.blocker.take());
+        self.set_of_operator(id, report.of_operator);
         self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
             let rank = (finding.severity, id);
@@ -151,6 +158,7 @@ impl OpenFindings {
         let id = FindingId::of(code, subject);
         self.weak.remove(&id);
         self.set_blocker(id, None);
+        self.of_operator.remove(&id);
         self.close(now, id);
         if let Some(finding) = self.waiting.remove(&id) {
             self.queue.remove(&(finding.severity, id));
@@ -179,6 +187,14 @@ impl OpenFindings {
         let closed = all.filter(|finding| finding.code == code && !keep(&finding.subject));
         let closed: Vec<Subject> = closed.map(|finding| finding.subject.clone()).collect();
         closed.iter().for_each(|subject| self.clear(now, code, subject));
+    }
+
+    /// Names the operator as the subject of findings.
+    pub(crate) fn set_operator(&mut self, subject: Subject) {
+        if self.operator.as_ref() != Some(&subject) {
+            self.operator = Some(subject);
+            self.unexplained.extend(self.of_operator.iter().copied());
+        }
     }
 
     /// Ends a step of the model: opens waiting findings if there is room or if they have become more severe, updates the
@@ -412,6 +428,13 @@ impl OpenFindings {
         self.blocked.extend(blocker.map(|blocker| (blocker, id)));
     }
 
+    fn set_of_operator(&mut self, id: FindingId, of_operator: bool) {
+        let changed = if of_operator { self.of_operator.insert(id) } else { self.of_operator.remove(&id) };
+        if changed {
+            self.unexplained.insert(id);
+        }
+    }
+
     /// Marks the open findings that a finding of `code` on `subject` could explain.
     fn touch_explained(&mut self, code: FindingCode, subject: &Subject) {
         let first = (subject.clone(), FindingId(0));
@@ -428,6 +451,11 @@ impl OpenFindings {
                 let ids = self.open.values().filter(of_kind).map(|finding| finding.id);
                 self.unexplained.extend(ids);
             }
+            let by_operator = [Explainer::Operator(code), Explainer::Outage(code)];
+            if self.operator.as_ref() == Some(subject) && info.explained_by.iter().any(|e| by_operator.contains(e)) {
+                let ids = self.open.values().filter(|finding| finding.code == info.code).map(|finding| finding.id);
+                self.unexplained.extend(ids);
+            }
         }
     }
 
@@ -439,8 +467,15 @@ impl OpenFindings {
                 Explainer::Subject(code) => FindingId::of(*code, &finding.subject),
                 Explainer::Kind(code) => FindingId::of(*code, &finding.subject.whole_kind()?),
                 Explainer::Blocker(code) => FindingId::of(*code, self.blockers.get(&finding.id)?),
+                Explainer::Operator(code) | Explainer::Outage(code) => {
+                    let operator = self.operator.as_ref().filter(|_| self.of_operator.contains(&finding.id))?;
+                    FindingId::of(*code, operator)
+                }
             };
-            self.open.get(&id).filter(|deeper| deeper.speaks_for(finding)).map(|deeper| deeper.id)
+            let is_earlier =
+                |deeper: &&Finding| !matches!(explainer, Explainer::Outage(_)) || deeper.since <= finding.since;
+            let deeper = self.open.get(&id).filter(is_earlier).filter(|deeper| deeper.speaks_for(finding));
+            deeper.map(|deeper| deeper.id)
         })
     }
 
@@ -511,6 +546,7 @@ mod tests {
             evidence: Evidence::new(),
             not_before: None,
             blocker: None,
+            of_operator: false,
         }
     }
 

@@ -1,13 +1,26 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
-use std::collections::BTreeMap;
+mod health; // whether it is there
+mod leaders; // its leases
+mod pods; // what has happened to its Pods
+mod review; // collects all conclusions
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use self::pods::Pods;
 use super::Model;
+use crate::finding::{FindingCode, Subject};
 use crate::observation::{Answer, Cause, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The maximum number of instances. Those that loopwatch has not seen for longest make room.
 pub(super) const MAX_INSTANCES: usize = 50;
+
+/// The maximum number of restarts that are remembered per instance.
+const MAX_RESTARTS: usize = 32;
+
+/// The difference from which on two start times are those of two processes. Frameworks round them.
+const SAME_START: Span = Span::secs(2);
 
 /// All that is known about the operator.
 #[derive(Debug, Default)]
@@ -16,6 +29,15 @@ pub(crate) struct Operator {
     pub(crate) view: Option<OperatorView>,
     /// By the name of the instance.
     pub(crate) instances: BTreeMap<String, Instance>,
+    pods: Pods,
+    /// When loopwatch first heard of it.
+    heard_since: Option<Timestamp>,
+    /// It is gone, and that justifies a page.
+    down: bool,
+    /// The findings about it that are open.
+    found: BTreeSet<(FindingCode, Subject)>,
+    /// When its timer is due.
+    due: Option<Timestamp>,
 }
 
 /// One process of the operator, and those that ran before it under the same name.
@@ -29,6 +51,10 @@ pub(crate) struct Instance {
     pub(crate) scrape_failure: Option<(Timestamp, Cause)>,
     /// The process as the kernel last described it.
     pub(crate) process: Option<(Timestamp, ProcessView)>,
+    /// When its process ended, unless another one has taken its place.
+    process_ended: Option<Timestamp>,
+    /// When another process took its place, at most [`MAX_RESTARTS`].
+    restarts: VecDeque<Timestamp>,
     /// The last comparison of profiles of each kind.
     pub(crate) profiles: BTreeMap<ProfileKind, ProfileView>,
 }
@@ -48,39 +74,86 @@ impl Operator {
     }
 }
 
+// === impl Instance ===
+
+impl Instance {
+    /// Returns when the process started, as far as its metrics or the kernel show it.
+    fn started(&self) -> Option<Timestamp> {
+        let by_kernel = self.process.as_ref().and_then(|(_, process)| process.started);
+        by_kernel.or_else(|| self.metrics.as_ref().and_then(|(_, metrics)| metrics.process.started))
+    }
+
+    /// Notes the start time of the process that was seen now.
+    fn note_start(&mut self, now: Timestamp, started: Option<Timestamp>) {
+        let (Some(known), Some(started)) = (self.started(), started) else { return };
+        if started > known.after(SAME_START) {
+            if self.restarts.len() >= MAX_RESTARTS {
+                self.restarts.pop_front();
+            }
+            self.restarts.push_back(now);
+        }
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        shift(&mut self.seen);
+        self.metrics.iter_mut().for_each(|(at, _)| shift(at));
+        self.scrape_failure.iter_mut().for_each(|(at, _)| shift(at));
+        self.process.iter_mut().for_each(|(at, _)| shift(at));
+        self.restarts.iter_mut().chain(&mut self.process_ended).for_each(shift);
+    }
+}
+
 // === impl Model ===
 
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
         self.sources.note_success(&SourceId::Pods, self.now);
+        let was_running = self.operator.pods.running;
+        self.operator.pods.update(self.now, &view, self.settings.restart_window);
         self.operator.view = Some(view);
+        if was_running != self.operator.pods.running {
+            self.review_deletions(); // their controller has stopped, or is back
+        }
+        self.operator_heard();
     }
 
     pub(super) fn metrics_scraped(&mut self, view: MetricsView) {
         self.sources.note_success(&SourceId::Metrics, self.now);
-        let instance = self.operator.instance(self.now, &view.instance);
+        let now = self.now;
+        let instance = self.operator.instance(now, &view.instance);
+        instance.note_start(now, view.process.started);
         instance.scrape_failure = None;
-        instance.metrics = Some((self.now, view));
+        instance.metrics = Some((now, view));
+        self.operator_heard();
     }
 
     pub(super) fn scrape_failed(&mut self, instance: &str, cause: Cause, _detail: &str) {
         let now = self.now;
         let instance = self.operator.instance(now, instance);
-        let since = instance.scrape_failure.map_or(now, |(since, _)| since);
+        let since = instance.scrape_failure.filter(|(_, known)| *known == cause).map_or(now, |(since, _)| since);
         instance.scrape_failure = Some((since, cause));
+        self.operator_heard();
     }
 
     pub(super) fn process_seen(&mut self, view: ProcessView) {
         self.sources.note_success(&SourceId::Process, self.now);
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
+        instance.note_start(now, view.started);
+        instance.process_ended = None;
         instance.process = Some((now, view));
+        self.operator_heard();
     }
 
     pub(super) fn process_gone(&mut self, instance: &str) {
-        if let Some(instance) = self.operator.instances.get_mut(instance) {
-            instance.process = None;
+        let now = self.now;
+        if let Some(instance) = self.operator.instances.get_mut(instance)
+            && instance.process.take().is_some()
+        {
+            instance.process_ended = Some(now);
         }
+        self.operator_heard();
     }
 
     pub(super) fn profiled(&mut self, instance: &str, kind: ProfileKind, answer: Answer) {
@@ -88,5 +161,24 @@ impl Model {
         if let (Some(instance), Answer::Profiled(profile)) = (self.operator.instances.get_mut(instance), answer) {
             instance.profiles.insert(kind, *profile);
         }
+    }
+
+    fn operator_heard(&mut self) {
+        self.operator.heard_since.get_or_insert(self.now);
+        self.reviews.operator = true;
+    }
+
+    /// Reviews the operator because of a sign of life, if it counts as gone.
+    pub(crate) fn operator_shows_life(&mut self) {
+        self.reviews.operator |= self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(super) fn rebase_operator(&mut self, by_ms: i64) {
+        let operator = &mut self.operator;
+        operator.pods.clock_stepped(by_ms);
+        operator.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
+        operator.heard_since.iter_mut().chain(&mut operator.due).for_each(|at| *at = at.shifted(by_ms));
+        self.reviews.operator = true;
     }
 }

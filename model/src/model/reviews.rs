@@ -17,6 +17,8 @@ pub(crate) struct Reviews {
     pub(crate) objects: BTreeSet<Slot>,
     /// Kinds as a whole. The detectors over relations look at them after all objects.
     pub(crate) kinds: BTreeSet<u16>,
+    /// The operator itself.
+    pub(crate) operator: bool,
 }
 
 // === impl Model ===
@@ -32,6 +34,9 @@ impl Model {
             while let Some(kind) = self.reviews.kinds.pop_first() {
                 self.review_kind(kind);
             }
+            if std::mem::take(&mut self.reviews.operator) {
+                self.review_operator();
+            }
             self.open_findings.settle(self.now, limit);
             if !self.open_findings.take_overflow(limit) {
                 break;
@@ -44,11 +49,12 @@ impl Model {
         self.open_findings.settle(self.now, limit);
     }
 
-    /// Marks all objects with something to decide, and all kinds, for a review.
+    /// Marks all objects with something to decide, all kinds and the operator for a review.
     pub(crate) fn review_everything(&mut self) {
         let undecided = self.store.iter().filter(|(_, record)| record.hot.is_some()).map(|(slot, _)| slot);
         self.reviews.objects.extend(undecided);
         self.reviews.kinds.extend(0..u16::try_from(self.kinds.len()).unwrap_or(u16::MAX));
+        self.reviews.operator = true;
     }
 
     /// Once all watches have been listed after a restart, forgets the start times of problems that are over.
@@ -73,6 +79,8 @@ impl Model {
             let subject = self.kind_subject(number);
             ids.extend(self.kind_detections(number).iter().map(|d| FindingId::of(d.code, &subject)));
         }
+        let of_operator = self.operator_detections();
+        ids.extend(of_operator.iter().map(|(subject, detection)| FindingId::of(detection.code, subject)));
         self.open_findings.keep_restored(self.now, &ids);
     }
 

@@ -116,6 +116,14 @@ impl Sources {
         !self.list.iter().any(|source| source.active && source.id == *id && !source.summary.up)
     }
 
+    /// Returns since when the source has not failed: since the beginning if it never has; `None` while it fails.
+    pub(crate) fn up_since(&self, id: &SourceId) -> Option<Timestamp> {
+        match self.list.iter().find(|source| source.active && source.id == *id) {
+            Some(source) => source.summary.up.then_some(source.summary.since),
+            None => Some(Timestamp(0)),
+        }
+    }
+
     pub(crate) fn summaries(&self) -> Vec<SourceSummary> {
         let active = self.list.iter().filter(|source| source.active);
         let mut summaries: Vec<_> = active.map(|source| source.summary.clone()).collect();
@@ -148,6 +156,7 @@ impl Model {
         if *id == SourceId::Lease {
             self.set_leases_visible(false);
         }
+        self.reviews.operator = true;
         self.source_due(number);
     }
 
@@ -181,6 +190,7 @@ impl Model {
         if *id == SourceId::Lease {
             self.set_leases_visible(true);
         }
+        self.reviews.operator = true;
     }
 
     /// Notes that a source is off.

@@ -30,6 +30,8 @@ pub(crate) enum Timer {
     Containers,
     /// The next check of the Pods of a workload.
     Configurations,
+    /// The next review of the operator.
+    Operator,
 }
 
 /// A queue of timers in the order in which they fire.

@@ -1,0 +1,272 @@
+//! Whether the operator is there at all, by a ladder of evidence: its Pods, its lease, its metrics endpoint and its process.
+//!
+//! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none that contradicts it: a Pod
+//! that runs, or a sign of life since then, such as a renewal of the lease, a scrape or a write. The Pods alone are enough
+//! for a page if loopwatch sees all of them, and so are two other rungs together. A single other rung takes longer, and
+//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero.
+
+use super::super::Model;
+use super::super::controllers::Liveness;
+use super::super::detection::Detection;
+use super::super::sight::Sight;
+use super::pods::{self, PodsSay, Stopped};
+use super::review::Verdicts;
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::observation::{Cause, PodView, Role, SourceId};
+use crate::time::{Span, Timestamp};
+
+/// How long after its end a container may seem alive, because writes and scrapes arrive late.
+const LAST_WORDS: Span = Span::secs(10);
+
+/// What the ladder says.
+#[derive(Debug, Default)]
+struct Ladder {
+    /// Since when each rung that shows the absence does so, and what it shows, for people. The Pods are first.
+    absent: Vec<(Timestamp, String)>,
+    /// The Pods, all of which loopwatch sees, show the absence.
+    certain: bool,
+    /// The last sign of life.
+    last_life: Option<Timestamp>,
+    /// When to look again although nothing has happened.
+    again: Option<Timestamp>,
+}
+
+// === impl Ladder ===
+
+impl Ladder {
+    /// Returns when the absence justifies a page, and when a warning.
+    fn due(&self, from: Timestamp, after: Span, alone_after: Span) -> Option<(Timestamp, Timestamp)> {
+        let mut since: Vec<Timestamp> = self.absent.iter().map(|(since, _)| *since).collect();
+        if self.certain {
+            since.truncate(1); // the Pods are first
+        } else {
+            since.sort_unstable();
+        }
+        let base = |since: Timestamp| since.max(from).max(self.last_life.unwrap_or(since));
+        let first = base(*since.first()?);
+        let strong = match since.get(1) {
+            _ if self.certain => first.after(after),
+            Some(second) => base(*second).after(after),
+            None => Timestamp(i64::MAX),
+        };
+        Some((strong, first.after(alone_after)))
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Detects that the operator is gone. Returns whether that justifies a page now.
+    pub(super) fn operator_down(&self, verdicts: &mut Verdicts) -> bool {
+        let Some(looked_since) = self.operator_sighted() else {
+            // What is open stays open: nothing shows whether the operator is back.
+            verdicts.keep(FindingCode::OperatorDown);
+            return self.operator.down;
+        };
+        let Some(ladder) = self.ladder() else { return false };
+        verdicts.look_again(ladder.again);
+        let settings = &self.settings;
+        let due = ladder.due(looked_since, settings.operator_down_after, settings.owner_absent_after);
+        let Some((strong, weak)) = due else { return false };
+        let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(self.now);
+        let is_strong = strong <= self.now;
+        verdicts.look_again(Some(strong)); // a warning becomes a page
+        let evidence = || {
+            let names: Vec<String> = ladder.absent.iter().map(|(_, what)| what.clone()).collect();
+            let evidence = Evidence::new().with("signs", Value::Names(names)).with("absent_for", Value::Age(since));
+            match ladder.last_life {
+                Some(last) => evidence.with("last_seen", Value::Time(last)),
+                None => evidence,
+            }
+        };
+        let detection = Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
+        verdicts.push(self.operator_subject(), detection.weak_if(!is_strong));
+        is_strong
+    }
+
+    /// Returns since when loopwatch can see the operator; `None` while a source that could show it alive fails.
+    fn operator_sighted(&self) -> Option<Timestamp> {
+        let heard = self.operator.heard_since?;
+        let up =
+            [SourceId::Pods, SourceId::Lease].iter().map(|id| self.sources.up_since(id)).collect::<Option<Vec<_>>>()?;
+        let watches = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+        let mut regained = Timestamp(0);
+        for watch in watches.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary) {
+            if watch.failing || (watch.seen_before && watch.sight(self.now) == Sight::Lost) {
+                return None;
+            }
+            regained = regained.max(watch.regained);
+        }
+        up.into_iter().chain([heard, regained]).max()
+    }
+
+    /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no time to start.
+    fn ladder(&self) -> Option<Ladder> {
+        let mut ladder = Ladder { last_life: self.last_sign_of_life(), ..Ladder::default() };
+        match self.pods_say() {
+            PodsSay::Nothing => {}
+            PodsSay::Running => return None,
+            PodsSay::Excused(until) => {
+                return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
+            }
+            PodsSay::Down(Stopped { since, state, certain, ended, restarted }) => {
+                ladder.absent.push((since, state));
+                (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
+                // A container that crashes again and again may renew the lease each time.
+                let of_others =
+                    |life: &Timestamp| *life > ended.after(LAST_WORDS) && restarted.is_none_or(|at| *life < at);
+                ladder.last_life = ladder.last_life.filter(|life| !certain || of_others(life));
+            }
+        }
+        if let Some((name, renewed)) = self.operator_lease_renewed() {
+            // A lease that was renewed a moment ago shows nothing yet.
+            let stale_at = renewed.after(self.settings.operator_down_after);
+            match stale_at <= self.now {
+                true => ladder.absent.push((renewed, format!("lease {name} is not renewed"))),
+                false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
+            }
+        }
+        let instances = || self.operator.instances.iter().filter(|(name, _)| self.is_instance(name));
+        let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
+        let refused =
+            refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
+        if let Some((since, _)) = refused.max_by_key(|(since, _)| *since) {
+            ladder.absent.push((since, "metrics endpoint refuses connections".to_owned()));
+        }
+        let running = instances().any(|(_, instance)| instance.process.is_some());
+        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max();
+        if let Some(ended) = ended.filter(|_| !running) {
+            ladder.absent.push((ended, "process ended".to_owned()));
+        }
+        (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
+    }
+
+    /// Returns what the Pods say; nothing while their source fails.
+    fn pods_say(&self) -> PodsSay {
+        match &self.operator.view {
+            Some(view) if self.sources.is_up(&SourceId::Pods) => {
+                self.operator.pods.say(self.now, view, self.settings.operator_start_within)
+            }
+            _ => PodsSay::Nothing,
+        }
+    }
+
+    /// Returns when anything last showed that the operator was alive, except its Pods.
+    fn last_sign_of_life(&self) -> Option<Timestamp> {
+        let lease = self.operator_lease_renewed().map(|(_, renewed)| renewed);
+        let instances = self.operator.instances.values();
+        let seen = instances.flat_map(|instance| {
+            let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
+            [scraped, instance.process.as_ref().map(|(at, _)| *at)]
+        });
+        seen.chain([lease, self.operator_written()]).flatten().max()
+    }
+
+    /// Returns when a controller last wrote the status of a primary object.
+    fn operator_written(&self) -> Option<Timestamp> {
+        let kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+        kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(self.now)).max()
+    }
+
+    /// Returns whether the operator is alive, according to its Pods. `written` is when it last wrote anything. Pods that run
+    /// show life; that none runs shows absence only if loopwatch sees all of them and has seen one run.
+    pub(crate) fn operator_pods_liveness(&self, written: Option<Timestamp>) -> Liveness {
+        let (now, after) = (self.now, self.settings.owner_absent_after);
+        let up = self.sources.up_since(&SourceId::Pods);
+        let (Some(view), Some(up)) = (&self.operator.view, up) else { return Liveness::Unknown };
+        let Some(ran) = self.operator.pods.last_running(now) else { return Liveness::Unknown };
+        let last = written.map_or(ran, |written| written.min(now).max(ran));
+        let absent_at = last.max(up).after(after);
+        match absent_at > now {
+            true => Liveness::SeenAlive { last, absent_at },
+            false if view.complete => Liveness::Absent { last, absent_at },
+            false => Liveness::Unknown,
+        }
+    }
+
+    /// Returns whether an instance may still run: one of a Pod that is gone is not.
+    pub(super) fn is_instance(&self, name: &str) -> bool {
+        let Some(view) = self.operator.view.as_ref().filter(|view| view.complete) else { return true };
+        let pod = name.strip_prefix(&view.namespace).and_then(|rest| rest.strip_prefix('/'));
+        pod.is_none_or(|pod| view.pods.iter().any(|known| known.name == *pod))
+    }
+
+    /// Detects an operator that restarts again and again, for example because it crashes at its start.
+    pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
+        let window = self.settings.restart_window;
+        let from = self.now.after(Span(window.0.saturating_neg()));
+        let mut worst: Option<(usize, Timestamp, Evidence)> = None;
+        for (pod, history) in self.operator_pods() {
+            let restarts = history.restarts_since(from);
+            let Some(first) = restarts.first().copied() else { continue };
+            verdicts.look_again(Some(first.after(window)));
+            let end = history.last_end();
+            let evidence = Evidence::new()
+                .text("pod", pod.name.clone())
+                .with("restarts", Value::Count(restarts.len() as i64))
+                .with("window", Value::Span(window))
+                .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
+                .with("exit_code", Value::Count(end.map_or(0, |end| i64::from(end.exit_code))));
+            if worst.as_ref().is_none_or(|(most, ..)| restarts.len() > *most) {
+                worst = Some((restarts.len(), first, evidence));
+            }
+        }
+        for (name, instance) in self.operator.instances.iter().filter(|(name, _)| !self.has_pod(name)) {
+            let starts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
+            let Some(first) = starts.first().copied() else { continue };
+            verdicts.look_again(Some(first.after(window)));
+            let evidence = Evidence::new()
+                .text("pod", name.clone())
+                .with("restarts", Value::Count(starts.len() as i64))
+                .with("window", Value::Span(window));
+            if worst.as_ref().is_none_or(|(most, ..)| starts.len() > *most) {
+                worst = Some((starts.len(), first, evidence));
+            }
+        }
+        let Some((_, since, evidence)) = worst.filter(|(count, ..)| *count >= self.settings.restarts as usize) else {
+            return;
+        };
+        let detection = Detection::new(self.now, FindingCode::RestartLoop, since, self.now, || evidence);
+        verdicts.push(self.operator_subject(), detection.weak_if(!down));
+    }
+
+    /// Detects an operator that the kernel kills for its memory soon after it starts.
+    pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
+        let settings = &self.settings;
+        let from = self.now.after(Span(settings.restart_window.0.saturating_neg()));
+        for (pod, history) in self.operator_pods() {
+            let at_start = history.ends_since(from).filter_map(|(end, finished)| {
+                let lived = finished.since(end.started?);
+                (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
+            });
+            let kills: Vec<(Timestamp, Span)> = at_start.collect();
+            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
+            verdicts.look_again(Some(first.after(settings.restart_window)));
+            if kills.len() < settings.startup_kills as usize {
+                continue;
+            }
+            let limit = pod.containers.first().and_then(|container| container.memory_limit);
+            let mut evidence = Evidence::new()
+                .text("pod", pod.name.clone())
+                .with("kills", Value::Count(kills.len() as i64))
+                .with("lived_for", Value::Span(*lived));
+            if let Some(limit) = limit {
+                evidence = evidence.with("memory_limit", Value::Bytes(limit));
+            }
+            let code = FindingCode::StartupOutOfMemory;
+            let detection = Detection::new(self.now, code, *first, self.now, || evidence);
+            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
+        }
+    }
+
+    /// Returns the Pods of the operator that stay, with their histories.
+    fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &super::pods::PodHistory)> {
+        let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
+        pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
+    }
+
+    fn has_pod(&self, instance: &str) -> bool {
+        let name = instance.rsplit('/').next().unwrap_or(instance);
+        self.operator.view.iter().flat_map(|view| &view.pods).any(|pod| pod.name == *name)
+    }
+}

@@ -1,0 +1,286 @@
+//! The Pods of the operator: which of them run, and how their containers have ended so far.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::observation::{ContainerEnd, ContainerView, OperatorView, PodView};
+use crate::time::{Span, Timestamp};
+
+/// How long a container must run after it ended before it counts as running. One that crashes again and again runs for
+/// seconds each time.
+const PROVEN_AFTER: Span = Span::mins(1);
+
+/// The maximum number of restarts, and of ends, that are remembered per Pod.
+const MAX_ENDS: usize = 32;
+
+/// What has happened to the operator's Pods.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    /// By UID; only those of the latest view.
+    histories: BTreeMap<String, PodHistory>,
+    /// Whether a Pod of the operator runs, according to the latest view.
+    pub(super) running: bool,
+    /// When loopwatch saw that the last of them stopped.
+    last_running: Option<Timestamp>,
+    /// Since when there is no Pod at all, not even one that terminates.
+    none_since: Option<Timestamp>,
+    /// Since when a rollout ends the old Pods before it starts new ones.
+    recreating_since: Option<Timestamp>,
+}
+
+/// What has happened to the operator's container in one Pod.
+#[derive(Debug, Default)]
+pub(crate) struct PodHistory {
+    /// The kubelet's count of restarts.
+    counted: u32,
+    /// When loopwatch saw it restarted, at most [`MAX_ENDS`].
+    restarts: VecDeque<Timestamp>,
+    /// Its ends, at most [`MAX_ENDS`].
+    ends: VecDeque<ContainerEnd>,
+    /// When loopwatch first saw that it does not run.
+    stopped_seen: Option<Timestamp>,
+    /// When its last run ended that was not one of a crash loop.
+    down_since: Option<Timestamp>,
+    /// When loopwatch first saw the Pod.
+    first_seen: Timestamp,
+}
+
+/// When a container that has just started again counts as running.
+pub(super) fn proven_at(restarted: Timestamp) -> Timestamp {
+    restarted.after(PROVEN_AFTER)
+}
+
+/// What the Pods say about whether the operator runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodsSay {
+    /// Nothing.
+    Nothing,
+    /// It runs.
+    Running,
+    /// It is meant not to run, or has no chance to run yet: until the instant, if there is one, nothing else matters.
+    Excused(Option<Timestamp>),
+    /// It does not run.
+    Down(Stopped),
+}
+
+/// A state in which no Pod of the operator runs, as far as loopwatch sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stopped {
+    pub(super) since: Timestamp,
+    /// The state, for people.
+    pub(super) state: String,
+    /// There are no other Pods that might run.
+    pub(super) certain: bool,
+    /// When the last container ended. What happened before shows no life now.
+    pub(super) ended: Timestamp,
+    /// Since when a container runs that does not count as running yet. What happened since may be its last sign of life.
+    pub(super) restarted: Option<Timestamp>,
+}
+
+/// The state of the operator's container in one Pod.
+enum PodState {
+    Running,
+    /// It has never started, and has tried since then.
+    Starting(Timestamp),
+    /// It does not run, or has only just started again.
+    Stopped(Stopped),
+    Unknown,
+}
+
+// === impl Pods ===
+
+impl Pods {
+    /// Takes a new view of the Pods.
+    pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) {
+        let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
+        self.histories.retain(|uid, _| is_there(uid));
+        for pod in &view.pods {
+            let Some(container) = pod.containers.first() else { continue };
+            match self.histories.get_mut(&pod.uid) {
+                Some(history) => history.update(now, container),
+                None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
+            }
+        }
+        if std::mem::replace(&mut self.running, view.pods.iter().any(runs)) {
+            self.last_running = Some(now);
+        }
+        self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
+        let recreates = view.workload.as_ref().is_some_and(|workload| workload.rolling && workload.recreates);
+        self.recreating_since = recreates.then(|| self.recreating_since.unwrap_or(now));
+    }
+
+    /// Returns what the Pods say. A new Pod may need `start_within` for its first start.
+    pub(super) fn say(&self, now: Timestamp, view: &OperatorView, start_within: Span) -> PodsSay {
+        let replicas = view.workload.as_ref().map(|workload| workload.replicas);
+        if replicas == Some(0) || view.pods.iter().any(|pod| pod.own && pod.deleted.is_some()) {
+            return PodsSay::Excused(None);
+        }
+        let live = || view.pods.iter().filter(|pod| pod.deleted.is_none());
+        let states: Vec<PodState> = live().map(|pod| self.state(now, pod)).collect();
+        if states.iter().any(|state| matches!(state, PodState::Running)) {
+            return PodsSay::Running;
+        }
+        let starting =
+            states.iter().filter_map(|state| if let PodState::Starting(at) = state { Some(*at) } else { None });
+        let excused = starting.chain(self.recreating_since).map(|since| since.after(start_within)).max();
+        if let Some(until) = excused.filter(|until| *until > now) {
+            return PodsSay::Excused(Some(until));
+        }
+        let Some(replicas) = replicas.or((!view.pods.is_empty()).then_some(u32::MAX)) else { return PodsSay::Nothing };
+        if view.pods.is_empty() {
+            let stopped =
+                |since| Stopped { since, state: "no Pod".to_owned(), certain: true, ended: since, restarted: None };
+            return self
+                .none_since
+                .filter(|_| view.complete)
+                .map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
+        }
+        let certain = view.complete || replicas == 1;
+        self.down(live(), &states, certain)
+    }
+
+    /// Returns the state of several Pods of which none runs: since the last of them stopped.
+    fn down<'a>(&self, live: impl Iterator<Item = &'a PodView>, states: &[PodState], certain: bool) -> PodsSay {
+        let mut latest: Option<Stopped> = None;
+        for (pod, state) in live.zip(states) {
+            let stopped = match state {
+                PodState::Stopped(stopped) => stopped.clone(),
+                PodState::Starting(since) => never_started(*since),
+                PodState::Running | PodState::Unknown => return PodsSay::Nothing,
+            };
+            let state = format!("{}: {}", pod.name, stopped.state);
+            let stopped = Stopped { state, certain, ..stopped };
+            latest = Some(match latest {
+                None => stopped,
+                Some(other) => {
+                    let ended = other.ended.max(stopped.ended);
+                    let restarted = other.restarted.into_iter().chain(stopped.restarted).min();
+                    let last = if stopped.since >= other.since { stopped } else { other };
+                    Stopped { ended, restarted, ..last }
+                }
+            });
+        }
+        latest.map_or(PodsSay::Nothing, PodsSay::Down)
+    }
+
+    fn state(&self, now: Timestamp, pod: &PodView) -> PodState {
+        let (history, container) = (self.histories.get(&pod.uid), pod.containers.first());
+        let (Some(history), Some(container)) = (history, container) else { return PodState::Unknown };
+        let ended = container.ended.as_ref();
+        let end = ended.and_then(|ended| ended.finished).map(|finished| finished.min(now));
+        let since = history.down_since.unwrap_or(end.or(history.stopped_seen).unwrap_or(history.first_seen)).min(now);
+        let stopped = |state: String, restarted| {
+            let ended = end.unwrap_or(since);
+            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted })
+        };
+        if let Some(running) = container.running_since {
+            let is_proven = running.after(PROVEN_AFTER) <= now || end.is_none();
+            return if is_proven { PodState::Running } else { stopped("restarted".to_owned(), Some(running)) };
+        }
+        let is_over = matches!(pod.phase.as_str(), "Failed" | "Succeeded");
+        if ended.is_none() && container.restarts == 0 && !is_over {
+            return PodState::Starting(pod.created.unwrap_or(history.first_seen).min(history.first_seen));
+        }
+        let words = [&container.waiting, ended.map_or(&pod.phase, |ended| &ended.reason)];
+        let state = words.into_iter().find(|word| !word.is_empty()).cloned().unwrap_or_else(|| "stopped".to_owned());
+        stopped(state, None)
+    }
+
+    /// Returns when a Pod last ran; `None` if loopwatch has seen none run.
+    pub(super) fn last_running(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.running { Some(now) } else { self.last_running }
+    }
+
+    pub(super) fn history(&self, uid: &str) -> Option<&PodHistory> {
+        self.histories.get(uid)
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        let own = [&mut self.last_running, &mut self.none_since, &mut self.recreating_since];
+        own.into_iter().flatten().for_each(shift);
+        for history in self.histories.values_mut() {
+            let PodHistory { restarts, stopped_seen, down_since, .. } = history;
+            restarts.iter_mut().chain(stopped_seen).chain(down_since).for_each(shift);
+            shift(&mut history.first_seen);
+        }
+    }
+}
+
+// === impl PodHistory ===
+
+impl PodHistory {
+    fn new(now: Timestamp, pod: &PodView, container: &ContainerView, window: Span) -> Self {
+        let mut history = Self {
+            counted: container.restarts,
+            first_seen: now,
+            stopped_seen: container.running_since.is_none().then_some(now),
+            ..Self::default()
+        };
+        let Some(end) = container.ended.clone() else { return history };
+        // The kubelet shows the last end only. All restarts of a young Pod were recent.
+        let finished = end.finished.map_or(now, |finished| finished.min(now));
+        let is_young = pod.created.is_some_and(|created| now.since(created) <= window);
+        let known = if is_young { container.restarts } else { container.restarts.min(1) };
+        history.add_restarts(finished, known);
+        history.note_end(now, &end);
+        history.ends.push_back(end);
+        history
+    }
+
+    /// Notes the end of a container. If it had run for moments only, it has been down since an earlier end.
+    fn note_end(&mut self, now: Timestamp, end: &ContainerEnd) {
+        let finished = end.finished.map_or(now, |finished| finished.min(now));
+        let lived = end.started.map(|started| finished.since(started));
+        if self.down_since.is_none() || lived.is_none_or(|lived| lived >= PROVEN_AFTER) {
+            self.down_since = Some(finished);
+        }
+    }
+
+    fn update(&mut self, now: Timestamp, container: &ContainerView) {
+        self.add_restarts(now, container.restarts.saturating_sub(self.counted));
+        self.counted = container.restarts;
+        if let Some(end) = container.ended.as_ref().filter(|end| self.ends.back() != Some(*end)) {
+            if self.ends.len() >= MAX_ENDS {
+                self.ends.pop_front();
+            }
+            self.ends.push_back(end.clone());
+            self.note_end(now, end);
+        }
+        self.stopped_seen = container.running_since.is_none().then(|| self.stopped_seen.unwrap_or(now));
+    }
+
+    fn add_restarts(&mut self, at: Timestamp, number: u32) {
+        for _ in 0..number.min(MAX_ENDS as u32) {
+            if self.restarts.len() >= MAX_ENDS {
+                self.restarts.pop_front();
+            }
+            self.restarts.push_back(at);
+        }
+    }
+
+    /// Returns the restarts since `from`.
+    pub(super) fn restarts_since(&self, from: Timestamp) -> Vec<Timestamp> {
+        self.restarts.iter().filter(|at| **at > from).copied().collect()
+    }
+
+    /// Returns the ends since `from`, as far as the kubelet reported their times.
+    pub(super) fn ends_since(&self, from: Timestamp) -> impl Iterator<Item = (&ContainerEnd, Timestamp)> {
+        let dated = self.ends.iter().filter_map(|end| Some((end, end.finished?)));
+        dated.filter(move |(_, finished)| *finished > from)
+    }
+
+    pub(super) fn last_end(&self) -> Option<&ContainerEnd> {
+        self.ends.back()
+    }
+}
+
+/// Returns the state of a container that has tried to start since then.
+fn never_started(since: Timestamp) -> Stopped {
+    Stopped { since, state: "never started".to_owned(), certain: false, ended: since, restarted: None }
+}
+
+/// Returns whether the operator's container runs in a Pod.
+fn runs(pod: &PodView) -> bool {
+    pod.containers.first().is_some_and(|container| container.running_since.is_some())
+}

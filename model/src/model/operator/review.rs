@@ -1,0 +1,96 @@
+//! The review of the operator: collects the conclusions of all detectors about it, opens and closes the findings, and
+//! sets the timer.
+
+use std::collections::BTreeSet;
+
+use super::super::Model;
+use super::super::detection::Detection;
+use super::super::timers::Timer;
+use crate::finding::{FindingCode, Subject};
+use crate::time::Timestamp;
+
+/// The conclusions of the detectors about the operator.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    detections: Vec<(Subject, Detection)>,
+    /// Findings that stay as they are, because loopwatch cannot see.
+    kept: Vec<FindingCode>,
+    /// When to look again.
+    again: Vec<Timestamp>,
+}
+
+// === impl Verdicts ===
+
+impl Verdicts {
+    pub(super) fn push(&mut self, subject: Subject, detection: Detection) {
+        self.detections.push((subject, detection));
+    }
+
+    /// Neither opens nor closes findings of this code.
+    pub(super) fn keep(&mut self, code: FindingCode) {
+        self.kept.push(code);
+    }
+
+    pub(super) fn look_again(&mut self, at: Option<Timestamp>) {
+        self.again.extend(at);
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Returns the subject of findings about the operator as a whole.
+    pub(crate) fn operator_subject(&self) -> Subject {
+        match &self.operator.view {
+            Some(view) => Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() },
+            None => Subject::Operator { namespace: String::new(), name: "operator".to_owned() },
+        }
+    }
+
+    /// Handles the timer of the operator.
+    pub(crate) fn operator_due(&mut self) {
+        self.operator.due = None;
+        self.reviews.operator = true;
+    }
+
+    /// Opens and closes the findings about the operator, and sets its timer.
+    pub(crate) fn review_operator(&mut self) {
+        let now = self.now;
+        let subject = self.operator_subject();
+        self.open_findings.set_operator(subject);
+        let verdicts = self.operator_verdicts();
+        let Verdicts { detections, kept, again } = verdicts;
+        let opening = detections.iter().map(|(_, detection)| detection.due);
+        let due = opening.chain(again).filter(|due| *due > now && due.0 < i64::MAX).min();
+        let old = std::mem::replace(&mut self.operator.due, due);
+        self.timers.set(Timer::Operator, old, due);
+        let mut open = BTreeSet::new();
+        for (subject, detection) in detections.into_iter().filter(|(_, detection)| detection.due <= now) {
+            open.insert((detection.code, subject.clone()));
+            self.raise(subject, detection);
+        }
+        let known = std::mem::take(&mut self.operator.found);
+        for (code, subject) in known.into_iter().filter(|finding| !open.contains(finding)).collect::<Vec<_>>() {
+            if kept.contains(&code) {
+                open.insert((code, subject));
+            } else {
+                self.open_findings.clear(now, code, &subject);
+            }
+        }
+        self.operator.found = open;
+    }
+
+    /// Returns all problems that the operator has, or will have if nothing changes.
+    pub(crate) fn operator_detections(&mut self) -> Vec<(Subject, Detection)> {
+        self.operator_verdicts().detections
+    }
+
+    fn operator_verdicts(&mut self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        let down = self.operator_down(&mut verdicts);
+        self.operator.down = down;
+        self.restart_loop(&mut verdicts, down);
+        self.startup_out_of_memory(&mut verdicts, down);
+        verdicts
+    }
+}

@@ -1,0 +1,146 @@
+//! The operator beside the objects: its Pods, its lease and its metrics.
+
+use loopwatch_model::observation::{
+    Cause, ContainerEnd, ContainerView, ControllerView, Framework, LeaseView, MetricsView, Observation, OperatorView,
+    OperatorWorkload, PodView, Revision,
+};
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::Lab;
+
+pub const OPERATOR: &str = "widget-operator";
+pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";
+
+/// The operator as its Pods, its lease and its metrics show it.
+#[derive(Clone)]
+pub struct Op {
+    pub view: OperatorView,
+}
+
+impl Op {
+    /// Returns an operator with one Pod that has run for an hour. loopwatch sees all Pods.
+    pub fn running(lab: &Lab) -> Self {
+        let started = lab.ago(Span::hours(1));
+        let pod = pod(POD, started);
+        let workload = OperatorWorkload { kind: "Deployment".into(), replicas: 1, ..OperatorWorkload::default() };
+        let view = OperatorView {
+            namespace: "ops".into(),
+            name: OPERATOR.into(),
+            workload: Some(workload),
+            pods: vec![pod],
+            complete: true,
+        };
+        Self { view }
+    }
+
+    /// loopwatch sees the Pods as they are.
+    pub fn seen(&self, lab: &mut Lab) {
+        lab.observe(Observation::OperatorSeen(Box::new(self.view.clone())));
+    }
+
+    pub fn container(&mut self) -> &mut ContainerView {
+        &mut self.view.pods[0].containers[0]
+    }
+
+    pub fn workload(&mut self) -> &mut OperatorWorkload {
+        self.view.workload.get_or_insert_with(Default::default)
+    }
+
+    /// The container ends, and waits for its restart.
+    pub fn crash(&mut self, lab: &mut Lab, reason: &str) {
+        let now = lab.now;
+        let container = self.container();
+        let started = container.running_since.take();
+        let end = ContainerEnd { reason: reason.into(), exit_code: 2, started, finished: Some(now) };
+        (container.ended, container.ready) = (Some(end), false);
+        container.waiting = "CrashLoopBackOff".into();
+        self.seen(lab);
+    }
+
+    /// The kubelet restarts the container.
+    pub fn restart(&mut self, lab: &mut Lab) {
+        let now = lab.now;
+        let container = self.container();
+        container.restarts += 1;
+        container.waiting.clear();
+        (container.running_since, container.ready) = (Some(now), true);
+        self.seen(lab);
+    }
+
+    /// The container runs for 20 s, ends, and waits.
+    pub fn crash_loop(&mut self, lab: &mut Lab, times: u32, reason: &str) {
+        for _ in 0..times {
+            self.crash(lab, reason);
+            lab.advance(Span::mins(4));
+            self.restart(lab);
+            lab.advance(Span::secs(20));
+        }
+        self.crash(lab, reason);
+    }
+}
+
+/// Returns a Pod whose container has run since it was created.
+pub fn pod(name: &str, started: Timestamp) -> PodView {
+    let container = ContainerView {
+        name: "manager".into(),
+        ready: true,
+        running_since: Some(started),
+        memory_limit: Some(128 << 20),
+        ..ContainerView::default()
+    };
+    let hash = name.rsplit('-').nth(1).unwrap_or_default().to_owned();
+    PodView {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        created: Some(started),
+        phase: "Running".into(),
+        revision: Revision { hash, ..Revision::default() },
+        containers: vec![container],
+        ..PodView::default()
+    }
+}
+
+impl Lab {
+    /// The operator renews its lease.
+    pub fn renew(&mut self, holder: &str) {
+        let lease = LeaseView {
+            namespace: "ops".into(),
+            name: "6ab5f5a3.example.io".into(),
+            holder: format!("{holder}_6f1c"),
+            renewed: Some(self.now),
+            written: Some(self.now),
+            duration: Some(Span::secs(15)),
+            transitions: 0,
+        };
+        self.observe(Observation::LeaseSeen(lease));
+        let names = vec!["6ab5f5a3.example.io".to_owned()];
+        self.observe(Observation::LeasesListed { namespace: "ops".into(), names });
+    }
+
+    /// Advances by minutes; the holder renews its lease four times in each.
+    pub fn run_with_lease(&mut self, holder: &str, minutes: i64) {
+        for _ in 0..minutes * 4 {
+            self.advance(Span::secs(15));
+            self.renew(holder);
+        }
+    }
+
+    /// A scrape of one controller succeeds.
+    pub fn scrape(&mut self, instance: &str, controller: ControllerView) {
+        let view = MetricsView {
+            instance: instance.into(),
+            framework: Framework::ControllerRuntime,
+            controllers: vec![controller],
+            ..MetricsView::default()
+        };
+        self.scraped(view);
+    }
+
+    pub fn scraped(&mut self, view: MetricsView) {
+        self.observe(Observation::MetricsScraped(Box::new(view)));
+    }
+
+    pub fn scrape_fails(&mut self, instance: &str, cause: Cause) {
+        self.observe(Observation::ScrapeFailed { instance: instance.into(), cause, detail: String::new() });
+    }
+}

@@ -1,0 +1,456 @@
+//! Whether the operator is there: its Pods, its lease, its metrics endpoint, its process and its writes.
+
+mod lab;
+
+use lab::pods::{Op, POD, pod};
+use lab::{Lab, Widget};
+use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
+use loopwatch_model::time::Span;
+
+const DOWN: &str = "OperatorDown operator ops/widget-operator";
+const LOOP: &str = "RestartLoop operator ops/widget-operator";
+const MEMORY: &str = "StartupOutOfMemory operator ops/widget-operator";
+const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";
+
+/// Returns a lab with a healthy operator and a converged object.
+fn with_operator() -> (Lab, Op) {
+    let mut lab = Lab::new();
+    let op = Op::running(&lab);
+    op.seen(&mut lab);
+    lab.converged("web");
+    lab.run_with_lease(POD, 10);
+    lab.assert_no_findings();
+    (lab, op)
+}
+
+/// Returns a lab with an operator of which loopwatch sees no Pods, but a lease, and its metrics.
+fn without_pods() -> Lab {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    (op.view.workload, op.view.complete) = (None, false);
+    op.view.pods.clear();
+    op.seen(&mut lab);
+    lab.converged("web");
+    lab.run_with_lease(POD, 10);
+    lab.scrape(INSTANCE, Default::default());
+    lab.assert_no_findings();
+    lab
+}
+
+#[test]
+fn an_operator_whose_container_ended_is_down_although_its_objects_say_ready() {
+    let (mut lab, mut op) = with_operator();
+    let ended = lab.now;
+    op.crash(&mut lab, "Error");
+    lab.advance(Span(119_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.findings(), [DOWN]);
+    assert_eq!((lab.since("OperatorDown"), lab.finding("OperatorDown").severity), (ended, Severity::Critical));
+    assert!(lab.evidence().contains("x2x4v: CrashLoopBackOff"), "{}", lab.evidence());
+    lab.advance(Span::mins(20));
+    op.restart(&mut lab);
+    assert_eq!(lab.findings(), [DOWN], "it may crash again at once");
+    lab.advance(Span::mins(1));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_without_a_pod_is_down() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.clear();
+    op.seen(&mut lab);
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.findings(), [DOWN]);
+    op.view.pods.push(pod("widget-operator-7d9f8c6b5-zzzzz", lab.now));
+    op.seen(&mut lab);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_restarts_once_is_not_down() {
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::secs(10));
+    op.restart(&mut lab);
+    lab.run_with_lease(POD, 30);
+    lab.assert_no_findings();
+    assert!(lab.changes().is_empty());
+}
+
+#[test]
+fn an_operator_that_is_scaled_to_zero_is_not_down() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.clear();
+    op.workload().replicas = 0;
+    op.seen(&mut lab);
+    lab.advance(Span::hours(2));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_sidecar_that_outlives_the_operator_in_a_rollout_is_silent() {
+    let (mut lab, mut op) = with_operator();
+    (op.view.pods[0].own, op.view.pods[0].deleted, op.view.complete) = (true, Some(lab.now), false);
+    op.crash(&mut lab, "Completed");
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(30));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_new_pod_is_not_down_before_its_first_start_but_must_start_some_time() {
+    let (mut lab, mut op) = with_operator();
+    let new = "widget-operator-7d9f8c6b5-zzzzz";
+    op.view.pods = vec![pod(new, lab.now)];
+    (op.container().running_since, op.container().ready) = (None, false);
+    op.container().waiting = "ContainerCreating".into();
+    op.seen(&mut lab);
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+    let mut started = Op { view: op.view.clone() };
+    started.container().running_since = Some(lab.now);
+    let (mut twin, _) = with_operator();
+    started.seen(&mut twin);
+    twin.run_with_lease(new, 60);
+    twin.assert_no_findings();
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.findings(), [DOWN], "an image that cannot be pulled, for example");
+}
+
+#[test]
+fn a_rollout_that_ends_the_old_pods_first_is_not_down() {
+    let (mut lab, mut op) = with_operator();
+    (op.workload().rolling, op.workload().recreates) = (true, true);
+    op.view.pods.clear();
+    op.seen(&mut lab);
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+    op.workload().rolling = false;
+    op.view.pods.push(pod("widget-operator-6c6b5d9f8-zzzzz", lab.now));
+    op.seen(&mut lab);
+    lab.run_with_lease("widget-operator-6c6b5d9f8-zzzzz", 30);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_second_pod_that_runs_is_enough() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.push(pod("widget-operator-7d9f8c6b5-zzzzz", lab.now));
+    op.workload().replicas = 2;
+    op.crash(&mut lab, "Error");
+    lab.run_with_lease("widget-operator-7d9f8c6b5-zzzzz", 30);
+    assert!(!lab.has("OperatorDown"), "{:?}", lab.findings());
+}
+
+#[test]
+fn a_replica_that_loopwatch_cannot_see_may_run() {
+    let (mut lab, mut op) = with_operator();
+    (op.view.complete, op.workload().replicas) = (false, 2);
+    op.crash(&mut lab, "Error");
+    lab.run_with_lease("widget-operator-7d9f8c6b5-zzzzz", 30);
+    lab.assert_no_findings();
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.findings(), [DOWN], "nobody renews the lease either");
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
+}
+
+#[test]
+fn a_writer_that_is_still_at_work_is_alive() {
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    for minute in 0..10 {
+        lab.advance(Span::mins(1));
+        let mut other = Widget::new("other", lab.now);
+        (other.spec, other.status_written) = (minute, Some(lab.now));
+        lab.apply(other.ready());
+    }
+    assert!(!lab.has("OperatorDown"), "{:?}", lab.findings());
+    lab.advance(Span::mins(3));
+    assert!(lab.has("OperatorDown"));
+    let mut other = Widget::new("other", lab.now);
+    other.status_written = Some(lab.now);
+    lab.apply(other.ready());
+    assert!(!lab.has("OperatorDown"), "a write ends it");
+}
+
+#[test]
+fn a_lease_that_nobody_renews_is_a_weaker_sign_alone_than_with_a_closed_endpoint() {
+    let mut lab = without_pods();
+    lab.advance(Span(299_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning, "it may be scaled to zero");
+    let mut lab = without_pods();
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
+    assert!(lab.evidence().contains("lease 6ab5f5a3.example.io is not renewed"), "{}", lab.evidence());
+    lab.renew(POD);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_endpoint_that_hangs_forbids_or_was_never_seen_shows_nothing() {
+    for cause in [Cause::Forbidden, Cause::Timeout, Cause::ServerError, Cause::Undecodable] {
+        let mut lab = without_pods();
+        lab.scrape_fails(INSTANCE, cause);
+        lab.run_with_lease(POD, 30);
+        lab.assert_no_findings();
+    }
+    let mut lab = Lab::new();
+    lab.scrape_fails("127.0.0.1:8080", Cause::Refused);
+    lab.advance(Span::hours(1));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_process_that_ended_is_a_sign_and_its_successor_ends_it() {
+    let mut lab = Lab::new();
+    let process = |pid: u32| ProcessView { instance: INSTANCE.into(), pid: Some(pid), ..ProcessView::default() };
+    lab.observe(Observation::ProcessSeen(Box::new(process(7))));
+    lab.advance(Span::hours(1));
+    lab.assert_no_findings();
+    lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
+    lab.advance(Span::mins(6));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
+    lab.observe(Observation::ProcessSeen(Box::new(process(8))));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
+    for source in [SourceId::Pods, SourceId::Lease, SourceId::Watch(lab::watch())] {
+        let (mut lab, mut op) = with_operator();
+        lab.observe(Observation::SourceFailed {
+            source: source.clone(),
+            cause: Cause::Connection,
+            detail: String::new(),
+        });
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::mins(30));
+        assert!(!lab.has("OperatorDown"), "{source}");
+        lab.observe(Observation::SourceRecovered { source: source.clone() });
+        lab.advance(Span(119_000));
+        assert!(!lab.has("OperatorDown"), "{source}");
+        lab.advance(Span::secs(1));
+        assert!(lab.has("OperatorDown"), "{source}");
+        lab.observe(Observation::SourceFailed {
+            source: source.clone(),
+            cause: Cause::Connection,
+            detail: String::new(),
+        });
+        lab.advance(Span::mins(1));
+        assert!(lab.has("OperatorDown"), "{source}: it stays open");
+    }
+}
+
+#[test]
+fn nothing_known_about_the_operator_is_no_accusation() {
+    let mut lab = Lab::new();
+    lab.converged("web");
+    lab.advance(Span::hours(24));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn one_death_is_one_alert() {
+    let (mut lab, mut op) = with_operator();
+    let mut doomed = lab.converged("doomed");
+    doomed.finalizers = vec!["example.io/cleanup".into()];
+    lab.apply(&doomed);
+    lab.run_with_lease(POD, 1);
+    doomed.deleted = Some(lab.now);
+    lab.apply(&doomed);
+    let mut widget = lab.converged("late");
+    lab.apply(widget.spec(2, lab.now));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(40));
+    assert!(lab.has("Unacknowledged") && lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+    assert_eq!(lab.roots(), [DOWN]);
+    op.restart(&mut lab);
+    lab.advance(Span::mins(1));
+    assert!(!lab.has("OperatorDown") && lab.roots().iter().any(|root| root.starts_with("Unacknowledged")));
+}
+
+#[test]
+fn a_finalizer_of_another_program_is_another_death() {
+    let (mut lab, mut op) = with_operator();
+    let mut doomed = lab.converged("doomed");
+    doomed.finalizers = vec!["backup.other.com/snapshot".into()];
+    let mut view = lab.view(&doomed);
+    view.managers[1].finalizers.clear();
+    view.deleted = Some(lab.now);
+    lab.apply_view(view);
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(40));
+    assert_eq!(lab.roots(), [DOWN, "FinalizerStuck Widget team-a/doomed"]);
+}
+
+#[test]
+fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
+    let delete = |lab: &mut Lab| {
+        let mut doomed = lab.converged("doomed");
+        doomed.finalizers = vec!["example.io/cleanup".into()];
+        lab.apply(&doomed);
+        doomed.deleted = Some(lab.now);
+        lab.apply(&doomed);
+    };
+    // Without a lease, the Pods alone show it. Somebody has scaled the operator to zero.
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(10));
+    delete(&mut lab);
+    op.view.pods.clear();
+    op.workload().replicas = 0;
+    op.seen(&mut lab);
+    lab.advance(Span(299_000));
+    assert!(!lab.has("FinalizerOwnerAbsent"));
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.roots(), ["FinalizerOwnerAbsent Widget team-a/doomed"]);
+    // A lease that nobody renews shows no absence while a Pod runs.
+    let (mut lab, _op) = with_operator();
+    delete(&mut lab);
+    lab.advance(Span::mins(14));
+    assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+    // Pods that loopwatch sees only in part show none either.
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.complete = false;
+    op.seen(&mut lab);
+    delete(&mut lab);
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(14));
+    assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+}
+
+#[test]
+fn a_restart_loop_explains_that_the_operator_is_down() {
+    let (mut lab, mut op) = with_operator();
+    op.crash_loop(&mut lab, 2, "Error");
+    assert!(!lab.has("RestartLoop"));
+    op.restart(&mut lab);
+    assert!(lab.has("RestartLoop"));
+    lab.advance(Span::secs(20));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.roots(), [LOOP]);
+    assert!(lab.has("OperatorDown"));
+    let summary = lab.finding("RestartLoop").summary();
+    assert!(summary.contains("reason Error") && summary.contains("restarts 3"), "{summary}");
+    lab.changes();
+    op.restart(&mut lab);
+    lab.renew(POD);
+    lab.advance(Span::secs(20));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::secs(20));
+    assert!(lab.changes().is_empty(), "moments of life between two crashes");
+}
+
+#[test]
+fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over() {
+    let (mut lab, mut op) = with_operator();
+    op.crash_loop(&mut lab, 3, "Error");
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Critical);
+    op.restart(&mut lab);
+    lab.run_with_lease(POD, 5);
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning);
+    assert_eq!(lab.findings(), [LOOP]);
+    lab.run_with_lease(POD, 60);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn restarts_of_several_pods_and_rollouts_are_no_loop() {
+    let (mut lab, mut op) = with_operator();
+    for name in ["b", "c"] {
+        op.view.pods.push(pod(&format!("widget-operator-7d9f8c6b5-{name}"), lab.now));
+    }
+    op.seen(&mut lab);
+    for index in 0..3 {
+        op.view.pods[index].containers[0].restarts += 1;
+        op.seen(&mut lab);
+    }
+    for generation in 0..5 {
+        op.view.pods = vec![pod(&format!("widget-operator-{generation}-x"), lab.now)];
+        op.seen(&mut lab);
+        lab.advance(Span::mins(5));
+    }
+    lab.assert_no_findings();
+    // Restarts that are spread over hours are no loop either.
+    for _ in 0..6 {
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(10));
+        op.restart(&mut lab);
+        lab.advance(Span::mins(40));
+    }
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_is_killed_for_its_memory_at_each_start_is_named() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods = vec![pod("widget-operator-7d9f8c6b5-zzzzz", lab.now)];
+    op.seen(&mut lab);
+    lab.advance(Span::secs(30));
+    op.crash_loop(&mut lab, 3, "OOMKilled");
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.roots(), [MEMORY]);
+    assert!(lab.has("RestartLoop") && lab.has("OperatorDown"));
+    let summary = lab.finding("StartupOutOfMemory").summary();
+    assert!(summary.contains("128.0 MiB") && summary.contains("lived for 20s"), "{summary}");
+}
+
+#[test]
+fn kills_after_a_long_life_or_for_another_reason_are_no_startup_problem() {
+    for (reason, minutes) in [("OOMKilled", 11), ("Error", 1)] {
+        let (mut lab, mut op) = with_operator();
+        for _ in 0..3 {
+            op.crash(&mut lab, reason);
+            lab.advance(Span::secs(10));
+            op.restart(&mut lab);
+            lab.run_with_lease(POD, minutes);
+        }
+        assert!(!lab.has("StartupOutOfMemory"), "{reason}");
+    }
+}
+
+#[test]
+fn a_restart_of_loopwatch_finds_a_crash_loop_at_once_and_the_death_after_a_look() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods[0].created = Some(lab.ago(Span::mins(10)));
+    op.crash_loop(&mut lab, 3, "Error");
+    lab.advance(Span::mins(3));
+    let since = lab.since("OperatorDown");
+    let mut again = lab.restart();
+    op.seen(&mut again);
+    again.list(&[]);
+    assert_eq!(again.findings(), [LOOP]);
+    again.advance(Span(119_000));
+    assert!(!again.has("OperatorDown"), "a lease may show life");
+    again.advance(Span::secs(1));
+    assert_eq!(again.since("OperatorDown"), since);
+}
+
+#[test]
+fn setting_the_clock_makes_no_operator_absent() {
+    for by in [Span::hours(3), Span::hours(-3)] {
+        let mut lab = without_pods();
+        lab.advance(Span::mins(1));
+        lab.step_clock(by);
+        lab.advance(Span::mins(3));
+        lab.assert_no_findings();
+        let (mut lab, mut op) = with_operator();
+        op.view.pods.clear();
+        op.seen(&mut lab);
+        lab.advance(Span::secs(100));
+        lab.step_clock(by);
+        lab.advance(Span::secs(19));
+        lab.assert_no_findings();
+        lab.advance(Span::secs(1));
+        assert_eq!(lab.findings(), [DOWN], "{by}");
+    }
+}
