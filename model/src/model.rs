@@ -461,6 +461,7 @@ impl Model {
     fn lease_seen(&mut self, lease: LeaseView) {
         self.sources.note_success(&SourceId::Lease, self.now);
         let renewed = self.leases.is_renewed_by(&lease);
+        self.note_leader(&lease);
         if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after) {
             self.review_deletions();
         }

@@ -120,6 +120,43 @@ pub struct Settings {
     pub startup_within: Span,
     /// The number of such kills within `restart_window` before the finding `StartupOutOfMemory` opens.
     pub startup_kills: u32,
+    /// How long reconciles must fail without a single success before the finding `ReconcileFailing` opens, and the window in
+    /// which the finding `ReconcileErrors` counts errors.
+    pub reconcile_failing_after: Span,
+    /// The number of errors that either of these needs. One or two are part of normal work, such as conflicts.
+    pub reconcile_errors: u32,
+    /// How long a reconcile may run before the finding `ReconcileStuck` opens, if `reconcile_stuck_factor` is reached, too. A
+    /// reconcile should wait for nothing, so it takes seconds.
+    pub reconcile_stuck_after: Span,
+    /// The multiple of the mean duration of a controller's reconciles that one may take before it counts as stuck.
+    pub reconcile_stuck_factor: u32,
+    /// How long all workers of a controller must be busy while objects wait before the finding `WorkersSaturated` opens. The
+    /// lists at the start of an operator keep its workers busy for minutes.
+    pub workers_saturated_after: Span,
+    /// The number of objects in the queue of a controller beyond which it counts as a backlog.
+    pub queue_backlog: u32,
+    /// How long a backlog must last without shrinking before the finding `QueueBacklog` opens.
+    pub queue_backlog_after: Span,
+    /// The window over which a queue must have grown before the finding `QueueBacklog` opens, however short it is.
+    pub queue_growth_window: Span,
+    /// How long after its start an operator may take until a controller with objects in its queue begins its first reconcile.
+    /// controller-runtime gives up after two minutes; large caches take minutes.
+    pub informer_sync_within: Span,
+    /// How long nobody may renew the operator's lease while its Pods run before the finding `LeaderAbsent` opens. The longest
+    /// usual lease duration is 137 s, and the next leader needs time to start.
+    pub leader_absent_after: Span,
+    /// The sliding window in which changes of the leader are counted.
+    pub leader_window: Span,
+    /// The number of changes within the window, other than by rollouts, that counts as flapping.
+    pub leader_transitions: u32,
+    /// The window in which requests of the operator to the API server are counted.
+    pub api_window: Span,
+    /// The number of failed requests within the window that the finding `ApiErrors` needs.
+    pub api_errors: u32,
+    /// The percentage of requests within the window that must have failed. A restart of an API server is shorter.
+    pub api_error_percent: u32,
+    /// The number of denied requests within the window before the finding `ApiForbidden` opens. One may be a test.
+    pub forbidden_requests: u32,
     /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
     /// an API server.
     pub source_failing_after: Span,
@@ -238,6 +275,22 @@ impl Default for Settings {
             restarts: 3,
             startup_within: Span::mins(10),
             startup_kills: 2,
+            reconcile_failing_after: Span::mins(5),
+            reconcile_errors: 3,
+            reconcile_stuck_after: Span::mins(10),
+            reconcile_stuck_factor: 5,
+            workers_saturated_after: Span::mins(15),
+            queue_backlog: 500,
+            queue_backlog_after: Span::mins(2),
+            queue_growth_window: Span::hours(1),
+            informer_sync_within: Span::mins(5),
+            leader_absent_after: Span::mins(5),
+            leader_window: Span::hours(1),
+            leader_transitions: 3,
+            api_window: Span::mins(5),
+            api_errors: 10,
+            api_error_percent: 20,
+            forbidden_requests: 5,
             source_failing_after: Span::mins(2),
             audit_every: Span::mins(1),
             learn_after: 20,

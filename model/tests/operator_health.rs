@@ -375,9 +375,10 @@ fn restarts_of_several_pods_and_rollouts_are_no_loop() {
         op.seen(&mut lab);
     }
     for generation in 0..5 {
-        op.view.pods = vec![pod(&format!("widget-operator-{generation}-x"), lab.now)];
+        let name = format!("widget-operator-{generation}-x");
+        op.view.pods = vec![pod(&name, lab.now)];
         op.seen(&mut lab);
-        lab.advance(Span::mins(5));
+        lab.run_with_lease(&name, 5);
     }
     lab.assert_no_findings();
     // Restarts that are spread over hours are no loop either.
@@ -385,7 +386,7 @@ fn restarts_of_several_pods_and_rollouts_are_no_loop() {
         op.crash(&mut lab, "Error");
         lab.advance(Span::secs(10));
         op.restart(&mut lab);
-        lab.advance(Span::mins(40));
+        lab.run_with_lease("widget-operator-4-x", 40);
     }
     lab.assert_no_findings();
 }

@@ -115,7 +115,7 @@ findings! {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["actor", "finalizers", "terminating_for", "last_progress", "threshold"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -251,7 +251,7 @@ findings! {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -259,7 +259,7 @@ findings! {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -283,7 +283,7 @@ findings! {
         meaning: "The object has stayed in a transitional phase for too long.",
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["phase", "in_phase_for", "threshold"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -315,7 +315,7 @@ findings! {
         meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -323,7 +323,7 @@ findings! {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["took_then", "waiting_for", "signal", "message"],
-        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -350,6 +350,94 @@ findings! {
         explained_by: [],
         advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs. The finding is critical only while the operator does not run.",
         command: "kubectl describe pods{in_namespace}",
+    }
+    LeaderAbsent "operator" Warning Ticket {
+        meaning: "Pods of the operator run, but none of them leads, so none of them works.",
+        near_miss: "A change of the leader, or an operator that never had a lease.",
+        evidence: ["lease", "last_holder", "absent_for", "running_pods"],
+        explained_by: [Subject(OperatorDown), Subject(RestartLoop), Subject(ApiErrors), Subject(ApiForbidden)],
+        advice: "Search the operator's log for leader election: it may lack the permission to update its lease, or the lease may be held under a name that no Pod has. If the operator no longer elects a leader, delete the old lease.",
+        command: "kubectl get leases{in_namespace}",
+    }
+    LeaderFlapping "operator" Warning Ticket {
+        meaning: "The leader of the operator keeps changing.",
+        near_miss: "A rollout, or Pods that are deleted or evicted.",
+        evidence: ["lease", "holder", "transitions", "window"],
+        explained_by: [Subject(RestartLoop), Subject(ApiErrors)],
+        advice: "A leader that cannot renew its lease in time exits. Check the operator's CPU limit, the latency of the API server, and the lease duration in the operator's configuration.",
+        command: "kubectl get leases{in_namespace}",
+    }
+    ReconcileFailing "operator" Warning Ticket {
+        meaning: "The reconciles of a controller fail without a single success.",
+        near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
+        evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
+        explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden)],
+        advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
+        command: "kubectl get events -A --field-selector type=Warning",
+    }
+    ReconcileErrors "operator" Info None {
+        meaning: "Several reconciles of a controller have failed, although others succeed.",
+        near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
+        evidence: ["instance", "errors", "conflicts", "window"],
+        explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden)],
+        advice: "Single errors are part of normal work. Search the operator's log if they persist.",
+        command: "kubectl get events -A --field-selector type=Warning",
+    }
+    ReconcileStuck "operator" Warning Ticket {
+        meaning: "A reconcile has been running for much longer than usual.",
+        near_miss: "A controller whose reconciles usually take that long.",
+        evidence: ["instance", "running_for", "usual", "threshold"],
+        explained_by: [Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "A call without a timeout probably waits. Take a goroutine profile or a thread dump to see where. Meanwhile, this worker does nothing else.",
+        command: "kubectl get events -A --field-selector type=Warning",
+    }
+    ReconcilePanicking "operator" Warning Ticket {
+        meaning: "Reconciles of a controller panic.",
+        near_miss: "A reconcile that returns an error.",
+        evidence: ["instance", "panics", "last_panic", "window"],
+        explained_by: [],
+        advice: "Search the operator's log for the stack trace, and report it to the operator's maintainers. If one object causes the panics, the finding PoisonObject names it.",
+        command: "kubectl get events -A --field-selector type=Warning",
+    }
+    WorkersSaturated "operator" Warning Ticket {
+        meaning: "All workers of a controller are busy, and objects wait.",
+        near_miss: "Busy workers while nothing waits, or the minutes after the start of the operator.",
+        evidence: ["instance", "workers", "queue_depth", "saturated_for"],
+        explained_by: [Subject(ReconcileStuck), Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "Raise the number of concurrent reconciles of this controller (MaxConcurrentReconciles), or find out why its reconciles are slow.",
+        command: "kubectl top pods -A --containers",
+    }
+    QueueBacklog "operator" Warning Ticket {
+        meaning: "The queue of a controller is long and does not shrink, or has been growing for long.",
+        near_miss: "The long queue after the start of the operator, which shrinks.",
+        evidence: ["instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
+        explained_by: [Subject(ReconcileStuck), Subject(WorkersSaturated), Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "Compare the rate at which objects enter the queue with the rate of reconciles. A handler that blocks, or too few workers, slow the controller down; a change of many objects at once fills the queue.",
+        command: "kubectl top pods -A --containers",
+    }
+    InformerNotSynced "operator" Warning Ticket {
+        meaning: "Objects wait, but a controller has not begun any reconcile since the operator started, probably because an informer does not sync.",
+        near_miss: "A large cache that is still filling, a standby, or a controller without work.",
+        evidence: ["instance", "queue_depth", "waiting_for"],
+        explained_by: [Operator(ApiForbidden), Outage(ApiErrors)],
+        advice: "Search the operator's log for lists and watches that fail: the kind may not exist, or the operator may lack a permission.",
+        command: "kubectl get customresourcedefinitions",
+    }
+    ApiForbidden "operator" Warning Ticket {
+        meaning: "The API server denies requests of the operator.",
+        near_miss: "A few denied requests at the start, with which the operator tests its permissions.",
+        evidence: ["requests", "percent", "window", "missing"],
+        explained_by: [],
+        advice: "The operator's log names the permission. Compare it with the role of the operator's account, also its scope: a role in one namespace does not allow lists of the whole cluster.",
+        command: "kubectl get roles,rolebindings{in_namespace}",
+    }
+    ApiErrors "operator" Critical Page {
+        meaning: "Many requests of the operator to the API server fail.",
+        near_miss: "Conflicts and missing objects, which are part of normal work, or a short restart of the API server.",
+        evidence: ["requests", "percent", "window"],
+        explained_by: [],
+        advice: "Check the API server and the network between it and the operator. The finding is critical only while at least half of the requests fail. Afterwards, the operator has to work off what it missed.",
+        command: "kubectl get --raw '/readyz?verbose'",
     }
     StatusSubresourceMissing "API machinery" Info None {
         meaning: "The custom resource definition has a status but no status subresource, so every status write looks like a spec change.",

@@ -135,17 +135,16 @@ impl Controllers {
         known.is_none_or(|known| alive.since(known) >= absent_after)
     }
 
-    /// Returns the names of the leases of a namespace whose holder is `own`, and when loopwatch last saw each renewed; none
-    /// while it cannot see the leases.
-    pub(crate) fn renewed_in(
+    /// Returns the leases of a namespace whose holder is `own`, with their names; none while loopwatch cannot see the leases.
+    pub(crate) fn seen_in(
         &self,
         namespace: &str,
         own: impl Fn(&str) -> bool,
-    ) -> impl Iterator<Item = (&str, Timestamp)> {
+    ) -> impl Iterator<Item = (&str, &SeenLease)> {
         let visible = self.leases.iter().filter(|_| self.visible_since.is_some());
         visible.filter_map(move |(key, seen)| {
             let (within, name) = key.split_once('/')?;
-            (within == namespace && own(&seen.holder)).then_some((name, seen.alive))
+            (within == namespace && own(&seen.holder)).then_some((name, seen))
         })
     }
 
@@ -251,6 +250,7 @@ impl Model {
         self.controllers.set_visible(self.now, visible);
         if visible && !was_visible {
             self.review_deletions();
+            self.reviews.operator = true;
         }
     }
 

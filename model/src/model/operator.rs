@@ -1,12 +1,17 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
 mod health; // whether it is there
+mod history; // what its metrics have shown
 mod leaders; // its leases
+mod loops; // its control loops
 mod pods; // what has happened to its Pods
+mod requests; // its requests to the API server
 mod review; // collects all conclusions
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use self::history::History;
+use self::leaders::Leaders;
 use self::pods::Pods;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
@@ -30,6 +35,7 @@ pub(crate) struct Operator {
     /// By the name of the instance.
     pub(crate) instances: BTreeMap<String, Instance>,
     pods: Pods,
+    leaders: Leaders,
     /// When loopwatch first heard of it.
     heard_since: Option<Timestamp>,
     /// It is gone, and that justifies a page.
@@ -55,6 +61,8 @@ pub(crate) struct Instance {
     process_ended: Option<Timestamp>,
     /// When another process took its place, at most [`MAX_RESTARTS`].
     restarts: VecDeque<Timestamp>,
+    /// What its metrics have shown so far.
+    history: History,
     /// The last comparison of profiles of each kind.
     pub(crate) profiles: BTreeMap<ProfileKind, ProfileView>,
 }
@@ -85,8 +93,7 @@ impl Instance {
 
     /// Notes the start time of the process that was seen now.
     fn note_start(&mut self, now: Timestamp, started: Option<Timestamp>) {
-        let (Some(known), Some(started)) = (self.started(), started) else { return };
-        if started > known.after(SAME_START) {
+        if is_another(self.started(), started) {
             if self.restarts.len() >= MAX_RESTARTS {
                 self.restarts.pop_front();
             }
@@ -101,7 +108,13 @@ impl Instance {
         self.scrape_failure.iter_mut().for_each(|(at, _)| shift(at));
         self.process.iter_mut().for_each(|(at, _)| shift(at));
         self.restarts.iter_mut().chain(&mut self.process_ended).for_each(shift);
+        self.history.clock_stepped(by_ms);
     }
+}
+
+/// Returns whether two start times are those of two processes.
+fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
+    known.zip(started).is_some_and(|(known, started)| started > known.after(SAME_START))
 }
 
 // === impl Model ===
@@ -123,6 +136,10 @@ impl Model {
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
         instance.note_start(now, view.process.started);
+        let earlier = instance.metrics.take();
+        let known = earlier.as_ref().map(|(at, earlier)| (*at, earlier));
+        let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
+        instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
         instance.metrics = Some((now, view));
         self.operator_heard();
@@ -177,6 +194,7 @@ impl Model {
     pub(super) fn rebase_operator(&mut self, by_ms: i64) {
         let operator = &mut self.operator;
         operator.pods.clock_stepped(by_ms);
+        operator.leaders.clock_stepped(by_ms);
         operator.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
         operator.heard_since.iter_mut().chain(&mut operator.due).for_each(|at| *at = at.shifted(by_ms));
         self.reviews.operator = true;

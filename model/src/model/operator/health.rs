@@ -85,7 +85,7 @@ impl Model {
     }
 
     /// Returns since when loopwatch can see the operator; `None` while a source that could show it alive fails.
-    fn operator_sighted(&self) -> Option<Timestamp> {
+    pub(super) fn operator_sighted(&self) -> Option<Timestamp> {
         let heard = self.operator.heard_since?;
         let up =
             [SourceId::Pods, SourceId::Lease].iter().map(|id| self.sources.up_since(id)).collect::<Option<Vec<_>>>()?;
@@ -118,7 +118,7 @@ impl Model {
                 ladder.last_life = ladder.last_life.filter(|life| !certain || of_others(life));
             }
         }
-        if let Some((name, renewed)) = self.operator_lease_renewed() {
+        if let Some((name, renewed)) = self.operator_lease().map(|(name, lease)| (name, lease.alive)) {
             // A lease that was renewed a moment ago shows nothing yet.
             let stale_at = renewed.after(self.settings.operator_down_after);
             match stale_at <= self.now {
@@ -142,7 +142,7 @@ impl Model {
     }
 
     /// Returns what the Pods say; nothing while their source fails.
-    fn pods_say(&self) -> PodsSay {
+    pub(super) fn pods_say(&self) -> PodsSay {
         match &self.operator.view {
             Some(view) if self.sources.is_up(&SourceId::Pods) => {
                 self.operator.pods.say(self.now, view, self.settings.operator_start_within)
@@ -153,7 +153,7 @@ impl Model {
 
     /// Returns when anything last showed that the operator was alive, except its Pods.
     fn last_sign_of_life(&self) -> Option<Timestamp> {
-        let lease = self.operator_lease_renewed().map(|(_, renewed)| renewed);
+        let lease = self.operator_lease().map(|(_, lease)| lease.alive);
         let instances = self.operator.instances.values();
         let seen = instances.flat_map(|instance| {
             let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
@@ -163,7 +163,7 @@ impl Model {
     }
 
     /// Returns when a controller last wrote the status of a primary object.
-    fn operator_written(&self) -> Option<Timestamp> {
+    pub(super) fn operator_written(&self) -> Option<Timestamp> {
         let kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
         kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(self.now)).max()
     }

@@ -1,25 +1,176 @@
-//! The operator's leases.
+//! The operator's leases: whether anybody leads, and how often the leader changes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::Model;
-use crate::time::Timestamp;
+use super::super::detection::Detection;
+use super::pods::PodsSay;
+use super::review::Verdicts;
+use crate::checkpoint::SeenLease;
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::observation::{LeaseView, OperatorView};
+use crate::time::{Span, Timestamp};
 
 /// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
 const GENERATED_PARTS: usize = 2;
 
+/// The maximum number of the operator's leases. Operators have one, or one per controller.
+const MAX_LEASES: usize = 50;
+
+/// The maximum number of changes of the leader that are remembered per lease.
+const MAX_CHANGES: usize = 32;
+
+/// The holders of the operator's leases.
+#[derive(Debug, Default)]
+pub(crate) struct Leaders {
+    /// By the name of the lease, at most [`MAX_LEASES`].
+    leases: BTreeMap<String, Leadership>,
+}
+
+/// The holder of one lease, and those before it.
+#[derive(Debug, Default)]
+struct Leadership {
+    holder: String,
+    /// The revision of its Pod, as far as it is known.
+    revision: String,
+    /// The UID of its Pod, as far as it is known.
+    uid: String,
+    /// When the leader changed without a rollout, and the Pod that led before.
+    changes: VecDeque<(Timestamp, String)>,
+}
+
+// === impl Leaders ===
+
+impl Leaders {
+    /// Takes a version of a lease of the operator.
+    fn note(&mut self, now: Timestamp, lease: &LeaseView, view: &OperatorView) {
+        if self.leases.len() >= MAX_LEASES && !self.leases.contains_key(&lease.name) {
+            return;
+        }
+        let known = self.leases.entry(lease.name.clone()).or_default();
+        if known.holder != lease.holder {
+            let pod = pod_of(&lease.holder);
+            let now_there = view.pods.iter().find(|seen| seen.name == pod);
+            let hash = now_there.map(|pod| pod.revision.hash.clone()).filter(|hash| !hash.is_empty());
+            let revision = hash.unwrap_or_else(|| template_hash(pod, &view.name).to_owned());
+            if !known.holder.is_empty() && !known.is_replaced(&revision, view) {
+                if known.changes.len() >= MAX_CHANGES {
+                    known.changes.pop_front();
+                }
+                known.changes.push_back((now, pod_of(&known.holder).to_owned()));
+            }
+            (known.holder, known.revision) = (lease.holder.clone(), revision);
+        }
+        let pod = pod_of(&known.holder);
+        if let Some(seen) = view.pods.iter().find(|seen| seen.name == pod) {
+            known.uid.clone_from(&seen.uid);
+        }
+    }
+
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let changes = self.leases.values_mut().flat_map(|known| &mut known.changes);
+        changes.for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+// === impl Leadership ===
+
+impl Leadership {
+    /// Returns whether the leader had to go: its Pod is gone or terminates, or a rollout brings another revision.
+    fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
+        let is_rollout = !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
+        let pod = pod_of(&self.holder);
+        let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
+        let stays = view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none());
+        is_rollout || (view.complete && !stays)
+    }
+}
+
 // === impl Model ===
 
 impl Model {
-    /// Returns the name of the operator's lease and when loopwatch last saw it renewed. If it has several, the one that was
-    /// renewed last. `None` if it has none, or if loopwatch cannot see the leases.
-    pub(super) fn operator_lease_renewed(&self) -> Option<(&str, Timestamp)> {
+    /// Notes the holder of a lease, if the operator holds it.
+    pub(crate) fn note_leader(&mut self, lease: &LeaseView) {
+        let Some(view) = &self.operator.view else { return };
+        if lease.namespace == view.namespace && is_of_workload(&lease.holder, &view.name) {
+            let known = self.operator.leaders.leases.get(&lease.name);
+            let changes = known.is_none_or(|known| known.holder != lease.holder);
+            self.operator.leaders.note(self.now, lease, view);
+            self.reviews.operator |= changes;
+        }
+    }
+
+    /// Returns the operator's lease, with its name. If it has several, the one that was renewed last. `None` if it has none,
+    /// or if loopwatch cannot see the leases.
+    pub(super) fn operator_lease(&self) -> Option<(&str, &SeenLease)> {
         let view = self.operator.view.as_ref()?;
         let is_own = |holder: &str| is_of_workload(holder, &view.name);
-        self.controllers.renewed_in(&view.namespace, is_own).max_by_key(|(_, alive)| *alive)
+        self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
+    }
+
+    /// Detects that nobody leads although Pods run, and that the leader changes again and again.
+    pub(super) fn leader_verdicts(&self, verdicts: &mut Verdicts) {
+        match self.leader_absent() {
+            Ok(detection) => detection.into_iter().for_each(|found| verdicts.push(self.operator_subject(), found)),
+            Err(()) => verdicts.keep(FindingCode::LeaderAbsent),
+        }
+        let window = self.settings.leader_window;
+        let from = self.now.after(Span(window.0.saturating_neg()));
+        let Some(view) = &self.operator.view else { return };
+        let flaps = self.operator.leaders.leases.iter().filter_map(|(name, known)| {
+            let recent: Vec<&(Timestamp, String)> = known.changes.iter().filter(|(at, _)| *at > from).collect();
+            let (first, _) = recent.first()?;
+            Some((recent.len(), *first, name, known, recent))
+        });
+        let Some((changes, first, name, known, recent)) = flaps.max_by_key(|(changes, ..)| *changes) else { return };
+        verdicts.look_again(Some(first.after(window)));
+        if changes < self.settings.leader_transitions as usize {
+            return;
+        }
+        // Without all Pods in view, each change may be the end of a Pod. A Pod that leads again was still there.
+        let led: BTreeSet<&str> = recent.iter().map(|(_, pod)| pod.as_str()).chain([pod_of(&known.holder)]).collect();
+        let returned = led.len() <= changes;
+        let detection = Detection::new(self.now, FindingCode::LeaderFlapping, first, self.now, || {
+            Evidence::new()
+                .text("lease", name)
+                .text("holder", known.holder.clone())
+                .with("transitions", Value::Count(changes as i64))
+                .with("window", Value::Span(window))
+        });
+        verdicts.push(self.operator_subject(), detection.suspected_if(!view.complete && !returned));
+    }
+
+    /// Returns `Err` while loopwatch cannot see the operator.
+    fn leader_absent(&self) -> Result<Option<Detection>, ()> {
+        let (Some(view), Some((name, lease))) = (&self.operator.view, self.operator_lease()) else { return Ok(None) };
+        let looked_since = self.operator_sighted().ok_or(())?;
+        let leading = || self.fresh_instances().filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading));
+        if self.pods_say() != PodsSay::Running || leading().any(|leads| leads) {
+            return Ok(None);
+        }
+        let containers = view.pods.iter().filter(|pod| pod.deleted.is_none()).filter_map(|pod| pod.containers.first());
+        // Each Pod that has just started needs time to take the lease.
+        let running: Vec<Timestamp> = containers.filter_map(|container| container.running_since).collect();
+        let Some(oldest) = running.iter().min().copied() else { return Ok(None) };
+        let since = lease.alive;
+        let from = [looked_since, oldest.min(self.now)].into_iter().chain(self.operator_written()).max();
+        let due = since.max(from.unwrap_or(since)).after(self.settings.leader_absent_after);
+        // After an upgrade, the operator may not elect a leader any more, or use another lease.
+        let holder = pod_of(&lease.holder);
+        let is_known = view.pods.iter().any(|pod| pod.name == holder) || leading().next().is_some();
+        let detection = Detection::new(self.now, FindingCode::LeaderAbsent, since, due, || {
+            Evidence::new()
+                .text("lease", name)
+                .text("last_holder", lease.holder.clone())
+                .with("absent_for", Value::Age(since))
+                .with("running_pods", Value::Count(running.len() as i64))
+        });
+        Ok(Some(detection.suspected_if(!is_known)))
     }
 }
 
 /// Returns whether the holder of a lease is a Pod of a workload, according to its name.
-pub(super) fn is_of_workload(holder: &str, workload: &str) -> bool {
+fn is_of_workload(holder: &str, workload: &str) -> bool {
     let pod = pod_of(holder);
     let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
     pod == workload || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
@@ -28,4 +179,10 @@ pub(super) fn is_of_workload(holder: &str, workload: &str) -> bool {
 /// Returns the name of the Pod that holds a lease: client-go appends `_` and a UUID.
 pub(super) fn pod_of(holder: &str) -> &str {
     holder.split('_').next().unwrap_or(holder)
+}
+
+/// Returns the hash of the template in the name of a Deployment's Pod; empty if it has none.
+fn template_hash<'a>(pod: &'a str, workload: &str) -> &'a str {
+    let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
+    rest.split_once('-').map_or("", |(hash, _)| hash)
 }

@@ -91,6 +91,9 @@ impl Model {
         self.operator.down = down;
         self.restart_loop(&mut verdicts, down);
         self.startup_out_of_memory(&mut verdicts, down);
+        self.loop_verdicts(&mut verdicts);
+        self.leader_verdicts(&mut verdicts);
+        self.request_verdicts(&mut verdicts);
         verdicts
     }
 }

@@ -1,0 +1,304 @@
+//! What the scrapes of one instance have shown so far, as far as the detectors need it: per controller a few counts and
+//! the times since which states last. Counters that become smaller, and those of another process, begin anew.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::observation::{ControllerView, MetricsView};
+use crate::settings::Settings;
+use crate::time::{Span, Timestamp};
+
+/// The time without a scrape after which nothing is known about the instance any more.
+pub(super) const STALE_AFTER: Span = Span::mins(5);
+
+/// Counts of a [`Window`] within this time are one.
+const GRAIN: Span = Span::secs(30);
+
+/// The maximum number of counts in a [`Window`].
+const MAX_COUNTS: usize = 128;
+
+/// The number of parts into which the window for the growth of a queue is divided.
+const GROWTH_PARTS: usize = 12;
+
+/// A queue must have grown by at least this much over the whole window.
+const MIN_GROWTH: u64 = 50;
+
+/// The history of one instance.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// By the name of the controller; only those of the last scrape.
+    pub(super) controllers: BTreeMap<String, Loop>,
+    /// Requests to the API server.
+    pub(super) requests: Window,
+    /// Of these, those that failed on the side of the API server, or had no answer.
+    pub(super) failed: Window,
+    /// Of these, those that the API server denied.
+    pub(super) forbidden: Window,
+    /// Of these, those that met a conflict.
+    pub(super) conflicts: Window,
+}
+
+/// The history of one controller.
+#[derive(Debug, Default)]
+pub(crate) struct Loop {
+    /// The errors since the last success.
+    pub(super) failing: Option<Failing>,
+    pub(super) errors: Window,
+    pub(super) panics: Window,
+    /// Since when all workers are busy and objects wait.
+    pub(super) saturated_since: Option<Timestamp>,
+    pub(super) backlog: Option<Backlog>,
+    /// The shortest queue in each part of the window, the latest last, and when the current part began.
+    depths: VecDeque<u64>,
+    part_began: Option<Timestamp>,
+    /// Since when objects wait although no reconcile has begun since the start of the process.
+    pub(super) unsynced_since: Option<Timestamp>,
+}
+
+/// Errors without a success between them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failing {
+    /// The first scrape that showed one.
+    pub(super) since: Timestamp,
+    /// The last scrape that showed one.
+    pub(super) last: Timestamp,
+    pub(super) errors: u64,
+}
+
+/// A queue beyond the limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backlog {
+    /// Since when it has not shrunk much.
+    pub(super) since: Timestamp,
+    /// The length from which shrinking is measured.
+    reference: u64,
+    /// It has lasted for long enough; it is over when the queue is within the limit.
+    pub(super) stands: bool,
+}
+
+/// Counts within a sliding window, in parts of [`GRAIN`].
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    counts: VecDeque<(Timestamp, u64)>,
+}
+
+// === impl History ===
+
+impl History {
+    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. Returns whether a reconcile has
+    /// panicked in between.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        earlier: Option<(Timestamp, &MetricsView)>,
+        view: &MetricsView,
+        restarted: bool,
+        settings: &Settings,
+    ) -> bool {
+        self.update_requests(now, earlier.map(|(_, view)| view), view, restarted, settings);
+        self.controllers.retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
+        let gap = earlier.is_none_or(|(at, _)| now.since(at) > STALE_AFTER);
+        let mut panicked = false;
+        for controller in &view.controllers {
+            let known =
+                earlier.and_then(|(_, view)| view.controllers.iter().find(|known| known.name == controller.name));
+            let history = self.controllers.entry(controller.name.clone()).or_default();
+            if gap || restarted {
+                history.forget_states();
+            }
+            panicked |= history.update(now, known, controller, restarted, settings);
+            history.update_sync(now, view.process.started, controller, settings);
+        }
+        panicked
+    }
+
+    fn update_requests(
+        &mut self,
+        now: Timestamp,
+        earlier: Option<&MetricsView>,
+        view: &MetricsView,
+        restarted: bool,
+        settings: &Settings,
+    ) {
+        let Some(earlier) = earlier else { return };
+        let (mut all, mut failed, mut forbidden, mut conflicts) = (0_u64, 0_u64, 0_u64, 0_u64);
+        for (code, count) in &view.requests {
+            let known = earlier.requests.iter().find(|(other, _)| other == code).map(|(_, count)| *count);
+            // A code appears with its first request.
+            let new = if earlier.requests.is_empty() { 0 } else { grown(Some(known.unwrap_or(0)), *count, restarted) };
+            all = all.saturating_add(new);
+            match code.as_str() {
+                "403" => forbidden = new,
+                "409" => conflicts = new,
+                "429" | "<error>" => failed = failed.saturating_add(new),
+                code if code.len() == 3 && code.starts_with('5') => failed = failed.saturating_add(new),
+                _ => {}
+            }
+        }
+        let window = settings.api_window;
+        self.requests.add(now, all, window);
+        self.failed.add(now, failed, window);
+        self.forbidden.add(now, forbidden, window);
+        self.conflicts.add(now, conflicts, Span::hours(1));
+    }
+
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let windows = [&mut self.requests, &mut self.failed, &mut self.forbidden, &mut self.conflicts];
+        windows.into_iter().for_each(|window| window.clock_stepped(by_ms));
+        self.controllers.values_mut().for_each(|history| history.clock_stepped(by_ms));
+    }
+}
+
+// === impl Loop ===
+
+impl Loop {
+    fn update(
+        &mut self,
+        now: Timestamp,
+        earlier: Option<&ControllerView>,
+        view: &ControllerView,
+        restarted: bool,
+        settings: &Settings,
+    ) -> bool {
+        // A counter may appear only with its first event.
+        let since = |of: fn(&ControllerView) -> Option<u64>| Some(grown(of(earlier?), of(view)?, restarted));
+        let (succeeded, failed) = (since(|view| view.succeeded), since(|view| view.failed));
+        let errors = failed.unwrap_or(0);
+        match succeeded {
+            Some(0) if errors > 0 => {
+                let failing = self.failing.get_or_insert(Failing { since: now, last: now, errors: 0 });
+                failing.last = now;
+                failing.errors = failing.errors.saturating_add(errors);
+            }
+            Some(0) => {}
+            _ => self.failing = None,
+        }
+        self.errors.add(now, errors, settings.reconcile_failing_after);
+        let panics = since(|view| view.panicked).unwrap_or(0);
+        self.panics.add(now, panics, settings.restart_window);
+        let is_busy = view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
+        let is_saturated = is_busy && view.queue_depth.is_some_and(|depth| depth > 0);
+        self.saturated_since = is_saturated.then(|| self.saturated_since.unwrap_or(now));
+        self.update_queue(now, view.queue_depth, settings);
+        panics > 0
+    }
+
+    fn update_queue(&mut self, now: Timestamp, depth: Option<u64>, settings: &Settings) {
+        let Some(depth) = depth else {
+            (self.backlog, self.part_began) = (None, None);
+            return self.depths.clear();
+        };
+        let backlog = (depth > u64::from(settings.queue_backlog)).then(|| {
+            let new = Backlog { since: now, reference: depth, stands: false };
+            let known = self.backlog.unwrap_or(new);
+            // A queue that shrinks is the end of a backlog, such as after the start of the operator.
+            let shrinks = !known.stands && depth < known.reference / 10 * 9;
+            if shrinks { new } else { known }
+        });
+        self.backlog = backlog.map(|backlog| {
+            let stands = backlog.stands || now.since(backlog.since) >= settings.queue_backlog_after;
+            Backlog { stands, ..backlog }
+        });
+        let part = Span(settings.queue_growth_window.0 / GROWTH_PARTS as i64);
+        match self.depths.back_mut().filter(|_| self.part_began.is_some_and(|began| now.since(began) < part)) {
+            Some(least) => *least = depth.min(*least),
+            None => {
+                self.part_began = Some(now);
+                if self.depths.len() > GROWTH_PARTS {
+                    self.depths.pop_front();
+                }
+                self.depths.push_back(depth);
+            }
+        }
+    }
+
+    /// Returns by how much the queue has grown if it has only grown over the whole window. The last part is not complete.
+    pub(super) fn growth(&self) -> Option<u64> {
+        let complete: Vec<u64> = self.depths.iter().take(GROWTH_PARTS).copied().collect();
+        let (first, last) = (complete.first().copied()?, complete.last().copied()?);
+        let pairs = || complete.windows(2).map(|pair| (pair[0], pair[1]));
+        let rising = pairs().filter(|(a, b)| b > a).count();
+        let is_steady = pairs().all(|(a, b)| b >= a) && rising >= GROWTH_PARTS / 2;
+        let grown = last.saturating_sub(first);
+        let is_whole = self.depths.len() > GROWTH_PARTS;
+        (is_whole && is_steady && grown >= MIN_GROWTH && last >= first.saturating_mul(2)).then_some(grown)
+    }
+
+    /// Notes whether objects wait although no reconcile has begun since the start of the process.
+    fn update_sync(&mut self, now: Timestamp, started: Option<Timestamp>, view: &ControllerView, settings: &Settings) {
+        let is_old = started.is_some_and(|started| now.since(started) >= settings.informer_sync_within);
+        let idle = view.succeeded == Some(0) && view.failed.unwrap_or(0) == 0 && view.workers_busy.unwrap_or(0) == 0;
+        let unsynced = is_old && idle && view.queue_depth.is_some_and(|depth| depth > 0);
+        self.unsynced_since = unsynced.then(|| self.unsynced_since.unwrap_or(now));
+    }
+
+    /// Forgets states that may have ended while nobody looked.
+    fn forget_states(&mut self) {
+        (self.saturated_since, self.backlog, self.unsynced_since, self.part_began) = (None, None, None, None);
+        self.depths.clear();
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        self.failing.iter_mut().for_each(|failing| {
+            shift(&mut failing.since);
+            shift(&mut failing.last);
+        });
+        self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
+        let instants = [&mut self.saturated_since, &mut self.part_began, &mut self.unsynced_since];
+        instants.into_iter().flatten().for_each(shift);
+        self.errors.clock_stepped(by_ms);
+        self.panics.clock_stepped(by_ms);
+    }
+}
+
+// === impl Window ===
+
+impl Window {
+    /// Adds a count, and forgets those that are older than `keep`.
+    fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
+        let from = now.after(Span(keep.0.saturating_neg()));
+        while self.counts.front().is_some_and(|(at, _)| *at <= from) || self.counts.len() >= MAX_COUNTS {
+            self.counts.pop_front();
+        }
+        if count == 0 {
+            return;
+        }
+        match self.counts.back_mut().filter(|(at, _)| now.since(*at) < GRAIN) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => self.counts.push_back((now, count)),
+        }
+    }
+
+    /// Returns the sum of the counts since `from`.
+    pub(super) fn since(&self, from: Timestamp) -> u64 {
+        self.counts.iter().filter(|(at, _)| *at >= from).fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Returns the sum of all counts.
+    pub(super) fn sum(&self) -> u64 {
+        self.since(Timestamp(i64::MIN))
+    }
+
+    /// Returns the number of parts with counts.
+    pub(super) fn parts(&self) -> usize {
+        self.counts.len()
+    }
+
+    pub(super) fn first(&self) -> Option<Timestamp> {
+        self.counts.front().map(|(at, _)| *at)
+    }
+
+    pub(super) fn last(&self) -> Option<Timestamp> {
+        self.counts.back().map(|(at, _)| *at)
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        self.counts.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+/// Returns by how much a counter has grown. One that became smaller, or is of another process, began at zero.
+fn grown(earlier: Option<u64>, now: u64, restarted: bool) -> u64 {
+    let earlier = earlier.filter(|earlier| !restarted && *earlier <= now);
+    now - earlier.unwrap_or(0)
+}

@@ -1,0 +1,88 @@
+//! The verdicts about the operator's requests to the API server. client-go counts them by status code only, so nothing shows
+//! which permission a denied request lacked.
+
+use std::collections::BTreeSet;
+
+use super::super::Model;
+use super::super::detection::Detection;
+use super::history::{STALE_AFTER, Window};
+use super::loops::count;
+use super::review::Verdicts;
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::time::Timestamp;
+
+/// The number of half minutes within the window in which requests must have been denied. An operator may try once whether it
+/// is allowed to do something.
+const FORBIDDEN_PARTS: usize = 2;
+
+/// The percentage of failed requests from which on nothing works, so that a page is justified.
+const BROKEN_PERCENT: u64 = 50;
+
+/// Requests of all instances within the window.
+#[derive(Debug, Default)]
+struct Sum {
+    all: u64,
+    counted: u64,
+    first: Option<Timestamp>,
+    /// The largest number of half minutes with such requests of one instance.
+    parts: usize,
+}
+
+// === impl Sum ===
+
+impl Sum {
+    fn add(&mut self, all: &Window, counted: &Window, at: Timestamp) {
+        self.all = self.all.saturating_add(all.sum());
+        self.counted = self.counted.saturating_add(counted.sum());
+        self.first = self.first.into_iter().chain(counted.first().map(|first| first.min(at))).min();
+        self.parts = self.parts.max(counted.parts());
+    }
+
+    fn percent(&self) -> u64 {
+        self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0)
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Detects requests of the operator that the API server denies, or that fail. All replicas count: they use one account,
+    /// and a standby renews nothing but its lease.
+    pub(super) fn request_verdicts(&self, verdicts: &mut Verdicts) {
+        let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
+        for (_, at, instance) in self.fresh_instances() {
+            verdicts.look_again(Some(at.after(STALE_AFTER)));
+            let history = &instance.history;
+            failed.add(&history.requests, &history.failed, at);
+            forbidden.add(&history.requests, &history.forbidden, at);
+        }
+        let (settings, window) = (&self.settings, self.settings.api_window);
+        let evidence = |sum: &Sum| {
+            let evidence = Evidence::new().with("requests", count(sum.counted)).with("window", Value::Span(window));
+            evidence.with("percent", count(sum.percent()))
+        };
+        let is_failing = failed.counted >= u64::from(settings.api_errors)
+            && failed.percent() >= u64::from(settings.api_error_percent);
+        if let Some(first) = failed.first.filter(|_| is_failing) {
+            let detection = Detection::new(self.now, FindingCode::ApiErrors, first, self.now, || evidence(&failed));
+            verdicts.push(self.operator_subject(), detection.weak_if(failed.percent() < BROKEN_PERCENT));
+        }
+        let is_denied =
+            forbidden.counted >= u64::from(settings.forbidden_requests) && forbidden.parts >= FORBIDDEN_PARTS;
+        if let Some(first) = forbidden.first.filter(|_| is_denied) {
+            let missing: BTreeSet<String> =
+                self.permissions_missing().into_iter().map(|(_, permission)| permission.to_string()).collect();
+            let detection = Detection::new(self.now, FindingCode::ApiForbidden, first, self.now, || {
+                let evidence = evidence(&forbidden);
+                if missing.is_empty() {
+                    return evidence;
+                }
+                evidence.with("missing", Value::Names(missing.into_iter().take(MAX_MISSING).collect()))
+            });
+            verdicts.push(self.operator_subject(), detection);
+        }
+    }
+}
+
+/// The maximum number of missing permissions in the evidence.
+const MAX_MISSING: usize = 5;
