@@ -157,6 +157,13 @@ pub struct Settings {
     pub api_error_percent: u32,
     /// The number of denied requests within the window before the finding `ApiForbidden` opens. One may be a test.
     pub forbidden_requests: u32,
+    /// How long the operator may leave a spec change unacknowledged before the finding `Starved` opens, if it has acknowledged
+    /// `starved_others` other objects of the kind since. Ten times the learned median applies instead if it is longer.
+    pub starved_after: Span,
+    /// The number of other objects that must have been acknowledged since.
+    pub starved_others: u32,
+    /// The number of crashes that must follow the spec change of one object before the finding `PoisonObject` opens.
+    pub poison_crashes: u32,
     /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
     /// an API server.
     pub source_failing_after: Span,
@@ -291,6 +298,9 @@ impl Default for Settings {
             api_errors: 10,
             api_error_percent: 20,
             forbidden_requests: 5,
+            starved_after: Span::mins(5),
+            starved_others: 20,
+            poison_crashes: 2,
             source_failing_after: Span::mins(2),
             audit_every: Span::mins(1),
             learn_after: 20,

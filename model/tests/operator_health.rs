@@ -109,7 +109,7 @@ fn a_new_pod_is_not_down_before_its_first_start_but_must_start_some_time() {
     op.seen(&mut lab);
     lab.advance(Span::mins(9));
     lab.assert_no_findings();
-    let mut started = Op { view: op.view.clone() };
+    let mut started = op.clone();
     started.container().running_since = Some(lab.now);
     let (mut twin, _) = with_operator();
     started.seen(&mut twin);

@@ -175,7 +175,8 @@ impl World {
         let key = (kind, namespace, format!("w{}", self.dice.roll(3)));
         let source = SourceId::Watch(watch_of(kind, namespace));
         let now = self.now;
-        match self.dice.roll(40) {
+        match self.dice.roll(46) {
+            40.. => self.operator(),
             0..=2 => {
                 let mut widget = Widget::new(&key.2, now);
                 widget.uid = self.dice.roll(1 << 40);
@@ -287,6 +288,93 @@ impl World {
             }
         };
         self.tell(observation);
+    }
+
+    /// Something happens to the operator, or to a source that shows it.
+    fn operator(&mut self) {
+        let instance =
+            ["ops/widget-operator-1-2", "ops/widget-operator-1-3", "127.0.0.1:8080"][self.dice.roll(3) as usize];
+        let instance = instance.to_owned();
+        let source = [SourceId::Pods, SourceId::Metrics, SourceId::Process][self.dice.roll(3) as usize].clone();
+        let causes = [Cause::Refused, Cause::Timeout, Cause::Forbidden];
+        let (cause, detail) = (causes[self.dice.roll(3) as usize], String::new());
+        let observation = match self.dice.roll(12) {
+            0..=3 => Observation::OperatorSeen(Box::new(self.operator_view())),
+            4..=6 => Observation::MetricsScraped(Box::new(self.metrics(instance))),
+            7 => Observation::ScrapeFailed { instance, cause, detail },
+            8 => {
+                let (pid, started) = (Some(self.dice.roll(9) as u32), self.earlier());
+                Observation::ProcessSeen(Box::new(ProcessView { instance, pid, started, ..ProcessView::default() }))
+            }
+            9 => Observation::ProcessGone { instance },
+            10 => Observation::SourceFailed { source, cause, detail },
+            _ => Observation::SourceRecovered { source },
+        };
+        self.tell(observation);
+    }
+
+    /// An instant within the last two hours, perhaps.
+    fn earlier(&mut self) -> Option<Timestamp> {
+        let ago = Span(-(self.dice.roll(7_200_000) as i64));
+        (!self.dice.one_in(4)).then(|| self.now.after(ago))
+    }
+
+    fn operator_view(&mut self) -> OperatorView {
+        let pods = self.dice.roll(3);
+        let pods = (0..pods).map(|number| {
+            let ended = self.dice.one_in(2).then(|| ContainerEnd {
+                reason: ["Error", "OOMKilled", "Completed"][self.dice.roll(3) as usize].into(),
+                exit_code: self.dice.roll(3) as i32,
+                started: self.earlier(),
+                finished: self.earlier(),
+            });
+            let container = ContainerView {
+                running_since: if self.dice.one_in(2) { None } else { self.earlier() },
+                restarts: self.dice.roll(8) as u32,
+                ended,
+                ..ContainerView::default()
+            };
+            PodView {
+                name: format!("widget-operator-1-{}", number + 2),
+                uid: format!("{}", self.dice.roll(4)),
+                own: self.dice.one_in(6),
+                created: self.earlier(),
+                deleted: if self.dice.one_in(6) { self.earlier() } else { None },
+                containers: if self.dice.one_in(9) { Vec::new() } else { vec![container] },
+                ..PodView::default()
+            }
+        });
+        let pods = pods.collect();
+        let workload = (!self.dice.one_in(3)).then(|| OperatorWorkload {
+            replicas: self.dice.roll(3) as u32,
+            recreates: self.dice.one_in(3),
+            rolling: self.dice.one_in(3),
+            ..OperatorWorkload::default()
+        });
+        let complete = self.dice.one_in(2);
+        OperatorView { namespace: "ops".into(), name: "widget-operator".into(), workload, pods, complete }
+    }
+
+    fn metrics(&mut self, instance: String) -> MetricsView {
+        let mut number = |most: u64| (!self.dice.one_in(5)).then(|| self.dice.roll(most));
+        let longest = [f64::NAN, f64::INFINITY, -5.0, 3.0, 4_000.0];
+        let controllers = ["widget", "gadget"].map(|name| ControllerView {
+            name: name.into(),
+            succeeded: number(3),
+            failed: number(9),
+            panicked: number(2),
+            workers_busy: number(3),
+            workers_max: number(3),
+            queue_depth: number(2_000),
+            longest_running_seconds: number(5).map(|index| longest[index as usize]),
+            reconcile_seconds: number(2).map(|count| Durations { count, sum: longest[count as usize] }),
+            ..ControllerView::default()
+        });
+        let codes = ["200", "403", "500", "<error>", "409"].map(|code| (code.to_owned(), number(60).unwrap_or(0)));
+        let leading = number(2).map(|leads| leads == 1);
+        let process = ProcessView { started: self.earlier(), ..ProcessView::default() };
+        let (controllers, requests) = (controllers.into(), codes.into());
+        MetricsView { instance, controllers, requests, leading, process, ..MetricsView::default() }
     }
 
     fn change(&mut self, key: &(usize, usize, String), change: u64) {

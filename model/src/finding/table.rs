@@ -415,6 +415,22 @@ findings! {
         advice: "Compare the rate at which objects enter the queue with the rate of reconciles. A handler that blocks, or too few workers, slow the controller down; a change of many objects at once fills the queue.",
         command: "kubectl top pods -A --containers",
     }
+    PoisonObject "operator" Warning Ticket {
+        meaning: "The operator crashes again and again since the spec of this object changed, and never acknowledges the change.",
+        near_miss: "An object that changed before a crash for another reason, such as a kill for memory or a failure of the API server.",
+        evidence: ["restarts", "panics", "last_crash", "unacknowledged_for"],
+        explained_by: [],
+        advice: "Compare the last spec change of the object with the stack trace in the operator's log. Set the spec back, or suspend the object, so that the operator can work again, and report the crash to the operator's maintainers.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml",
+    }
+    Starved "operator" Warning Ticket {
+        meaning: "The operator does not acknowledge a spec change, although it has acknowledged many other objects of the kind since.",
+        near_miss: "An operator that is slow for all objects, or one that does nothing at all.",
+        evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
+        explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Outage(ApiErrors)],
+        advice: "Other objects may occupy the workers, the object may wait in a long backoff, or the operator may have missed the event. Search its log for the name of the object; changing an annotation triggers another reconcile.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
+    }
     InformerNotSynced "operator" Warning Ticket {
         meaning: "Objects wait, but a controller has not begun any reconcile since the operator started, probably because an informer does not sync.",
         near_miss: "A large cache that is still filling, a standby, or a controller without work.",

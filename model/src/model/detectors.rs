@@ -1,11 +1,19 @@
 //! The detectors that look at a single object.
 
+use std::collections::BTreeSet;
+
 use super::context::ObjectContext;
 use super::detection::Detection;
 use super::reading::{self, Verdict};
-use super::store::{Flag, Obligation};
+use super::store::{Flag, Obligation, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::{Span, Timestamp};
+
+/// The multiple of the median time to acknowledgement after which an object may count as starved.
+const STARVED_FACTOR: i64 = 10;
+
+/// How long a detector waits for other objects before it looks again.
+const LOOK_AGAIN_AFTER: Span = Span::mins(1);
 
 /// A detector that looks at a single object.
 type Detector = fn(&ObjectContext<'_>) -> Option<Detection>;
@@ -16,6 +24,7 @@ const OF_CHILDREN: &[Detector] = &[|object| object.annotations_invalid()];
 /// Detectors of all other objects. Those of deletions look at other objects, too: see `relations.rs`.
 const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.missed_deadline(),
+    |object| object.starved(),
     |object| object.regressed(),
     |object| object.never_recovered(),
     |object| object.phase_stuck(),
@@ -92,6 +101,38 @@ impl ObjectContext<'_> {
         };
         // The last status write ended an earlier problem, so a finding of an earlier run from before it was another one.
         Some(detection.not_before(unconverged.last_status_write))
+    }
+
+    /// Detects a spec change that the operator does not acknowledge although it has acknowledged many others of the kind since:
+    /// other objects occupy its workers, or it has missed the event.
+    fn starved(&self) -> Option<Detection> {
+        let unconverged = self.record.unconverged()?;
+        let obligation = unconverged.obligation.as_ref().filter(|obligation| !obligation.unconfirmed)?;
+        let is_answered =
+            obligation.converged_since.or(obligation.failed_since).or(unconverged.status_written).is_some();
+        let since = unconverged.unacknowledged_since?;
+        if is_answered || self.record.verdict == Verdict::Unknown {
+            return None;
+        }
+        let durations = &self.kind.learned.acknowledgement;
+        let known = self.settings.learn_after > 0 && durations.samples() >= u64::from(self.settings.learn_after);
+        let usual = durations.p50().filter(|_| known);
+        let after = Span(usual.unwrap_or_default().0.saturating_mul(STARVED_FACTOR)).max(self.settings.starved_after);
+        let others: BTreeSet<Slot> = self.kind.acknowledged.since(since).filter(|other| *other != self.slot).collect();
+        let mut due = since.after(after);
+        if due <= self.now && others.len() < self.settings.starved_others as usize {
+            due = self.now.after(LOOK_AGAIN_AFTER); // nothing reviews the object when others are acknowledged
+        }
+        Some(self.detect(FindingCode::Starved, since, due, || {
+            let evidence = Evidence::new()
+                .with("acknowledged_others", Value::Count(others.len() as i64))
+                .with("waiting_for", Value::Age(since))
+                .with("threshold", Value::Span(after));
+            match usual {
+                Some(usual) => evidence.with("usual", Value::Span(usual)),
+                None => evidence,
+            }
+        }))
     }
 
     fn overdue_evidence(&self, obligation: &Obligation, since: Timestamp, due: Timestamp) -> Evidence {

@@ -1,6 +1,6 @@
 //! Kinds, their watches, and the totals that the model counts as objects change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::actors::FinalizerWriters;
@@ -43,6 +43,8 @@ pub(crate) struct Kind {
     pub(crate) finalizer_writers: BTreeMap<Arc<str>, FinalizerWriters>,
     /// Removal times of an earlier run, until the first deletion that waits for the finalizer.
     pub(crate) restored_removals: BTreeMap<Arc<str>, Durations>,
+    /// The latest acknowledgements of spec changes.
+    pub(crate) acknowledged: Acknowledgements,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
     /// Objects that converged and now fail with the same spec, by the time at which they began to fail.
@@ -70,6 +72,16 @@ pub(crate) struct Departed {
     /// Those that were no longer converged, and since when.
     regressed: BTreeMap<u64, Timestamp>,
 }
+
+/// The latest acknowledgements of spec changes of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Acknowledgements {
+    /// The latest last, at most [`MAX_ACKNOWLEDGEMENTS`].
+    latest: VecDeque<(Timestamp, Slot)>,
+}
+
+/// The maximum number of acknowledgements that are remembered per kind.
+const MAX_ACKNOWLEDGEMENTS: usize = 64;
 
 /// How long the model remembers objects of a watch that has ended, and findings about them.
 pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
@@ -290,6 +302,23 @@ impl Kind {
         self.failing_since = None;
         self.due = self.due.map(|at| at.shifted(by_ms));
         self.departed.rebase(by_ms);
+        self.acknowledged.latest.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+// === impl Acknowledgements ===
+
+impl Acknowledgements {
+    pub(crate) fn note(&mut self, now: Timestamp, slot: Slot) {
+        if self.latest.len() >= MAX_ACKNOWLEDGEMENTS {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((now, slot));
+    }
+
+    /// Returns the objects whose spec changes were acknowledged after `since`.
+    pub(crate) fn since(&self, since: Timestamp) -> impl Iterator<Item = Slot> {
+        self.latest.iter().filter(move |(at, _)| *at > since).map(|(_, slot)| *slot)
     }
 }
 

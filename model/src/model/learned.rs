@@ -102,6 +102,11 @@ impl Durations {
         self.within(0.05)
     }
 
+    /// Returns the estimated time within which half of them end, as [`Durations::p95`].
+    pub(crate) fn p50(&self) -> Option<Span> {
+        self.within(0.5)
+    }
+
     /// Returns the estimated time within which 99 % end, as [`Durations::p95`].
     pub(crate) fn p99(&self) -> Option<Span> {
         self.within(0.01)

@@ -600,6 +600,9 @@ impl ObjectContext<'_> {
         if current && obligation.acknowledged.is_none() {
             obligation.acknowledged = Some(now);
             obligation.unmeasured |= !measured;
+            if update.live && !update.new {
+                self.kind.acknowledged.note(now, self.slot);
+            }
             if obligation.is_measured() {
                 let took = now.since(obligation.opened);
                 self.kind.totals.acknowledge.observe(took);

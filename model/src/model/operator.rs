@@ -5,6 +5,8 @@ mod history; // what its metrics have shown
 mod leaders; // its leases
 mod loops; // its control loops
 mod pods; // what has happened to its Pods
+mod poison; // objects that make it crash
+mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod review; // collects all conclusions
 
@@ -13,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use self::history::History;
 use self::leaders::Leaders;
 use self::pods::Pods;
+use self::poison::Suspect;
+use self::recovery::Recovery;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{Answer, Cause, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId};
@@ -36,6 +40,9 @@ pub(crate) struct Operator {
     pub(crate) instances: BTreeMap<String, Instance>,
     pods: Pods,
     leaders: Leaders,
+    /// The object that may make it crash.
+    suspect: Option<Suspect>,
+    recovery: Recovery,
     /// When loopwatch first heard of it.
     heard_since: Option<Timestamp>,
     /// It is gone, and that justifies a page.
@@ -123,8 +130,9 @@ impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
         self.sources.note_success(&SourceId::Pods, self.now);
         let was_running = self.operator.pods.running;
-        self.operator.pods.update(self.now, &view, self.settings.restart_window);
+        let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
         self.operator.view = Some(view);
+        self.containers_ended(&ends);
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
         }
@@ -139,9 +147,12 @@ impl Model {
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, earlier));
         let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
-        instance.history.update(now, known, &view, restarted, &self.settings);
+        let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
         instance.metrics = Some((now, view));
+        if panicked {
+            self.operator_crashed(now, true);
+        }
         self.operator_heard();
     }
 
@@ -195,6 +206,8 @@ impl Model {
         let operator = &mut self.operator;
         operator.pods.clock_stepped(by_ms);
         operator.leaders.clock_stepped(by_ms);
+        operator.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
+        operator.recovery.clock_stepped(by_ms);
         operator.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
         operator.heard_since.iter_mut().chain(&mut operator.due).for_each(|at| *at = at.shifted(by_ms));
         self.reviews.operator = true;

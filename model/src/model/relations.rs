@@ -29,6 +29,7 @@ const OF_RELATIONS: &[RelationDetector] = &[
     Model::dangling_reference,
     Model::soft_delete_lingering,
     Model::stale_configuration,
+    Model::poison_object,
 ];
 
 // === impl Model ===

@@ -36,6 +36,7 @@ impl Model {
             permissions_missing: self.permissions_missing(),
             left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
             leases: self.leases.rows(),
+            operator_health: self.operator_health(),
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),
         }

@@ -15,6 +15,8 @@ pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";
 #[derive(Clone)]
 pub struct Op {
     pub view: OperatorView,
+    /// How the container ends.
+    pub exit_code: i32,
 }
 
 impl Op {
@@ -30,7 +32,7 @@ impl Op {
             pods: vec![pod],
             complete: true,
         };
-        Self { view }
+        Self { view, exit_code: 2 }
     }
 
     /// loopwatch sees the Pods as they are.
@@ -48,10 +50,10 @@ impl Op {
 
     /// The container ends, and waits for its restart.
     pub fn crash(&mut self, lab: &mut Lab, reason: &str) {
-        let now = lab.now;
+        let (now, exit_code) = (lab.now, self.exit_code);
         let container = self.container();
         let started = container.running_since.take();
-        let end = ContainerEnd { reason: reason.into(), exit_code: 2, started, finished: Some(now) };
+        let end = ContainerEnd { reason: reason.into(), exit_code, started, finished: Some(now) };
         (container.ended, container.ready) = (Some(end), false);
         container.waiting = "CrashLoopBackOff".into();
         self.seen(lab);

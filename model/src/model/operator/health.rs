@@ -141,6 +141,16 @@ impl Model {
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }
 
+    /// Returns whether the operator is up, as far as anything shows it.
+    pub(super) fn operator_up(&self) -> Option<bool> {
+        if self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown) {
+            return Some(false);
+        }
+        let recent = |at: Timestamp| self.now.since(at) <= self.settings.operator_down_after;
+        let is_alive = self.pods_say() == PodsSay::Running || self.last_sign_of_life().is_some_and(recent);
+        is_alive.then_some(true)
+    }
+
     /// Returns what the Pods say; nothing while their source fails.
     pub(super) fn pods_say(&self) -> PodsSay {
         match &self.operator.view {

@@ -89,14 +89,15 @@ enum PodState {
 // === impl Pods ===
 
 impl Pods {
-    /// Takes a new view of the Pods.
-    pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) {
+    /// Takes a new view of the Pods. Returns the ends of containers since the last one.
+    pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) -> Vec<ContainerEnd> {
+        let mut ends = Vec::new();
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
         self.histories.retain(|uid, _| is_there(uid));
         for pod in &view.pods {
             let Some(container) = pod.containers.first() else { continue };
             match self.histories.get_mut(&pod.uid) {
-                Some(history) => history.update(now, container),
+                Some(history) => ends.extend(history.update(now, container)),
                 None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
             }
         }
@@ -106,6 +107,7 @@ impl Pods {
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
         let recreates = view.workload.as_ref().is_some_and(|workload| workload.rolling && workload.recreates);
         self.recreating_since = recreates.then(|| self.recreating_since.unwrap_or(now));
+        ends
     }
 
     /// Returns what the Pods say. A new Pod may need `start_within` for its first start.
@@ -237,10 +239,12 @@ impl PodHistory {
         }
     }
 
-    fn update(&mut self, now: Timestamp, container: &ContainerView) {
+    /// Takes a new view of the container. Returns how it ended since the last one, if it did.
+    fn update(&mut self, now: Timestamp, container: &ContainerView) -> Option<ContainerEnd> {
         self.add_restarts(now, container.restarts.saturating_sub(self.counted));
         self.counted = container.restarts;
-        if let Some(end) = container.ended.as_ref().filter(|end| self.ends.back() != Some(*end)) {
+        let new = container.ended.clone().filter(|end| self.ends.back() != Some(end));
+        if let Some(end) = &new {
             if self.ends.len() >= MAX_ENDS {
                 self.ends.pop_front();
             }
@@ -248,6 +252,7 @@ impl PodHistory {
             self.note_end(now, end);
         }
         self.stopped_seen = container.running_since.is_none().then(|| self.stopped_seen.unwrap_or(now));
+        new
     }
 
     fn add_restarts(&mut self, at: Timestamp, number: u32) {

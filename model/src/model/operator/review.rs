@@ -60,10 +60,7 @@ impl Model {
         self.open_findings.set_operator(subject);
         let verdicts = self.operator_verdicts();
         let Verdicts { detections, kept, again } = verdicts;
-        let opening = detections.iter().map(|(_, detection)| detection.due);
-        let due = opening.chain(again).filter(|due| *due > now && due.0 < i64::MAX).min();
-        let old = std::mem::replace(&mut self.operator.due, due);
-        self.timers.set(Timer::Operator, old, due);
+        let opening: Vec<Timestamp> = detections.iter().map(|(_, detection)| detection.due).collect();
         let mut open = BTreeSet::new();
         for (subject, detection) in detections.into_iter().filter(|(_, detection)| detection.due <= now) {
             open.insert((detection.code, subject.clone()));
@@ -78,6 +75,10 @@ impl Model {
             }
         }
         self.operator.found = open;
+        let later = opening.into_iter().chain(again).chain(self.update_recovery());
+        let due = later.filter(|due| *due > now && due.0 < i64::MAX).min();
+        let old = std::mem::replace(&mut self.operator.due, due);
+        self.timers.set(Timer::Operator, old, due);
     }
 
     /// Returns all problems that the operator has, or will have if nothing changes.

@@ -1,0 +1,132 @@
+//! How long the operator needs after a fault of the API server until it has worked off what it missed: until its queues are
+//! as short as before, and no more objects wait that became unconverged before the end of the fault.
+
+use super::super::Model;
+use super::super::sight::Sight;
+use super::super::store::Slot;
+use crate::finding::FindingCode;
+use crate::observation::Role;
+use crate::snapshot::OperatorHealth;
+use crate::time::{Span, Timestamp};
+
+/// A shorter fault is a connection that broke.
+const SHORTEST_FAULT: Span = Span::secs(30);
+
+/// How often a recovery is checked.
+const CHECK_EVERY: Span = Span::secs(10);
+
+/// The longest recovery. Objects that have not converged by then have another problem.
+const LONGEST: Span = Span::hours(24);
+
+/// The recovery from faults of the API server.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    fault: Option<Fault>,
+    /// How long the last recovery took.
+    took: Option<Span>,
+}
+
+/// A fault of the API server.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    since: Timestamp,
+    /// The last sign of it.
+    last: Timestamp,
+    /// loopwatch itself cannot reach the API server, so it lasts until that is over.
+    lasts: bool,
+    /// It is over, and the operator recovers.
+    over: bool,
+    /// Since when nothing waits any more.
+    done_since: Option<Timestamp>,
+    /// The number of unconverged objects when it began.
+    unconverged: usize,
+    /// The number of objects in the queues when it began.
+    queued: u64,
+}
+
+// === impl Recovery ===
+
+impl Recovery {
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        if let Some(fault) = &mut self.fault {
+            (fault.since, fault.last) = (fault.since.shifted(by_ms), fault.last.shifted(by_ms));
+            fault.done_since = fault.done_since.map(|at| at.shifted(by_ms));
+        }
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Notes whether the API server fails, and measures the recovery after that. Returns when to look again.
+    pub(super) fn update_recovery(&mut self) -> Option<Timestamp> {
+        let now = self.now;
+        let known = self.operator.recovery.fault;
+        if let Some((sign, lasts)) = self.api_fault() {
+            let new = || {
+                let (unconverged, queued) = (self.unconverged_before(sign), self.queued());
+                Fault { since: sign, last: sign, lasts, over: false, done_since: None, unconverged, queued }
+            };
+            // A second fault during a recovery continues the first one.
+            let fault = known.unwrap_or_else(new);
+            self.operator.recovery.fault = Some(Fault { last: fault.last.max(sign), lasts, over: false, ..fault });
+            return None;
+        }
+        let known = known?;
+        let last = if known.lasts && !known.over { now } else { known.last };
+        let is_short = !known.over && last.since(known.since) < SHORTEST_FAULT;
+        if is_short || now.since(last) > LONGEST {
+            self.operator.recovery.fault = None;
+            return None;
+        }
+        let sees = self.primary_watches().all(|watch| watch.sight(now) != Sight::Lost);
+        // Scrapes from before the end of the fault show nothing.
+        let is_scraped = self.fresh_instances().all(|(_, at, _)| at > last);
+        let is_done = sees
+            && is_scraped
+            && self.unconverged_before(last) <= known.unconverged
+            && self.queued() <= known.queued.max(1);
+        let done_since = is_done.then(|| known.done_since.unwrap_or(now));
+        if let Some(done) = done_since.filter(|done| now.since(*done) >= self.settings.settle) {
+            self.operator.recovery = Recovery { fault: None, took: Some(done.since(last)) };
+            return None;
+        }
+        self.operator.recovery.fault = Some(Fault { last, over: true, done_since, ..known });
+        Some(now.after(CHECK_EVERY))
+    }
+
+    /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot reach it either.
+    fn api_fault(&self) -> Option<(Timestamp, bool)> {
+        let fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+        let last = self.fresh_instances().filter_map(|(_, _, instance)| instance.history.failed.last()).max();
+        let blind = self.primary_watches().any(|watch| watch.failing);
+        if blind { Some((self.now, true)) } else { last.filter(|_| fails).map(|last| (last, false)) }
+    }
+
+    fn primary_watches(&self) -> impl Iterator<Item = &super::super::kinds::Watch> {
+        let active = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+        active.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary)
+    }
+
+    /// Returns the number of objects that became unconverged until an instant and still are.
+    fn unconverged_before(&self, at: Timestamp) -> usize {
+        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
+        primary.map(|kind| kind.unconverged.range(..=(at, Slot::MAX)).count()).sum()
+    }
+
+    /// Returns the number of objects in the queues of the operator; zero if it is not known.
+    fn queued(&self) -> u64 {
+        let scraped = self.fresh_instances().filter_map(|(_, _, instance)| instance.metrics.as_ref());
+        scraped.flat_map(|(_, metrics)| &metrics.controllers).filter_map(|controller| controller.queue_depth).sum()
+    }
+
+    /// Returns how the operator is, for people.
+    pub(crate) fn operator_health(&self) -> OperatorHealth {
+        let fault = self.operator.recovery.fault.filter(|fault| fault.over);
+        OperatorHealth {
+            up: self.operator_up(),
+            recovery: self.operator.recovery.took,
+            recovering_since: fault.map(|fault| fault.last),
+        }
+    }
+}
