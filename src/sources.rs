@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
-//!  API server ─┼─ definitions, lease, namespaces ──────────┼─▶ Feed ─▶ (time, Observation) ─▶ model
+//!  API server ─┼─ definitions, lease, namespaces, pods ────┼─▶ Feed ─▶ (time, Observation) ─▶ model
 //!              ├─ watch, one per kind and scope ───────────┤
 //!              └─ audit, reads ◀── probes of the model ────┘
 //! ```
@@ -34,6 +34,7 @@ mod lease;
 mod metadata;
 mod namespaces;
 pub(crate) mod ownership;
+pub(crate) mod pods;
 mod reads;
 mod watch;
 

@@ -14,6 +14,7 @@ use super::failure::{Failure, first_line};
 mod client;
 mod files;
 mod gathering;
+mod own_pod;
 mod proxy;
 mod requests;
 mod workload;
@@ -21,6 +22,7 @@ mod workload;
 use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::gathering::GatherTime;
+pub(crate) use self::own_pod::{OperatorIdentity, OwnPod};
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
 pub(crate) use self::workload::of_pod as workload_of_pod;
 
@@ -56,6 +58,8 @@ pub(crate) struct Cluster {
     watched_namespaces: Vec<String>,
     /// The name of the operator's Deployment or StatefulSet, if it is known.
     workload: Option<String>,
+    /// The operator to observe, if it is known.
+    operator: Option<OperatorIdentity>,
 }
 
 /// A service account to impersonate.
@@ -143,6 +147,9 @@ impl Cluster {
         if in_pod {
             cluster.workload = own_pod().and_then(|pod| workload_of_pod(&pod));
         }
+        // `POD_NAME` names the Pod even if a kubeconfig leads to the API server.
+        let own = OwnPod::of_environment(&cluster.namespace).filter(|pod| in_pod || pod.is_told);
+        cluster.operator = own.map(OperatorIdentity::Beside);
         match &access.operator {
             Some(operator) => cluster.impersonate(operator).await,
             None => Ok(cluster),
@@ -154,7 +161,14 @@ impl Cluster {
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
         let (acting_as, watched_namespaces) = (None, Vec::new());
-        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload: None }
+        let (workload, operator) = (None, None);
+        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload, operator }
+    }
+
+    /// Says which operator to observe.
+    #[cfg(test)]
+    pub(crate) fn beside(self, operator: OperatorIdentity) -> Self {
+        Self { operator: Some(operator), ..self }
     }
 
     async fn from_config(mut config: Config, clock: &ServerClock) -> Result<Self, ConnectError> {
@@ -176,7 +190,8 @@ impl Cluster {
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
         let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
-        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload: None })
+        let (workload, operator) = (None, None);
+        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload, operator })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -228,6 +243,11 @@ impl Cluster {
         self.workload.as_deref()
     }
 
+    /// The operator to observe, if it is known.
+    pub(crate) fn operator(&self) -> Option<&OperatorIdentity> {
+        self.operator.as_ref()
+    }
+
     async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {
         let OperatorName { namespace, name } = operator.clone();
         let (_, pods) = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
@@ -237,7 +257,8 @@ impl Cluster {
         })?;
         let account = ServiceAccount { namespace: namespace.clone(), name: pods.account().to_owned() };
         let watched_namespaces = pods.watched_namespaces();
-        Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), ..self })
+        let operator = Some(OperatorIdentity::Named(operator.clone()));
+        Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), operator, ..self })
     }
 
     /// The kind of the operator's workload, `Deployment` or `StatefulSet`, and the service account of its Pods.
@@ -269,7 +290,7 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _ } = self;
+        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _, operator: _ } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)

@@ -74,8 +74,8 @@ pub(crate) struct Discovered {
 
 /// Maximum number of candidate kinds in a message: enough for users to recognise their own.
 const CANDIDATES: usize = 8;
-/// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
-const OTHER_WATCHES: usize = 3;
+/// Watches of definitions, leases, namespaces and the operator's Pods, which count towards `--max-watches`, too.
+const OTHER_WATCHES: usize = 4;
 
 // === impl Discovery ===
 

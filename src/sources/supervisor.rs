@@ -12,14 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::WatchTargets;
 use super::children::{Kept, NewPrimaries, Owners};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, OperatorIdentity};
 use super::definitions::Definitions;
 use super::discovery::{Discovered, Discovery};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 use super::lease;
 use super::namespaces::{self, Terminating};
-use super::options::SourceOptions;
+use super::options::{Selection, SourceOptions};
+use super::pods::PodsHandle;
 use super::reads::ChildKinds;
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
@@ -53,6 +54,8 @@ pub(crate) enum Job {
     Definitions,
     Lease,
     Namespaces,
+    /// The operator's workload and Pods.
+    Pods,
     /// Reads the conditions of namespaces that are being deleted.
     Terminating,
     Audit,
@@ -80,6 +83,8 @@ struct Running {
     namespaces_listed: Arc<Notify>,
     /// The namespaces that are being deleted.
     terminating: Terminating,
+    /// The operator's Pods.
+    pods: PodsHandle,
     /// Whether the account may watch namespaces, as last reported.
     namespaces: Option<bool>,
     /// The last reported kinds.
@@ -127,6 +132,8 @@ const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
 /// Time to wait for the annotations of namespaces.
 const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
+/// Time to wait for the operator's Pods, if they are read only once.
+const PODS_WITHIN: Duration = Duration::from_secs(5);
 /// Time to wait for the first samples of child kinds.
 const CHILDREN_WITHIN: Duration = Duration::from_secs(3);
 /// Limit on waiting probes of each kind. The model repeats dropped ones.
@@ -153,6 +160,7 @@ impl Supervisor {
             tasks: Tasks::default(),
             namespaces_listed: Arc::default(),
             terminating: Terminating::default(),
+            pods: PodsHandle::default(),
             namespaces: None,
             kinds: None,
             over: Vec::new(),
@@ -373,6 +381,7 @@ impl Running {
             Ok(may_watch_namespaces) => self.follow_namespaces(may_watch_namespaces).await?,
             Err(failure) => return Ok(Err(failure)),
         }
+        self.follow_pods().await;
         Ok(self.discovery.poll().await)
     }
 
@@ -402,6 +411,25 @@ impl Running {
         }
         self.namespaces = Some(may);
         Ok(())
+    }
+
+    /// Starts to follow the operator's Pods. The task itself finds out which of them the account may read, and does so
+    /// again after each review of the permissions.
+    async fn follow_pods(&mut self) {
+        let is_known = match self.cluster.operator() {
+            // An administrator who watches every kind has no operator, even in a Pod.
+            Some(OperatorIdentity::Beside(_)) => self.options.select == Selection::OperatorPermissions,
+            Some(OperatorIdentity::Named(_)) => true,
+            None => false,
+        };
+        if self.tasks.has(&Job::Pods) {
+            self.pods.review.notify_one();
+        } else if is_known {
+            self.start(&Job::Pods);
+            if self.options.once {
+                let _ = tokio::time::timeout(PODS_WITHIN, self.pods.done.notified()).await;
+            }
+        }
     }
 
     /// Watches definitions if the account may, and stops if it no longer may.
@@ -452,6 +480,7 @@ impl Job {
             Self::Definitions => SourceId::Watch(Definitions::watch()),
             Self::Lease => SourceId::Lease,
             Self::Namespaces | Self::Terminating => SourceId::Namespaces,
+            Self::Pods => SourceId::Pods,
             Self::Audit => SourceId::Audit,
             Self::Reads => SourceId::Reads,
         }

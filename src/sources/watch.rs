@@ -106,6 +106,8 @@ pub(crate) struct WatchTarget {
     pub(crate) metadata_only: bool,
     /// Namespaces whose objects the API server leaves out. Empty unless the path covers all namespaces.
     pub(crate) without: Vec<String>,
+    /// The label selector of the objects; empty for all.
+    pub(crate) labels: String,
 }
 
 /// Turns the events of a watch into observations. Receives objects as JSON.
@@ -188,19 +190,20 @@ const ATTEMPTS_ONCE: u32 = 3;
 
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
-        Self { path, metadata_only, without: Vec::new() }
+        Self { path, metadata_only, without: Vec::new(), labels: String::new() }
     }
 
     /// The request for the objects, with more parameters.
     pub(crate) fn request(&self, parameters: &str) -> String {
         let unequal: Vec<String> =
             self.without.iter().map(|namespace| encode(&format!("metadata.namespace!={namespace}"))).collect();
-        let selector = unequal.join(",");
-        match (self.without.is_empty(), parameters) {
-            (true, "") => self.path.clone(),
-            (true, _) => format!("{}?{parameters}", self.path),
-            (false, "") => format!("{}?fieldSelector={selector}", self.path),
-            (false, _) => format!("{}?fieldSelector={selector}&{parameters}", self.path),
+        let fields = (!unequal.is_empty()).then(|| format!("fieldSelector={}", unequal.join(",")));
+        let labels = (!self.labels.is_empty()).then(|| format!("labelSelector={}", encode(&self.labels)));
+        let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
+        let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
+        match query.is_empty() {
+            true => self.path.clone(),
+            false => format!("{}?{}", self.path, query.join("&")),
         }
     }
 

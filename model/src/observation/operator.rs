@@ -22,7 +22,10 @@ pub struct OperatorView {
     /// The Pods, ordered by name, at most [`MAX_PODS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodView>,
-    /// Whether these are all Pods. A sidecar may often read only its own.
+    /// The number of Pods beyond that limit.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pods_left_out: u32,
+    /// Whether the account may read all Pods. A sidecar may often read only its own.
     pub complete: bool,
 }
 
@@ -34,10 +37,10 @@ pub struct OperatorWorkload {
     pub kind: String,
     /// The number of Pods that it should have.
     pub replicas: u32,
-    /// Whether a rollout ends the old Pods before it starts new ones.
+    /// Whether a rollout ends each old Pod before it starts the new one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recreates: bool,
-    /// Whether a rollout is under way.
+    /// Whether a rollout is under way. Pods that are not ready after a rollout, or that a rollout has given up, are none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rolling: bool,
 }
@@ -59,7 +62,7 @@ pub struct PodView {
     /// `metadata.deletionTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
-    /// `status.phase`.
+    /// `status.phase`; empty if the account may not read the Pod.
     pub phase: String,
     /// The revision of the operator.
     pub revision: Revision,

@@ -11,10 +11,10 @@ use super::Pseudonyms;
 
 impl Pseudonyms {
     pub(super) fn operator(&self, view: OperatorView) -> OperatorView {
-        let OperatorView { namespace, name, workload, pods, complete } = view;
+        let OperatorView { namespace, name, workload, pods, pods_left_out, complete } = view;
         let pods = pods.into_iter().map(|pod| self.pod(pod)).collect();
         let (namespace, name) = (self.namespace(&namespace), self.name("object", &name));
-        OperatorView { namespace, name, workload, pods, complete }
+        OperatorView { namespace, name, workload, pods, pods_left_out, complete }
     }
 
     fn pod(&self, pod: PodView) -> PodView {

@@ -65,6 +65,7 @@ pub(crate) const THING: FakeKind = ("other.io", "v1", "Thing", "things", false, 
 pub(crate) const CONFIG_MAP: FakeKind = ("", "v1", "ConfigMap", "configmaps", true, false);
 pub(crate) const POD: FakeKind = ("", "v1", "Pod", "pods", true, true);
 pub(crate) const REPLICA_SET: FakeKind = ("apps", "v1", "ReplicaSet", "replicasets", true, true);
+pub(crate) const DEPLOYMENT: FakeKind = ("apps", "v1", "Deployment", "deployments", true, true);
 pub(crate) const LEASE: FakeKind = ("coordination.k8s.io", "v1", "Lease", "leases", true, false);
 pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
 pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);

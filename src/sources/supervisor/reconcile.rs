@@ -16,6 +16,7 @@ use crate::sources::feed::Closed;
 use crate::sources::lease::{self, LeaseSink};
 use crate::sources::namespaces::{self, NamespaceSink};
 use crate::sources::options::{LeaseSelection, Selection};
+use crate::sources::pods::PodsReader;
 use crate::sources::reads::{self, Reader};
 use crate::sources::sync::SyncReporter;
 use crate::sources::watch::objects::ObjectSink;
@@ -99,8 +100,8 @@ impl Running {
 
     /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
     fn within_limit(&self, kinds: &[WatchedKind]) -> (BTreeMap<WatchId, WatchedKind>, Vec<WatchId>) {
-        let others =
-            self.tasks.jobs().filter(|job| matches!(job, Job::Definitions | Job::Lease | Job::Namespaces)).count();
+        let is_other = |job: &&Job| matches!(job, Job::Definitions | Job::Lease | Job::Namespaces | Job::Pods);
+        let others = self.tasks.jobs().filter(is_other).count();
         // With `once`, watches only list, and lists take turns, so the limit does not apply.
         let room = if self.options.once { usize::MAX } else { self.options.max_watches.saturating_sub(others).max(1) };
         let mut visible: Vec<&WatchedKind> = kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
@@ -170,6 +171,12 @@ impl Running {
                 let (cluster, feed) = (self.cluster.clone(), self.feed.clone());
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), self.terminating.clone().follow(cluster, feed, failed));
+            }
+            Job::Pods => {
+                let Some(identity) = self.cluster.operator().cloned() else { return };
+                let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
+                let reader = PodsReader::new(cluster, identity, feed, shared, self.pods.clone(), self.options.once);
+                self.tasks.spawn(job.clone(), reader.run());
             }
             Job::Audit => {
                 let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());

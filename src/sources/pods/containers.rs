@@ -1,0 +1,175 @@
+//! The containers of a Pod: which of them belong to the operator, and their state.
+
+use loopwatch_model::observation::{ContainerEnd, ContainerView};
+use loopwatch_model::time::Timestamp;
+use serde_json::Value;
+
+use super::document::{ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState};
+use super::quantity;
+use super::TargetPort;
+
+/// A container and its status, if it has one yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PodContainer<'a> {
+    spec: &'a ContainerDocument,
+    status: Option<&'a ContainerStatus>,
+}
+
+/// Limit on the containers of a Pod.
+const MAX_CONTAINERS: usize = 20;
+
+/// Limit on the ports of a Pod.
+const MAX_PORTS: usize = 64;
+
+/// The name of loopwatch's container and image in `deploy/`.
+const LOOPWATCH: &str = "loopwatch";
+
+/// The name of its port there.
+const LOOPWATCH_PORT: &str = "loopwatch-http";
+
+/// Containers that meshes and agents add to Pods. Their ports serve their own metrics.
+const HELPERS: [&str; 17] = [
+    "alloydb-auth-proxy",
+    "aws-otel-collector",
+    "cloud-sql-proxy",
+    "cloudsql-proxy",
+    "consul-dataplane",
+    "daprd",
+    "datadog-agent",
+    "envoy-sidecar",
+    "fluent-bit",
+    "istio-proxy",
+    "jaeger-agent",
+    "kuma-sidecar",
+    "linkerd-proxy",
+    "osm-envoy",
+    "otc-container",
+    "tailscale",
+    "vault-agent",
+];
+
+/// A proxy that operators use to protect their metrics. It is no part of the operator, but its port serves the
+/// operator's metrics.
+const METRICS_PROXIES: [&str; 2] = ["kube-rbac-proxy", "oauth-proxy"];
+
+/// The usual names of the operator's container.
+const USUAL: [&str; 3] = ["manager", "operator", "controller"];
+
+/// The annotation that names the container for `kubectl logs`.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// The operator's containers, the one that runs the operator first. `own` is the name of the container of this process,
+/// if the manifest says it.
+pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodContainer<'a>> {
+    let others: Vec<PodContainer<'_>> = all(pod).filter(|container| !is_loopwatch(container.spec, own)).collect();
+    let is_helper = |name: &str| HELPERS.contains(&name) || METRICS_PROXIES.contains(&name);
+    let of_operator = others.iter().copied().filter(|container| !is_helper(&container.spec.name));
+    let mut containers: Vec<PodContainer<'_>> = of_operator.collect();
+    if containers.is_empty() {
+        containers = others; // an operator with the name of a helper
+    }
+    if let Some(position) = main(&pod.metadata, &containers) {
+        containers[..=position].rotate_right(1);
+    }
+    containers.truncate(MAX_CONTAINERS);
+    containers
+}
+
+/// The TCP ports that may serve the operator's metrics.
+pub(super) fn ports(pod: &PodDocument, own: Option<&str>) -> Vec<TargetPort> {
+    let is_open = |container: &PodContainer<'_>| {
+        !is_loopwatch(container.spec, own) && !HELPERS.contains(&container.spec.name.as_str())
+    };
+    let ports = all(pod).filter(is_open).flat_map(|PodContainer { spec, .. }| {
+        let tcp = spec.ports.iter().filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
+        tcp.map(|port| TargetPort {
+            container: spec.name.clone(),
+            name: port.name.clone(),
+            number: port.container_port,
+        })
+    });
+    ports.take(MAX_PORTS).collect()
+}
+
+/// All containers that run as long as the Pod, also native sidecars.
+fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
+    let PodDocument { spec, status, .. } = pod;
+    let containers = spec.containers.iter().map(|spec| with_status(spec, &status.container_statuses));
+    let sidecars = spec.init_containers.iter().filter(|spec| spec.restart_policy == "Always");
+    containers.chain(sidecars.map(|spec| with_status(spec, &status.init_container_statuses)))
+}
+
+fn with_status<'a>(spec: &'a ContainerDocument, statuses: &'a [ContainerStatus]) -> PodContainer<'a> {
+    PodContainer { spec, status: statuses.iter().find(|status| status.name == spec.name) }
+}
+
+/// Whether a container is loopwatch's. Users may rename the container or the image, but hardly both and the port.
+fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> bool {
+    container.name == LOOPWATCH
+        || own == Some(container.name.as_str())
+        || image_name(&container.image) == LOOPWATCH
+        || container.ports.iter().any(|port| port.name == LOOPWATCH_PORT)
+}
+
+/// The last part of an image's path: `loopwatch` for `registry:5000/mirror/loopwatch:0.1.0@sha256:…`.
+fn image_name(image: &str) -> &str {
+    let without_digest = image.split('@').next().unwrap_or_default();
+    let last = without_digest.rsplit('/').next().unwrap_or_default();
+    last.split(':').next().unwrap_or_default()
+}
+
+/// The position of the container that runs the operator.
+fn main(pod: &PodMetadata, containers: &[PodContainer<'_>]) -> Option<usize> {
+    let named = |name: &str| containers.iter().position(|container| container.spec.name == name);
+    let annotated = pod.annotations.get(DEFAULT_CONTAINER).and_then(|name| named(name));
+    annotated.or_else(|| USUAL.iter().find_map(|name| named(name))).or((!containers.is_empty()).then_some(0))
+}
+
+// === impl PodContainer ===
+
+impl PodContainer<'_> {
+    pub(super) fn image(&self) -> &str {
+        &self.spec.image
+    }
+
+    /// The ID of the running container, without the name of the container runtime.
+    pub(super) fn id(&self) -> Option<String> {
+        let id = self.status?.container_id.as_str();
+        let id = id.split_once("://").map_or(id, |(_, id)| id);
+        (!id.is_empty()).then(|| id.to_owned())
+    }
+
+    pub(super) fn view(&self) -> ContainerView {
+        let limit = match self.spec.resources.limits.get("memory") {
+            Some(Value::String(text)) => quantity::bytes(text),
+            Some(Value::Number(number)) => number.as_u64(),
+            _ => None,
+        };
+        let view = ContainerView { name: self.spec.name.clone(), memory_limit: limit, ..ContainerView::default() };
+        let Some(status) = self.status else { return view };
+        let state = &status.state;
+        let terminated = state.terminated.as_ref().or(status.last_state.terminated.as_ref());
+        ContainerView {
+            ready: status.ready,
+            running_since: state.running.as_ref().and_then(|running| time(running.started_at.as_deref())),
+            waiting: state.waiting.as_ref().map(|waiting| waiting.reason.clone()).unwrap_or_default(),
+            restarts: status.restart_count,
+            ended: terminated.map(end),
+            ..view
+        }
+    }
+}
+
+fn end(terminated: &TerminatedState) -> ContainerEnd {
+    ContainerEnd {
+        reason: terminated.reason.clone(),
+        exit_code: terminated.exit_code,
+        started: time(terminated.started_at.as_deref()),
+        finished: time(terminated.finished_at.as_deref()),
+    }
+}
+
+/// Reads a time.
+pub(super) fn time(text: Option<&str>) -> Option<Timestamp> {
+    text.and_then(Timestamp::parse)
+}

@@ -1,0 +1,472 @@
+use std::time::Duration;
+
+use loopwatch_model::observation::{ContainerEnd, ContainerView, Revision};
+use loopwatch_model::time::Timestamp;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::workload::Workload;
+use super::*;
+use crate::sources::fake::VirtualClock;
+use crate::sources::fake::world::{DEPLOYMENT, POD, World};
+use crate::sources::feed::Observations;
+use crate::sources::watch::Sink as _;
+
+/// A Pod of the Deployment `op` with loopwatch as a native sidecar, as a real API server shows it after a restart by the
+/// kernel. Fields that loopwatch does not read are left out, except a few.
+const REAL: &str = include_str!("tests/pod.json");
+
+fn real() -> Value {
+    serde_json::from_str(REAL).expect("JSON")
+}
+
+fn time(text: &str) -> Option<Timestamp> {
+    Some(Timestamp::parse(text).expect("a time"))
+}
+
+fn own(name: &str) -> OwnPod {
+    let revision = Revision { hash: "5f6d8c7b9d".to_owned(), ..Revision::default() };
+    OwnPod { namespace: "op".to_owned(), name: name.to_owned(), is_told: true, revision, ..OwnPod::default() }
+}
+
+fn seen(pod: &Value, container: Option<&str>) -> (PodView, Option<TargetPod>) {
+    let pod: PodDocument = serde_json::from_value(pod.clone()).expect("a Pod");
+    let filter = PodFilter {
+        namespace: pod.metadata.namespace.clone(),
+        workload: WorkloadName::of_pod(&pod.metadata),
+        own: Some(pod.metadata.name.clone()),
+        container: container.map(str::to_owned),
+    };
+    let chosen = SeenPods::of(filter.see(&pod)).chosen().expect("a Pod");
+    (chosen.views[0].clone(), chosen.targets.first().cloned())
+}
+
+#[test]
+fn a_real_pod_is_decoded() {
+    let (view, target) = seen(&real(), None);
+    assert_eq!((view.name.as_str(), view.own, view.phase.as_str()), ("op-5f6d8c7b9d-2xk4p", true, "Running"));
+    assert_eq!((view.created, view.deleted), (time("2026-11-22T10:00:00Z"), None));
+    let revision = Revision {
+        hash: "5f6d8c7b9d".to_owned(),
+        version: "v1.4.0".to_owned(),
+        image: "registry.example.com/op:v1.4.0".to_owned(),
+    };
+    assert_eq!(view.revision, revision);
+    let manager = ContainerView {
+        name: "manager".to_owned(),
+        ready: true,
+        running_since: time("2026-11-22T10:05:31Z"),
+        restarts: 1,
+        ended: Some(ContainerEnd {
+            reason: "OOMKilled".to_owned(),
+            exit_code: 137,
+            started: time("2026-11-22T10:00:03Z"),
+            finished: time("2026-11-22T10:05:30Z"),
+        }),
+        memory_limit: Some(128 << 20),
+        ..ContainerView::default()
+    };
+    assert_eq!(view.containers[0], manager, "the annotated container comes first");
+    let names: Vec<&str> = view.containers.iter().map(|container| container.name.as_str()).collect();
+    assert_eq!(names, ["manager", "webhook", "cache-warmer"], "neither loopwatch, nor proxies, nor ended containers");
+    assert_eq!(view.containers[1].waiting, "CrashLoopBackOff");
+
+    let target = target.expect("a target");
+    assert_eq!(target.instance, "op/op-5f6d8c7b9d-2xk4p");
+    assert_eq!((target.own, target.ip, target.host_network), (true, Some(IpAddr::from([10, 244, 0, 7])), false));
+    let ports: Vec<(&str, &str, u16)> =
+        target.ports.iter().map(|port| (port.container.as_str(), port.name.as_str(), port.number)).collect();
+    let expected = [("webhook", "", 9443), ("manager", "metrics", 8080), ("kube-rbac-proxy", "https", 8443)];
+    assert_eq!(ports, expected, "no port of loopwatch, of the mesh, and no UDP");
+    assert_eq!(target.container_ids[0], "4b1e", "without the name of the container runtime");
+    assert_eq!(target.container_ids.len(), 2, "a container that waits has none");
+}
+
+#[test]
+fn loopwatch_is_recognized_under_other_names() {
+    let pod = |container: Value| {
+        json!({ "metadata": { "namespace": "op", "name": "op-0" },
+            "spec": { "containers": [{ "name": "a", "image": "a" }, container] } })
+    };
+    let names = |pod: &Value, own: Option<&str>| {
+        seen(pod, own).0.containers.into_iter().map(|container| container.name).collect::<Vec<_>>()
+    };
+    for (container, own) in [
+        (json!({ "name": "loopwatch", "image": "x" }), None),
+        (json!({ "name": "lw", "image": "mirror:5000/a/loopwatch:1.2@sha256:ab" }), None),
+        (json!({ "name": "lw", "image": "x", "ports": [{ "name": "loopwatch-http", "containerPort": 9917 }] }), None),
+        (json!({ "name": "lw", "image": "x" }), Some("lw")),
+    ] {
+        assert_eq!(names(&pod(container.clone()), own), ["a"], "{container}");
+    }
+    for container in [json!({ "name": "lw", "image": "x" }), json!({ "name": "b", "image": "loopwatch/operator:1" })] {
+        assert_eq!(names(&pod(container.clone()), None).len(), 2, "{container}");
+    }
+}
+
+#[test]
+fn the_first_container_runs_the_operator() {
+    let first = |names: &[&str], annotated: Option<&str>| {
+        let containers: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        let annotations = annotated.map(|name| json!({ "kubectl.kubernetes.io/default-container": name }));
+        let metadata = json!({ "namespace": "op", "name": "op-0", "annotations": annotations });
+        let (view, _) = seen(&json!({ "metadata": metadata, "spec": { "containers": containers } }), None);
+        view.containers.iter().map(|container| container.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(first(&["a", "b", "c"], Some("b")), ["b", "a", "c"]);
+    assert_eq!(first(&["a", "controller", "manager"], None), ["manager", "a", "controller"]);
+    assert_eq!(first(&["a", "b"], Some("loopwatch")), ["a", "b"], "no container of the operator");
+    assert_eq!(first(&["kube-rbac-proxy", "x"], None), ["x"]);
+    assert_eq!(first(&["istio-proxy"], None), ["istio-proxy"], "an operator with the name of a helper");
+    assert!(first(&["loopwatch"], None).is_empty());
+}
+
+#[test]
+fn a_pod_that_has_ended_is_no_target() {
+    for (phase, is_target) in [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)] {
+        let mut pod = real();
+        pod["status"]["phase"] = json!(phase);
+        assert_eq!(seen(&pod, None).1.is_some(), is_target, "{phase}");
+    }
+}
+
+#[test]
+fn odd_pods_are_read() {
+    for pod in [
+        json!({ "metadata": { "name": "a", "labels": null, "annotations": null, "ownerReferences": null } }),
+        json!({ "spec": { "containers": null, "initContainers": null },
+            "status": { "containerStatuses": null, "podIP": "" } }),
+        json!({ "spec": { "containers": [{ "name": "a", "ports": null, "resources": { "limits": { "memory": 5 } } }] } }),
+        json!({ "spec": { "containers": [{ "name": "a", "resources": null }] }, "status": { "containerStatuses": [
+            { "name": "a", "state": null, "lastState": {} }, { "name": "b", "state": { "waiting": {} } }] } }),
+        json!({ "metadata": { "creationTimestamp": "yesterday" }, "status": { "podIP": "not an address" } }),
+    ] {
+        let (view, target) = seen(&pod, None);
+        assert!(view.created.is_none() && target.is_some_and(|target| target.ip.is_none()), "{pod}");
+    }
+}
+
+#[test]
+fn the_owner_names_the_workload() {
+    let of = |owner: Value, labels: Value| {
+        let metadata = json!({ "name": "p", "labels": labels, "ownerReferences": owner });
+        let WorkloadName { kind, name } = WorkloadName::of_pod(&serde_json::from_value(metadata).expect("metadata"));
+        format!("{kind} {name}")
+    };
+    let owner = |kind: &str, name: &str| json!([{ "kind": "Node", "name": "n" }, { "kind": kind, "name": name, "controller": true }]);
+    let hash = json!({ "pod-template-hash": "5f6d8c7b9d" });
+    assert_eq!(of(owner("ReplicaSet", "my-op-5f6d8c7b9d"), hash.clone()), "Deployment my-op");
+    assert_eq!(of(owner("ReplicaSet", "my-op"), json!({})), "ReplicaSet my-op");
+    assert_eq!(of(owner("ReplicaSet", "by-hand"), hash), "ReplicaSet by-hand");
+    let rollout = json!({ "rollouts-pod-template-hash": "5f6d8c7b9d" });
+    assert_eq!(of(owner("ReplicaSet", "my-op-5f6d8c7b9d"), rollout), "Rollout my-op");
+    assert_eq!(of(owner("StatefulSet", "my-op"), json!({ "controller-revision-hash": "my-op-1" })), "StatefulSet my-op");
+    assert_eq!(of(json!(null), json!(null)), "Pod p");
+}
+
+#[test]
+fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
+    let complete = json!([{ "type": "Progressing", "reason": "NewReplicaSetAvailable" }]);
+    let under_way = json!([{ "type": "Progressing", "reason": "ReplicaSetUpdated" }]);
+    let given_up = json!([{ "type": "Progressing", "reason": "ProgressDeadlineExceeded" }]);
+    let counts = |all: u32, updated: u32, available: u32, conditions: &Value| {
+        json!({ "observedGeneration": 2, "replicas": all, "updatedReplicas": updated,
+            "availableReplicas": available, "conditions": conditions })
+    };
+    let deployment = |spec: Value, status: Value| {
+        let document = json!({ "metadata": { "generation": 2 }, "spec": spec, "status": status });
+        Workload::new("Deployment", &serde_json::from_value(document).expect("a Deployment")).view
+    };
+    let two = || json!({ "replicas": 2 });
+    for (status, rolling, why) in [
+        (counts(2, 2, 2, &complete), false, "done"),
+        (json!({ "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2 }), true, "unseen"),
+        (counts(3, 1, 2, &under_way), true, "old Pods remain"),
+        (counts(2, 2, 0, &under_way), true, "the new Pods start"),
+        (counts(2, 2, 0, &complete), false, "the operator has died"),
+        (counts(2, 2, 0, &given_up), false, "the new revision does not start"),
+        (counts(1, 1, 1, &complete), true, "more Pods to come"),
+    ] {
+        assert_eq!(deployment(two(), status).rolling, rolling, "{why}");
+    }
+    let idle = deployment(json!({ "replicas": 0, "strategy": { "type": "Recreate" } }), json!({ "observedGeneration": 2 }));
+    assert_eq!((idle.replicas, idle.recreates, idle.rolling), (0, true, false));
+    assert_eq!(deployment(json!({}), counts(1, 1, 1, &complete)).replicas, 1, "the default");
+
+    let rolls = |kind: &str, spec: Value, status: Value| {
+        let document = json!({ "spec": spec, "status": status });
+        Workload::new(kind, &serde_json::from_value(document).expect("a workload")).view.rolling
+    };
+    let status = || json!({ "replicas": 3, "updatedReplicas": 1 });
+    assert!(rolls("StatefulSet", json!({ "replicas": 3 }), status()));
+    let canary = json!({ "replicas": 3, "updateStrategy": { "rollingUpdate": { "partition": 2 } } });
+    assert!(!rolls("StatefulSet", canary, status()));
+    assert!(!rolls("StatefulSet", json!({ "replicas": 3, "updateStrategy": { "type": "OnDelete" } }), status()));
+    let nodes = json!({ "desiredNumberScheduled": 3, "updatedNumberScheduled": 2 });
+    assert!(rolls("DaemonSet", json!({}), nodes.clone()));
+    assert!(!rolls("DaemonSet", json!({ "updateStrategy": { "type": "OnDelete" } }), nodes));
+}
+
+#[test]
+fn a_selector_is_written_as_in_a_request() {
+    let document = json!({ "spec": { "selector": { "matchLabels": { "a/b": "1", "c": "" }, "matchExpressions": [
+        { "key": "d", "operator": "In", "values": ["x", "y"] }, { "key": "e", "operator": "NotIn", "values": ["z"] },
+        { "key": "f", "operator": "Exists" }, { "key": "g", "operator": "DoesNotExist", "values": null }] } } });
+    let workload = Workload::new("Deployment", &serde_json::from_value(document).expect("a Deployment"));
+    assert_eq!(workload.labels, "a/b=1,c=,d in (x,y),e notin (z),f,!g");
+}
+
+#[test]
+fn many_pods_are_cut_but_for_the_own_one() {
+    let filter = PodFilter {
+        namespace: "op".to_owned(),
+        workload: WorkloadName { kind: "StatefulSet".to_owned(), name: "op".to_owned() },
+        own: Some("op-zz".to_owned()),
+        container: None,
+    };
+    let seen = SeenPods::default();
+    let mut sink = PodSink::new(filter, seen.clone(), Arc::default());
+    let mut out = Vec::new();
+    let pod = |name: &str| {
+        json!({ "metadata": { "namespace": "op", "name": name, "resourceVersion": "7",
+            "ownerReferences": [{ "kind": "StatefulSet", "name": "op", "controller": true }] } })
+    };
+    let bytes = |name: &str| pod(name).to_string().into_bytes();
+    sink.began(1, &mut out);
+    for index in 0..70 {
+        sink.listed(&bytes(&format!("op-{index:02}")), &mut out).expect("a Pod");
+    }
+    sink.listed(&bytes("op-zz"), &mut out).expect("a Pod");
+    assert!(seen.chosen().is_none(), "the list is not complete");
+    sink.ended(1, "9", &mut out);
+    let chosen = seen.chosen().expect("Pods");
+    assert_eq!((chosen.views.len(), chosen.left_out), (50, 21));
+    assert_eq!((chosen.views[48].name.as_str(), chosen.views[49].own), ("op-48", true));
+    // Pods that a list skips are not gone; those that it does not have are.
+    sink.began(2, &mut out);
+    sink.skipped();
+    sink.ended(2, "9", &mut out);
+    assert_eq!(seen.chosen().expect("Pods").left_out, 21);
+    sink.began(3, &mut out);
+    sink.listed(&bytes("op-01"), &mut out).expect("a Pod");
+    sink.ended(3, "9", &mut out);
+    assert_eq!(seen.chosen().expect("Pods").views.len(), 1);
+    sink.applied(&bytes("op-02"), &mut out).expect("a Pod");
+    sink.deleted(&bytes("op-01"), &mut out).expect("a Pod");
+    assert_eq!(seen.chosen().expect("Pods").views[0].name, "op-02");
+    assert!(out.is_empty());
+}
+
+/// A running reader.
+struct Run {
+    task: JoinHandle<()>,
+    observations: Observations,
+    handle: PodsHandle,
+}
+
+impl Run {
+    fn start(world: &World, identity: OperatorIdentity) -> Self {
+        let (feed, observations) = Feed::new(1_000, VirtualClock::server());
+        let (cluster, handle) = (world.cluster(), PodsHandle::default());
+        let reader = PodsReader::new(cluster, identity, feed, Arc::default(), handle.clone(), false);
+        Self { task: tokio::spawn(reader.run()), observations, handle }
+    }
+
+    async fn within(&mut self, seconds: u64) -> Vec<Observation> {
+        sleep(Duration::from_secs(seconds)).await;
+        assert!(!self.task.is_finished());
+        std::iter::from_fn(|| self.observations.try_recv().map(|(_, observation)| observation)).collect()
+    }
+
+    /// Waits, and returns the last view.
+    async fn view_within(&mut self, seconds: u64) -> OperatorView {
+        view(&self.within(seconds).await)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn view(seen: &[Observation]) -> OperatorView {
+    let view = |observation: &Observation| match observation {
+        Observation::OperatorSeen(view) => Some((**view).clone()),
+        _ => None,
+    };
+    seen.iter().rev().find_map(view).unwrap_or_else(|| panic!("no view: {seen:?}"))
+}
+
+fn off(seen: &[Observation]) -> String {
+    let reason = |observation: &Observation| match observation {
+        Observation::SourceOff { source: SourceId::Pods, reason } => Some(reason.clone()),
+        _ => None,
+    };
+    seen.iter().rev().find_map(reason).unwrap_or_else(|| panic!("not off: {seen:?}"))
+}
+
+const OWN: &str = "op-5f6d8c7b9d-2xk4p";
+
+/// A namespace with the operator of [`REAL`], another Pod of it, and a Pod of somebody else.
+fn world() -> World {
+    let world = World::new(&[POD, DEPLOYMENT]);
+    let named = |name: &str, owner: &str| {
+        let mut pod = real();
+        pod["metadata"]["name"] = json!(name);
+        pod["metadata"]["ownerReferences"][0]["name"] = json!(owner);
+        pod
+    };
+    let pods = vec![real(), named("op-5f6d8c7b9d-other", "op-5f6d8c7b9d"), named("foreign", "web-5f6d8c7b9d")];
+    let deployment = json!({ "metadata": { "namespace": "op", "name": "op", "generation": 1 },
+        "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "op" } } },
+        "status": { "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2 } });
+    world.change(|state| {
+        state.objects.insert("pods", pods);
+        state.objects.insert("deployments", vec![deployment]);
+    });
+    world
+}
+
+fn names(view: &OperatorView) -> Vec<&str> {
+    view.pods.iter().map(|pod| pod.name.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_watch_pods_sees_all_of_the_operator() {
+    let world = world().allow("op", &["list", "watch"], "", &["pods"]).allow("op", &["get"], "apps", &["deployments"]);
+    let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));
+    let seen = run.within(3).await;
+    let view = view(&seen);
+    assert_eq!((view.namespace.as_str(), view.name.as_str(), view.complete), ("op", "op", true));
+    assert_eq!(names(&view), [OWN, "op-5f6d8c7b9d-other"]);
+    assert_eq!(view.pods.iter().map(|pod| pod.own).collect::<Vec<_>>(), [true, false]);
+    let workload = view.workload.expect("the Deployment");
+    assert_eq!((workload.kind.as_str(), workload.replicas, workload.rolling), ("Deployment", 2, false));
+    assert!(seen.contains(&Observation::SourceRecovered { source: SourceId::Pods }), "{seen:?}");
+    let requests = world.change(|state| state.requests.clone());
+    let watches: Vec<_> = requests.iter().filter(|request| request.starts_with("watch pods ")).collect();
+    assert!(!watches.is_empty() && watches.iter().all(|watch| watch.contains("labelSelector=app%3Dop")), "{requests:?}");
+    assert!(world.change(|state| state.refused.is_empty()), "no request lacks a permission");
+    let targets = run.handle.targets();
+    assert_eq!(targets.borrow().iter().map(|target| target.instance.clone()).collect::<Vec<_>>().len(), 2);
+
+    // Nothing changes: nothing is reported. A change of the Deployment is found within a minute.
+    assert_eq!(run.within(600).await, []);
+    world.change(|state| {
+        state.objects.entry("deployments").and_modify(|all| all[0]["spec"]["replicas"] = json!(0));
+    });
+    assert_eq!(run.view_within(61).await.workload.map(|workload| workload.replicas), Some(0));
+    world.change(|state| state.objects.insert("deployments", Vec::new()));
+    assert_eq!(run.within(61).await, [], "a Deployment that is gone should have no Pods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_get_pods_sees_its_own() {
+    let world = world().allow("op", &["get"], "", &["pods"]);
+    let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));
+    let seen = run.within(3).await;
+    let first = view(&seen);
+    assert_eq!((names(&first), first.name.as_str(), first.complete), (vec![OWN], "op", false));
+    assert_eq!((first.workload, first.pods[0].containers[0].restarts), (None, 1));
+    assert!(seen.contains(&Observation::SourceRecovered { source: SourceId::Pods }), "{seen:?}");
+    assert_eq!(run.within(600).await, []);
+    let refused = world.change(|state| state.refused.len());
+    assert!(refused <= 3, "{refused} refused reads of the Deployment in ten minutes");
+    let restarts = |number: u32| {
+        let path = "/status/containerStatuses/1/restartCount";
+        world.change(|state| {
+            let pod = state.objects.get_mut("pods").and_then(|pods| pods[0].pointer_mut(path));
+            *pod.expect("a status") = json!(number);
+        });
+    };
+    restarts(2);
+    assert_eq!(run.view_within(11).await.pods[0].containers[0].restarts, 2);
+    // More permissions are noticed when the supervisor reviews them, and so is their loss.
+    let _ = world.clone().allow("op", &["list", "watch"], "", &["pods"]);
+    run.handle.review.notify_one();
+    let all = run.view_within(3).await;
+    assert_eq!((names(&all).len(), all.complete), (2, true));
+    world.change(|state| state.rules.clear());
+    run.handle.review.notify_one();
+    let seen = run.within(3).await;
+    assert!(off(&seen).contains("reader-rights"), "{seen:?}");
+    assert!(view(&seen).pods[0].containers.is_empty(), "nothing is known any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_permissions_the_environment_says_who_the_operator_is() {
+    let mut run = Run::start(&world(), OperatorIdentity::Beside(own(OWN)));
+    let seen = run.within(3).await;
+    assert!(off(&seen).contains("may not get Pods in the namespace op"), "{seen:?}");
+    let view = view(&seen);
+    assert_eq!((view.namespace.as_str(), view.name.as_str(), view.complete), ("op", "op", false));
+    assert_eq!((view.pods[0].own, view.pods[0].revision.hash.as_str()), (true, "5f6d8c7b9d"));
+    assert_eq!(run.handle.targets().borrow()[0].instance, format!("op/{OWN}"));
+    assert_eq!(run.within(500).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_is_readable_helps_even_without_pods() {
+    let world = world().allow("op", &["get"], "apps", &["deployments"]);
+    let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));
+    let view = run.view_within(3).await;
+    assert_eq!(view.workload.map(|workload| workload.replicas), Some(2));
+    assert!(view.pods[0].containers.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_an_operator_names_none() {
+    let unnamed = OwnPod { is_told: false, ..own(OWN) };
+    let mut run = Run::start(&world(), OperatorIdentity::Beside(unnamed.clone()));
+    let seen = run.within(3).await;
+    assert!(off(&seen).contains("does not know the operator"), "{seen:?}");
+    assert!(!seen.iter().any(|o| matches!(o, Observation::OperatorSeen(_))), "{seen:?}");
+
+    for verbs in [&["get"][..], &["list", "watch"]] {
+        let world = world().allow("op", verbs, "", &["pods"]);
+        world.change(|state| {
+            let pods = state.objects.get_mut("pods").expect("Pods");
+            pods[0]["spec"]["containers"] = json!([{ "name": "loopwatch" }]);
+            pods[0]["spec"]["initContainers"] = json!([]);
+        });
+        let mut run = Run::start(&world, OperatorIdentity::Beside(unnamed.clone()));
+        let seen = run.within(3).await;
+        assert_eq!(off(&seen), NO_OPERATOR);
+        assert!(!seen.iter().any(|o| matches!(o, Observation::OperatorSeen(_))), "{seen:?}");
+        let mut run = Run::start(&world, OperatorIdentity::Beside(own("elsewhere-0")));
+        assert!(off(&run.within(3).await).contains("no Pod elsewhere-0"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_operator_is_watched_from_outside() {
+    let named = || OperatorIdentity::Named(OperatorName { namespace: "op".to_owned(), name: "op".to_owned() });
+    let world = world().allow("op", &["list", "watch"], "", &["pods"]);
+    let mut run = Run::start(&world, named());
+    let view = run.view_within(3).await;
+    assert_eq!((names(&view).len(), view.complete), (2, true), "the owners tell, without the Deployment");
+    assert!(view.pods.iter().all(|pod| !pod.own));
+    let world = self::world().allow("op", &["get"], "", &["pods"]).allow("op", &["get"], "apps", &["deployments"]);
+    let mut run = Run::start(&world, named());
+    let seen = run.within(3).await;
+    assert!(off(&seen).contains("may not list and watch Pods"), "{seen:?}");
+    let view = self::view(&seen);
+    assert_eq!((view.pods.len(), view.workload.is_some(), view.complete), (0, true, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_api_server_is_a_failure_and_no_accusation() {
+    let world = world().allow("op", &["get"], "", &["pods"]);
+    world.change(|state| state.unreviewable = vec!["op"]);
+    let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));
+    let seen = run.within(3).await;
+    let failed = |o: &Observation| matches!(o, Observation::SourceFailed { source: SourceId::Pods, cause: Cause::ServerError, .. });
+    assert!(seen.iter().any(failed), "{seen:?}");
+    assert_eq!(view(&seen).name, "op", "the environment needs no API server");
+    world.change(|state| state.unreviewable.clear());
+    let seen = run.within(60).await;
+    assert!(seen.contains(&Observation::SourceRecovered { source: SourceId::Pods }), "{seen:?}");
+    assert_eq!(view(&seen).pods[0].containers.len(), 3);
+}
