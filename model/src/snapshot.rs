@@ -1,6 +1,7 @@
 //! The output of the model: plain data in a fixed order. It depends only on observations and settings.
 
 mod explanation; // of one object
+mod operator; // the operator itself
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
 
@@ -13,6 +14,7 @@ pub use self::explanation::{
     ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode, ExplainedObject,
     ExplainedObligation, ExplainedWriter, Explanation,
 };
+pub use self::operator::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
 use self::totals::add_each;
 pub use self::totals::{
     ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,
@@ -50,23 +52,12 @@ pub struct Snapshot {
     pub left_out: Vec<LeftOut>,
     /// Leader election leases, ordered by namespace and name.
     pub leases: Vec<LeaseRow>,
-    /// How the operator itself is.
-    pub operator_health: OperatorHealth,
+    /// The operator itself.
+    pub operator: OperatorSummary,
     /// The number of items dropped, by the name of the limit.
     pub dropped: BTreeMap<&'static str, u64>,
     /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.
     pub observations: BTreeMap<&'static str, u64>,
-}
-
-/// How the operator itself is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperatorHealth {
-    /// Whether it is there; absent if nothing shows it.
-    pub up: Option<bool>,
-    /// How long it last needed after a fault of the API server until its queues were drained and its objects had converged.
-    pub recovery: Option<Span>,
-    /// When the fault of the API server ended from which it recovers now.
-    pub recovering_since: Option<Timestamp>,
 }
 
 /// The maximum number of deletions in a snapshot, which people read. Totals count all of them.

@@ -700,20 +700,20 @@ fn the_recovery_after_an_outage_lasts_until_the_queue_is_drained_and_objects_hav
     let mut own = Loop::new();
     let mut widget = own.lab.converged("web");
     own.run(20, |_| {});
-    assert_eq!(own.lab.snapshot().operator_health.recovery, None);
+    assert_eq!(own.lab.snapshot().operator.health.recovery, None);
     own.lab.fail();
     own.run(60, |_| {});
     own.lab.recover();
     own.lab.apply(widget.spec(2, own.lab.ago(Span::secs(30))));
     let ended = own.lab.now;
     own.run(30, |view| view.queue_depth = Some(40));
-    let health = own.lab.snapshot().operator_health;
+    let health = own.lab.snapshot().operator.health;
     assert_eq!((health.recovery, health.recovering_since), (None, Some(ended)));
     own.lab.apply(widget.ready());
     own.run(20, |view| view.queue_depth = Some(7));
-    assert_eq!(own.lab.snapshot().operator_health.recovery, None);
+    assert_eq!(own.lab.snapshot().operator.health.recovery, None);
     own.run(20, |view| view.queue_depth = Some(0));
-    let health = own.lab.snapshot().operator_health;
+    let health = own.lab.snapshot().operator.health;
     assert_eq!((health.recovery, health.recovering_since), (Some(Span::secs(60)), None));
     assert_eq!(health.up, Some(true));
     // A connection that breaks is no outage.
@@ -721,7 +721,7 @@ fn the_recovery_after_an_outage_lasts_until_the_queue_is_drained_and_objects_hav
     own.lab.advance(Span::secs(5));
     own.lab.recover();
     own.run(60, |view| view.queue_depth = Some(9));
-    assert_eq!(own.lab.snapshot().operator_health.recovering_since, None);
+    assert_eq!(own.lab.snapshot().operator.health.recovering_since, None);
 }
 
 #[test]
@@ -732,6 +732,6 @@ fn requests_that_fail_begin_a_recovery_when_they_end() {
     requests(&mut lab, 120, &mut counts, &[("<error>", 20)]);
     let last = lab.now;
     requests(&mut lab, 600, &mut counts, &[("200", 50)]);
-    let health = lab.snapshot().operator_health;
+    let health = lab.snapshot().operator.health;
     assert!(health.recovery.is_some() && lab.now > last, "{health:?}");
 }

@@ -7,7 +7,9 @@ use super::metric::Metric;
 use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
 use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
-use super::prometheus::series::{deletion, every_object, findings, leases, objects, ownership, references, sources};
+use super::prometheus::series::{
+    deletion, every_object, findings, leases, objects, operator, ownership, references, sources,
+};
 use crate::telemetry::{REVISION, VERSION};
 
 /// One row of [`CATALOG`].
@@ -150,6 +152,88 @@ catalog! {
         "loopwatch_leader_transitions_total" Counter Stable ["target_namespace", "lease"]
             "Number of times that the holder of the lease has changed, from leaseTransitions."
             => Whole(leases::leader_transitions);
+        "loopwatch_operator_framework_info" Info Alpha ["operator_pod", "framework"]
+            "Framework whose metrics the operator exports; unknown if loopwatch finds no metrics of a control loop."
+            => Whole(operator::framework_info);
+        "loopwatch_operator_signal_available" Gauge Alpha ["operator_pod", "signal"]
+            "1 if loopwatch gets a signal from the operator, 0 if it does not, so that the detectors that need it say nothing."
+            => Whole(operator::signals);
+        "loopwatch_operator_scrape_duration_seconds" Gauge Alpha ["operator_pod"]
+            "Duration of the last scrape of the operator's metrics; absent if it failed."
+            => Whole(operator::scrape_seconds);
+        "loopwatch_operator_scrape_series" Gauge Alpha ["operator_pod"]
+            "Number of series in the last scrape of the operator's metrics; absent if it failed."
+            => Whole(operator::scrape_series);
+        "loopwatch_operator_requests_total" Counter Alpha ["operator_pod", "code"]
+            "Requests of the operator to the API server, by HTTP status code; code is <error> if there was no response."
+            => Whole(operator::requests);
+    }
+    "The operator's loop" {
+        "loopwatch_reconciles_total" Counter Alpha ["operator_pod", "controller", "result"]
+            "Reconciles of a controller, by result (success, error, panic); absent results are not available."
+            => Whole(operator::reconciles);
+        "loopwatch_reconcile_requeues_total" Counter Alpha ["operator_pod", "controller"]
+            "Successful reconciles that asked for another one, at once or later."
+            => Whole(operator::requeues);
+        "loopwatch_reconcile_duration_samples_total" Counter Alpha ["operator_pod", "controller"]
+            "Number of reconciles in loopwatch_reconcile_duration_seconds_total."
+            => Whole(operator::timed_reconciles);
+        "loopwatch_reconcile_duration_seconds_total" Counter Alpha ["operator_pod", "controller"]
+            "Total duration of reconciles that have ended."
+            => Whole(operator::reconcile_seconds);
+        "loopwatch_reconcile_longest_running_seconds" Gauge Alpha ["operator_pod", "controller"]
+            "Age of the reconcile that has been running longest; 0 if none is running."
+            => Whole(operator::longest_running);
+        "loopwatch_queue_depth" Gauge Alpha ["operator_pod", "controller"]
+            "Number of objects that wait in the queue of a controller."
+            => Whole(operator::queue_depth);
+        "loopwatch_queue_adds_total" Counter Alpha ["operator_pod", "controller"]
+            "Objects added to the queue of a controller."
+            => Whole(operator::queue_adds);
+        "loopwatch_queue_wait_seconds_total" Counter Alpha ["operator_pod", "controller"]
+            "Total time that objects have waited in the queue of a controller."
+            => Whole(operator::queue_seconds);
+        "loopwatch_queue_unfinished_seconds" Gauge Alpha ["operator_pod", "controller"]
+            "Sum of the ages of all reconciles that are running."
+            => Whole(operator::unfinished);
+        "loopwatch_workers_busy" Gauge Alpha ["operator_pod", "controller"]
+            "Number of workers of a controller that are reconciling."
+            => Whole(operator::workers_busy);
+        "loopwatch_workers_max" Gauge Alpha ["operator_pod", "controller"]
+            "Maximum number of workers of a controller."
+            => Whole(operator::workers_max);
+    }
+    "The operator's process" {
+        "loopwatch_operator_memory_bytes" Gauge Alpha ["operator_pod", "type"]
+            "Memory of the operator, by type (resident, anonymous, working_set, live_heap, heap_goal)."
+            => Whole(operator::memory);
+        "loopwatch_operator_memory_limit_bytes" Gauge Alpha ["operator_pod", "type"]
+            "Memory limit of the operator, by type (container, or runtime such as GOMEMLIMIT); absent without a limit."
+            => Whole(operator::memory_limit);
+        "loopwatch_operator_memory_pressure_ratio" Gauge Alpha ["operator_pod"]
+            "Share of the last minute in which at least one task of the operator's container waited for memory."
+            => Whole(operator::memory_pressure);
+        "loopwatch_operator_oom_kills_total" Counter Alpha ["operator_pod"]
+            "Processes of the operator's container that the kernel has killed because of its memory limit."
+            => Whole(operator::oom_kills);
+        "loopwatch_operator_tasks" Gauge Alpha ["operator_pod", "type"]
+            "Number of goroutines or threads of the operator, by type (goroutines, threads)."
+            => Whole(operator::tasks);
+        "loopwatch_operator_open_fds" Gauge Alpha ["operator_pod"]
+            "Number of open file descriptors of the operator."
+            => Whole(operator::open_fds);
+        "loopwatch_operator_max_fds" Gauge Alpha ["operator_pod"]
+            "Maximum number of open file descriptors of the operator."
+            => Whole(operator::max_fds);
+        "loopwatch_operator_cpu_seconds_total" Counter Alpha ["operator_pod"]
+            "CPU time of the operator."
+            => Whole(operator::cpu_seconds);
+        "loopwatch_operator_gc_cycles_total" Counter Alpha ["operator_pod"]
+            "Garbage collections of the operator's runtime."
+            => Whole(operator::gc_cycles);
+        "loopwatch_operator_start_timestamp_seconds" Gauge Alpha ["operator_pod"]
+            "Unix time at which the operator's process started."
+            => Whole(operator::start);
     }
     "Every object" {
         "loopwatch_object_state" Gauge Alpha ["group", "kind", "target_namespace", "name", "state"]

@@ -39,6 +39,7 @@ const PATHS: &[(&str, &str)] = &[
         "/api/v1/explain",
         "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
     ),
+    ("/api/v1/operator", "the operator: its Pods, instances, controllers and processes, as JSON"),
     ("/debug/model", "object counts and a checksum, as JSON"),
 ];
 
@@ -52,6 +53,7 @@ pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/objects", get(api::objects))
         .route("/api/v1/explain", get(api::explain))
+        .route("/api/v1/operator", get(api::operator))
         .route("/debug/model", get(api::debug))
         .route_layer(from_fn_with_state(exporter.clone(), guard::local_only));
     Router::new()

@@ -4,6 +4,7 @@
 //! a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
 
 mod explain; // one object
+mod operator; // the operator itself
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
 pub(crate) use self::explain::{Explained, FindingText, explain};
+pub(crate) use self::operator::operator;
 use super::input::{DumpInput, Input, RecordingInput};
 use super::summary::{self, BlindSpot};
 

@@ -6,6 +6,7 @@
 //! except this server's own script file.
 
 mod findings; // cards for findings
+mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
 
@@ -41,6 +42,7 @@ pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     tables::unhealthy_objects(&mut main, snapshot);
     relations::deletions(&mut main, snapshot);
     relations::ownership_and_references(&mut main, snapshot);
+    operator::operator(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_update, reason = "a new field needs no edit here")]
 
 mod explanation;
+mod operator;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ pub(crate) fn sample() -> Sample {
             },
             seen_renewed_at: Some(ago(Span::secs(4))),
         }],
+        operator: operator::operator(),
         dropped: BTreeMap::from([("phases", 2)]),
         observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),
         ..Snapshot::default()

@@ -290,7 +290,8 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _, operator: _ } = self;
+        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _, operator: _ } =
+            self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)

@@ -8,9 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{
-    Cause, MAX_OBJECT_BYTES, Observation, OperatorView, Permission, PodView, SourceId,
-};
+use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES, Observation, OperatorView, Permission, PodView, SourceId};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -289,9 +287,7 @@ impl PodsReader {
             Err(failure) if failure.cause == Cause::Forbidden => {
                 self.off(self.missing_permission("get")).await.map(|()| Ok(None))
             }
-            Err(failure) if failure.absent_object == own.name => {
-                self.off(no_such_pod(&own)).await.map(|()| Ok(None))
-            }
+            Err(failure) if failure.absent_object == own.name => self.off(no_such_pod(&own)).await.map(|()| Ok(None)),
             Err(failure) => Ok(Err(failure)),
         }
     }

@@ -6,16 +6,20 @@ mod leaders; // its leases
 mod loops; // its control loops
 mod pods; // what has happened to its Pods
 mod poison; // objects that make it crash
+mod recent; // the last hour, for charts
 mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod review; // collects all conclusions
+mod shown; // for snapshots and detectors
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use self::history::History;
 use self::leaders::Leaders;
 use self::pods::Pods;
 use self::poison::Suspect;
+use self::recent::Recent;
 use self::recovery::Recovery;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
@@ -35,7 +39,7 @@ const SAME_START: Span = Span::secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
     /// Its workload and Pods; absent until they are read for the first time.
-    pub(crate) view: Option<OperatorView>,
+    pub(crate) view: Option<Arc<OperatorView>>,
     /// By the name of the instance.
     pub(crate) instances: BTreeMap<String, Instance>,
     pods: Pods,
@@ -59,7 +63,7 @@ pub(crate) struct Instance {
     /// When loopwatch last heard of it.
     pub(crate) seen: Timestamp,
     /// The last scrape.
-    pub(crate) metrics: Option<(Timestamp, MetricsView)>,
+    pub(crate) metrics: Option<(Timestamp, Arc<MetricsView>)>,
     /// Why scrapes fail, and since when; absent if the last one succeeded.
     pub(crate) scrape_failure: Option<(Timestamp, Cause)>,
     /// The process as the kernel last described it.
@@ -72,6 +76,8 @@ pub(crate) struct Instance {
     history: History,
     /// The last comparison of profiles of each kind.
     pub(crate) profiles: BTreeMap<ProfileKind, ProfileView>,
+    /// Its last hour.
+    recent: Recent,
 }
 
 // === impl Operator ===
@@ -116,6 +122,7 @@ impl Instance {
         self.process.iter_mut().for_each(|(at, _)| shift(at));
         self.restarts.iter_mut().chain(&mut self.process_ended).for_each(shift);
         self.history.clock_stepped(by_ms);
+        self.recent.clock_stepped(by_ms);
     }
 }
 
@@ -131,7 +138,7 @@ impl Model {
         self.sources.note_success(&SourceId::Pods, self.now);
         let was_running = self.operator.pods.running;
         let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
-        self.operator.view = Some(view);
+        self.operator.view = Some(Arc::new(view));
         self.containers_ended(&ends);
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
@@ -145,11 +152,13 @@ impl Model {
         let instance = self.operator.instance(now, &view.instance);
         instance.note_start(now, view.process.started);
         let earlier = instance.metrics.take();
-        let known = earlier.as_ref().map(|(at, earlier)| (*at, earlier));
+        let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
         let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
         let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
-        instance.metrics = Some((now, view));
+        instance.recent.scraped(now, &view);
+        instance.metrics = Some((now, Arc::new(view)));
+        instance.recent.process_seen(now, &instance.process());
         if panicked {
             self.operator_crashed(now, true);
         }
@@ -171,6 +180,7 @@ impl Model {
         instance.note_start(now, view.started);
         instance.process_ended = None;
         instance.process = Some((now, view));
+        instance.recent.process_seen(now, &instance.process());
         self.operator_heard();
     }
 

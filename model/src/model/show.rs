@@ -9,7 +9,7 @@ use super::store::{HotRecord, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
-    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
+    ObjectRef, ObjectRow, ObjectState, OperatorSummary, OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
 
@@ -36,7 +36,7 @@ impl Model {
             permissions_missing: self.permissions_missing(),
             left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
             leases: self.leases.rows(),
-            operator_health: self.operator_health(),
+            operator: OperatorSummary { health: self.operator_health(), ..self.operator.summary() },
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),
         }

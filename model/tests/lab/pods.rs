@@ -31,6 +31,7 @@ impl Op {
             workload: Some(workload),
             pods: vec![pod],
             complete: true,
+            ..OperatorView::default()
         };
         Self { view, exit_code: 2 }
     }

@@ -36,6 +36,10 @@ pub(super) async fn findings(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::findings(&exporter.view.snapshot())).into_response()
 }
 
+pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response {
+    Json(json::operator(&exporter.view.snapshot().operator)).into_response()
+}
+
 /// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

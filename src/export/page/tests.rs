@@ -1,4 +1,5 @@
 use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject};
+use loopwatch_model::observation::Cause;
 use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS};
 
 use super::*;
@@ -65,6 +66,28 @@ fn deletions_show_finalizers_actors_and_what_blocks_them() {
     numbers.states[ObjectState::Terminating as usize] = 1200;
     let page = render(&view.snapshot);
     assert!(page.contains("and 1,101 more: <a href=\"api/v1/objects?state=terminating\">"), "with a Pod");
+}
+
+#[test]
+fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
+    let mut view = sample();
+    let page = render(&view.snapshot);
+    assert!(
+        page.contains("<h3><bdi>db-system/db-operator-7c9d5f6b8d-x2x4v</bdi> <small>controller-runtime</small></h3>")
+    );
+    assert!(page.contains("aria-label=\"Memory in the last hour: between 100.0 MiB and 129.8 MiB\""), "{page}");
+    assert_eq!(page.matches("<polyline").count(), 10, "five signals, and each has a gap");
+    assert!(page.contains("<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"));
+
+    let instance = &mut view.snapshot.operator.instances[0];
+    (instance.metrics, instance.recent) = (None, Vec::new());
+    instance.scrape_failure = Some((view.snapshot.at, Cause::Refused));
+    let page = render(&view.snapshot);
+    assert!(page.contains("Scrapes of its metrics have failed for <time") && page.contains(" (refused).</p>"));
+    assert!(!page.contains("<polyline"));
+
+    view.snapshot.operator.instances.clear();
+    assert!(!render(&view.snapshot).contains("id=\"operator\""));
 }
 
 #[test]

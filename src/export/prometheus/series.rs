@@ -13,6 +13,7 @@ pub(crate) mod ownership;
 pub(crate) mod references;
 pub(crate) mod findings;
 pub(crate) mod leases;
+pub(crate) mod operator;
 pub(crate) mod every_object;
 pub(crate) mod sources;
 

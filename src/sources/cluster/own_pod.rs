@@ -72,7 +72,8 @@ impl OwnPod {
 
     fn of(variable: impl Fn(&str) -> Option<String>, namespace: &str) -> Option<Self> {
         // A label that the Pod does not have is an empty variable.
-        let variable = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let variable =
+            |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let hostname = variable(HOSTNAME);
         let told = variable(NAME);
         let is_told = told.is_some();

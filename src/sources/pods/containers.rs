@@ -4,9 +4,9 @@ use loopwatch_model::observation::{ContainerEnd, ContainerView};
 use loopwatch_model::time::Timestamp;
 use serde_json::Value;
 
+use super::TargetPort;
 use super::document::{ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState};
 use super::quantity;
-use super::TargetPort;
 
 /// A container and its status, if it has one yet.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,8 @@ pub(super) fn ports(pod: &PodDocument, own: Option<&str>) -> Vec<TargetPort> {
         !is_loopwatch(container.spec, own) && !HELPERS.contains(&container.spec.name.as_str())
     };
     let ports = all(pod).filter(is_open).flat_map(|PodContainer { spec, .. }| {
-        let tcp = spec.ports.iter().filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
+        let tcp =
+            spec.ports.iter().filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
         tcp.map(|port| TargetPort {
             container: spec.name.clone(),
             name: port.name.clone(),

@@ -33,7 +33,9 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 fn is_exponent(text: &str, letter: char) -> bool {
     let mut after = text.split(letter).skip(1);
     matches!(letter, 'e' | 'E')
-        && after.next().is_some_and(|rest| rest.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()))
+        && after
+            .next()
+            .is_some_and(|rest| rest.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]

@@ -161,7 +161,10 @@ fn the_owner_names_the_workload() {
     assert_eq!(of(owner("ReplicaSet", "by-hand"), hash), "ReplicaSet by-hand");
     let rollout = json!({ "rollouts-pod-template-hash": "5f6d8c7b9d" });
     assert_eq!(of(owner("ReplicaSet", "my-op-5f6d8c7b9d"), rollout), "Rollout my-op");
-    assert_eq!(of(owner("StatefulSet", "my-op"), json!({ "controller-revision-hash": "my-op-1" })), "StatefulSet my-op");
+    assert_eq!(
+        of(owner("StatefulSet", "my-op"), json!({ "controller-revision-hash": "my-op-1" })),
+        "StatefulSet my-op"
+    );
     assert_eq!(of(json!(null), json!(null)), "Pod p");
 }
 
@@ -181,7 +184,11 @@ fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
     let two = || json!({ "replicas": 2 });
     for (status, rolling, why) in [
         (counts(2, 2, 2, &complete), false, "done"),
-        (json!({ "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2 }), true, "unseen"),
+        (
+            json!({ "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2 }),
+            true,
+            "unseen",
+        ),
         (counts(3, 1, 2, &under_way), true, "old Pods remain"),
         (counts(2, 2, 0, &under_way), true, "the new Pods start"),
         (counts(2, 2, 0, &complete), false, "the operator has died"),
@@ -190,7 +197,8 @@ fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
     ] {
         assert_eq!(deployment(two(), status).rolling, rolling, "{why}");
     }
-    let idle = deployment(json!({ "replicas": 0, "strategy": { "type": "Recreate" } }), json!({ "observedGeneration": 2 }));
+    let idle =
+        deployment(json!({ "replicas": 0, "strategy": { "type": "Recreate" } }), json!({ "observedGeneration": 2 }));
     assert_eq!((idle.replicas, idle.recreates, idle.rolling), (0, true, false));
     assert_eq!(deployment(json!({}), counts(1, 1, 1, &complete)).replicas, 1, "the default");
 
@@ -347,7 +355,10 @@ async fn an_account_that_may_watch_pods_sees_all_of_the_operator() {
     assert!(seen.contains(&Observation::SourceRecovered { source: SourceId::Pods }), "{seen:?}");
     let requests = world.change(|state| state.requests.clone());
     let watches: Vec<_> = requests.iter().filter(|request| request.starts_with("watch pods ")).collect();
-    assert!(!watches.is_empty() && watches.iter().all(|watch| watch.contains("labelSelector=app%3Dop")), "{requests:?}");
+    assert!(
+        !watches.is_empty() && watches.iter().all(|watch| watch.contains("labelSelector=app%3Dop")),
+        "{requests:?}"
+    );
     assert!(world.change(|state| state.refused.is_empty()), "no request lacks a permission");
     let targets = run.handle.targets();
     assert_eq!(targets.borrow().iter().map(|target| target.instance.clone()).collect::<Vec<_>>().len(), 2);
@@ -462,7 +473,9 @@ async fn a_failing_api_server_is_a_failure_and_no_accusation() {
     world.change(|state| state.unreviewable = vec!["op"]);
     let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));
     let seen = run.within(3).await;
-    let failed = |o: &Observation| matches!(o, Observation::SourceFailed { source: SourceId::Pods, cause: Cause::ServerError, .. });
+    let failed = |o: &Observation| {
+        matches!(o, Observation::SourceFailed { source: SourceId::Pods, cause: Cause::ServerError, .. })
+    };
     assert!(seen.iter().any(failed), "{seen:?}");
     assert_eq!(view(&seen).name, "op", "the environment needs no API server");
     world.change(|state| state.unreviewable.clear());

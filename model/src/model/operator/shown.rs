@@ -1,0 +1,60 @@
+//! What snapshots and detectors see of an instance.
+
+use super::{Instance, Operator, is_another};
+use crate::observation::{ProcessView, Runtime};
+use crate::snapshot::{InstanceSummary, OperatorSummary};
+
+// === impl Operator ===
+
+impl Operator {
+    /// Returns what a snapshot shows.
+    pub(crate) fn summary(&self) -> OperatorSummary {
+        let summary = |(name, instance): (&String, &Instance)| InstanceSummary {
+            name: name.clone(),
+            metrics: instance.metrics.clone(),
+            scrape_failure: instance.scrape_failure,
+            process: instance.process(),
+            recent: instance.recent.points().collect(),
+        };
+        let instances = self.instances.iter().map(summary).collect();
+        OperatorSummary { view: self.view.clone(), instances, ..OperatorSummary::default() }
+    }
+}
+
+// === impl Instance ===
+
+impl Instance {
+    /// Returns its process: for each signal the best source, which is the kernel, or its metrics.
+    pub(crate) fn process(&self) -> ProcessView {
+        let kernel = self.process.as_ref().map(|(_, process)| process.clone()).unwrap_or_default();
+        let Some((_, metrics)) = &self.metrics else { return kernel };
+        let reported = &metrics.process;
+        // Metrics that are served by an earlier process describe that one.
+        if is_another(reported.started, kernel.started) || is_another(kernel.started, reported.started) {
+            return kernel;
+        }
+        ProcessView {
+            instance: metrics.instance.clone(),
+            pid: kernel.pid,
+            started: kernel.started.or(reported.started),
+            runtime: if reported.runtime == Runtime::Unknown { kernel.runtime } else { reported.runtime },
+            cpu_seconds: kernel.cpu_seconds.or(reported.cpu_seconds),
+            resident: kernel.resident.or(reported.resident),
+            anonymous: kernel.anonymous.or(reported.anonymous),
+            working_set: kernel.working_set.or(reported.working_set),
+            memory_limit: kernel.memory_limit.or(reported.memory_limit),
+            live_heap: reported.live_heap.or(kernel.live_heap),
+            heap_goal: reported.heap_goal.or(kernel.heap_goal),
+            runtime_limit: reported.runtime_limit.or(kernel.runtime_limit),
+            gc_percent: reported.gc_percent.or(kernel.gc_percent),
+            gc_cycles: reported.gc_cycles.or(kernel.gc_cycles),
+            gc_limited_cycle: reported.gc_limited_cycle.or(kernel.gc_limited_cycle),
+            goroutines: reported.goroutines.or(kernel.goroutines),
+            threads: kernel.threads.or(reported.threads),
+            open_fds: kernel.open_fds.or(reported.open_fds),
+            max_fds: kernel.max_fds.or(reported.max_fds),
+            memory_pressure: kernel.memory_pressure.or(reported.memory_pressure),
+            oom_kills: kernel.oom_kills.or(reported.oom_kills),
+        }
+    }
+}

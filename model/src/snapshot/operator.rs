@@ -1,0 +1,65 @@
+//! The operator itself.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::observation::{Cause, MetricsView, OperatorView, ProcessView};
+use crate::time::{Span, Timestamp};
+
+/// The operator, as far as loopwatch can see it.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorSummary {
+    /// Its workload and Pods; absent until they are read for the first time.
+    pub view: Option<Arc<OperatorView>>,
+    /// How it is.
+    pub health: OperatorHealth,
+    /// Its instances, ordered by name.
+    pub instances: Vec<InstanceSummary>,
+}
+
+/// How the operator itself is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperatorHealth {
+    /// Whether it is there; absent if nothing shows it.
+    pub up: Option<bool>,
+    /// How long it last needed after a fault of the API server until its queues were drained and its objects had converged.
+    pub recovery: Option<Span>,
+    /// When the fault of the API server ended from which it recovers now.
+    pub recovering_since: Option<Timestamp>,
+}
+
+/// One instance of the operator.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceSummary {
+    /// `namespace/pod`, or the address of its metrics.
+    pub name: String,
+    /// The last scrape and its time.
+    pub metrics: Option<(Timestamp, Arc<MetricsView>)>,
+    /// Since when scrapes fail, and why; absent if the last one succeeded.
+    pub scrape_failure: Option<(Timestamp, Cause)>,
+    /// Its process: for each signal the best source, which is the kernel, or its metrics.
+    pub process: ProcessView,
+    /// Its recent past, oldest first, at most [`RECENT_POINTS`].
+    pub recent: Vec<RecentPoint>,
+}
+
+/// An instance of the operator at an earlier time. Signals that were not available are absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RecentPoint {
+    /// The time.
+    pub at: Timestamp,
+    /// Reconciles per second, of all controllers.
+    pub reconciles: Option<f32>,
+    /// Failed reconciles per second, of all controllers.
+    pub failures: Option<f32>,
+    /// Objects that wait in all queues.
+    pub queue_depth: Option<u32>,
+    /// Its memory, in bytes: the live heap, else the resident memory.
+    pub memory: Option<u64>,
+    /// Its tasks: goroutines, else threads.
+    pub tasks: Option<u32>,
+}
+
+/// The maximum number of points of the recent past.
+pub const RECENT_POINTS: usize = 120;

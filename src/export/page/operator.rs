@@ -1,0 +1,168 @@
+//! The operator itself: its instances, their recent past as small charts, and their controllers.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::Value;
+use loopwatch_model::observation::{ControllerView, Framework};
+use loopwatch_model::snapshot::{InstanceSummary, RecentPoint, Snapshot};
+
+use super::{Age, Escaped, Number};
+
+/// Maximum number of instances shown, and of controllers of each.
+const SHOWN: (usize, usize) = (5, 50);
+
+/// The size of a chart in its own units.
+const SIZE: (f64, f64) = (240.0, 40.0);
+
+/// One signal of the recent past.
+struct Chart {
+    title: &'static str,
+    value: fn(&RecentPoint) -> Option<f64>,
+    text: fn(f64) -> String,
+}
+
+/// The charts, in the order of the page.
+const CHARTS: [Chart; 5] = [
+    Chart { title: "Reconciles", value: |point| point.reconciles.map(f64::from), text: per_second },
+    Chart { title: "Failed reconciles", value: |point| point.failures.map(f64::from), text: per_second },
+    Chart { title: "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
+    Chart {
+        title: "Memory",
+        value: |point| point.memory.map(to_f64),
+        text: |value| Value::Bytes(to_u64(value)).to_string(),
+    },
+    Chart { title: "Tasks", value: |point| point.tasks.map(f64::from), text: count },
+];
+
+/// The instances of the operator.
+pub(super) fn operator(page: &mut String, snapshot: &Snapshot) {
+    let instances = &snapshot.operator.instances;
+    if instances.is_empty() {
+        return;
+    }
+    page.push_str("<section aria-labelledby=\"operator\"><h2 id=\"operator\">The operator</h2>");
+    for instance in instances.iter().take(SHOWN.0) {
+        instance_card(page, snapshot, instance);
+    }
+    if let Some(more) = instances.len().checked_sub(SHOWN.0).filter(|more| *more > 0) {
+        let _ = write!(
+            page,
+            "<p class=\"more\">and {} more: <a href=\"api/v1/operator\">instances as JSON</a></p>",
+            Number(more as u64)
+        );
+    }
+    page.push_str("</section>");
+}
+
+fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSummary) {
+    let _ = write!(
+        page,
+        "<article class=\"instance\" data-key=\"i-{key}\" data-find><h3><bdi>{key}</bdi>",
+        key = Escaped(&instance.name)
+    );
+    let metrics = instance.metrics.as_ref().map(|(_, metrics)| metrics);
+    if let Some(framework) = metrics.map(|metrics| metrics.framework).filter(|it| *it != Framework::Unknown) {
+        let _ = write!(page, " <small>{}</small>", framework.as_str());
+    }
+    if metrics.and_then(|metrics| metrics.leading) == Some(false) {
+        page.push_str(" <small>does not lead</small>");
+    }
+    page.push_str("</h3>");
+    if let Some((since, cause)) = instance.scrape_failure {
+        let age = Age(snapshot, since);
+        let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
+    }
+    page.push_str("<ul class=\"charts\">");
+    CHARTS.iter().for_each(|shown| chart(page, shown, &instance.recent));
+    page.push_str("</ul>");
+    if let Some(metrics) = metrics.filter(|metrics| !metrics.controllers.is_empty()) {
+        controllers(page, &metrics.controllers);
+    }
+    page.push_str("</article>");
+}
+
+/// Writes one chart, if the signal is available.
+fn chart(page: &mut String, chart: &Chart, points: &[RecentPoint]) {
+    let values: Vec<Option<f64>> = points.iter().map(chart.value).collect();
+    let Some(last) = values.iter().rev().flatten().next().copied() else { return };
+    let highest = values.iter().flatten().copied().fold(f64::MIN, f64::max);
+    let lowest = values.iter().flatten().copied().fold(f64::MAX, f64::min);
+    let _ = write!(
+        page,
+        "<li><span>{title}</span><b>{last}</b><svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{title} in the last hour: between {lowest} and {highest}\">",
+        title = chart.title,
+        last = (chart.text)(last),
+        width = SIZE.0,
+        height = SIZE.1,
+        lowest = (chart.text)(lowest),
+        highest = (chart.text)(highest),
+    );
+    lines(page, points, &values, highest);
+    let _ = write!(page, "</svg><small>up to {}</small></li>", (chart.text)(highest));
+}
+
+/// Writes the line of a chart. It starts at zero, so that small changes of a large number look small, and has a gap where
+/// the signal was absent.
+fn lines(page: &mut String, points: &[RecentPoint], values: &[Option<f64>], highest: f64) {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
+    let span = last.at.since(first.at).seconds().max(1.0);
+    let mut open = false;
+    for (point, value) in points.iter().zip(values) {
+        let Some(value) = value else {
+            page.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
+            continue;
+        };
+        page.push_str(if open { " " } else { "<polyline points=\"" });
+        open = true;
+        let x = SIZE.0 * point.at.since(first.at).seconds() / span;
+        let y = SIZE.1 - 1.0 - (SIZE.1 - 2.0) * value / highest.max(f64::MIN_POSITIVE);
+        let _ = write!(page, "{x:.1},{y:.1}");
+    }
+    page.push_str(if open { "\"/>" } else { "" });
+}
+
+fn controllers(page: &mut String, controllers: &[ControllerView]) {
+    page.push_str(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Controllers\"><table><thead><tr>\
+         <th scope=\"col\">Controller</th><th scope=\"col\">Queue</th><th scope=\"col\">Workers</th>\
+         <th scope=\"col\">Reconciles</th><th scope=\"col\">Failed</th><th scope=\"col\">Longest running</th></tr></thead><tbody>",
+    );
+    for controller in controllers.iter().take(SHOWN.1) {
+        let number = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), |value| Number(value).to_string());
+        let reconciles = controller.succeeded.into_iter().chain(controller.failed).reduce(u64::saturating_add);
+        let workers = match (controller.workers_busy, controller.workers_max) {
+            (Some(busy), Some(max)) => format!("{} of {}", Number(busy), Number(max)),
+            (busy, _) => number(busy),
+        };
+        let longest = controller.longest_running_seconds.map_or_else(|| "–".to_owned(), |age| format!("{age:.0} s"));
+        let _ = write!(
+            page,
+            "<tr><td><bdi>{}</bdi></td><td class=\"num\">{}</td><td class=\"num\">{workers}</td><td class=\"num\">{}</td>\
+             <td class=\"num\">{}</td><td class=\"num\">{longest}</td></tr>",
+            Escaped(&controller.name),
+            number(controller.queue_depth),
+            number(reconciles),
+            number(controller.failed),
+        );
+    }
+    page.push_str("</tbody></table></div>");
+}
+
+fn per_second(rate: f64) -> String {
+    if rate >= 10.0 { format!("{rate:.0}/s") } else { format!("{rate:.1}/s") }
+}
+
+fn count(value: f64) -> String {
+    Number(to_u64(value)).to_string()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a chart needs few digits")]
+fn to_f64(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only converts back what was a count")]
+fn to_u64(value: f64) -> u64 {
+    value.round() as u64
+}
