@@ -405,8 +405,8 @@ fn demo_runs_without_a_cluster() {
 fn bundled_rules_dashboards_and_completions_can_be_printed() {
     assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
     let dashboards: serde_json::Value = serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");
-    let uids = [0, 1].map(|index| dashboards[index]["uid"].as_str());
-    assert_eq!(uids, [Some("loopwatch-overview"), Some("loopwatch-objects")]);
+    let uids = [0, 1, 2].map(|index| dashboards[index]["uid"].as_str().map(str::to_owned));
+    assert_eq!(uids, ["overview", "objects", "process"].map(|name| Some(format!("loopwatch-{name}"))));
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));
 }
 

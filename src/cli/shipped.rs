@@ -13,6 +13,7 @@ const RULES: &[&str] = &[
 const DASHBOARDS: &[&str] = &[
     include_str!("../../dashboards/loopwatch-overview.json"),
     include_str!("../../dashboards/loopwatch-objects.json"),
+    include_str!("../../dashboards/loopwatch-process.json"),
 ];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
