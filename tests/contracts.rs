@@ -281,7 +281,9 @@ fn every_dashboard_is_installed_and_has_the_variables_of_the_others() {
     for dashboard in printed {
         let file = format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid"));
         assert_eq!(*dashboard, serde_json::from_str::<Value>(&read(&file)).expect("JSON"), "{file}");
-        assert_eq!(dashboard["templating"], printed[0]["templating"], "{file}");
+        let variables = |dashboard: &Value| dashboard["templating"]["list"].as_array().cloned().unwrap_or_default();
+        // Links keep the values of variables, so that all dashboards need the same ones. One may have more.
+        assert!(variables(dashboard).starts_with(&variables(&printed[0])), "{file}");
     }
 }
 
