@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Model;
-use super::actors::{self, Actor, FinalizerWriters};
-use super::controllers::{self, Liveness};
+use super::actors::Actor;
+use super::controllers::Liveness;
 use super::family;
-use super::finalizers;
-use super::kinds::Kind;
 use super::show::deletion_verdict;
 use super::store::{Flag, History, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingId, Subject};
@@ -144,28 +142,6 @@ impl Model {
             terminating_since: deletion.map(|deletion| deletion.since),
             finalizers,
             findings: findings.get(&subject).into_iter().flatten().map(|code| (*code).to_owned()).collect(),
-        }
-    }
-
-    /// Returns the actor that should remove a finalizer of an object that is not being deleted, as far as other objects of
-    /// the kind show it.
-    fn expected_actor(&self, kind: &Kind, finalizer: &Arc<str>) -> Actor {
-        let writers = kind.finalizer_writers.get(finalizer);
-        if let Some(built_in) = actors::built_in(finalizer) {
-            return Actor::BuiltIn(built_in);
-        }
-        if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
-            return finalizers::remover_actor(remover, finalizer, &self.served_groups);
-        }
-        let is_controller = |name: &&Arc<str>| kind.writers.iter().any(|(writer, _)| writer == *name);
-        let adder = writers.and_then(|writers| writers.added.iter().find(is_controller)).cloned();
-        let domain = finalizers::domain(finalizer);
-        let serves = |group: &&Arc<str>| domain.is_some_and(|domain| controllers::is_within(domain, group));
-        match (self.served_groups.iter().find(serves), adder, finalizer.split_once('/')) {
-            (Some(group), manager, _) => Actor::Operator { group: group.clone(), manager },
-            (None, Some(manager), _) => Actor::Adder { manager, group: kind.group.clone() },
-            (None, None, Some((domain, _))) => Actor::Domain(domain.into()),
-            (None, None, None) => Actor::Unknown,
         }
     }
 

@@ -66,20 +66,6 @@ pub(crate) fn actor(
     }
 }
 
-/// Returns the actor that should remove a finalizer of an object that is not being deleted, from the experience with other
-/// objects of the kind.
-fn usual_actor(kind: &Kind, finalizer: &str, served: &BTreeSet<Arc<str>>) -> Actor {
-    let writers = kind.finalizer_writers.get(finalizer);
-    let added = writers.into_iter().flat_map(|writers| &writers.added).filter(|name| !writers::is_client(name));
-    let managers = added.map(|name| Manager {
-        name: name.to_string(),
-        finalizers: vec![finalizer.to_owned()],
-        ..Manager::default()
-    });
-    let view = ObjectView { managers: managers.collect(), ..ObjectView::default() };
-    actor(&view, finalizer, &kind.group, writers, served)
-}
-
 /// Returns the operator of a kind under its present field manager, if that one has written the status since `manager` wrote
 /// the object: an upgrade may rename the field manager.
 fn successor(
@@ -298,7 +284,27 @@ impl Model {
         }
         let kind = self.kind_of(record.watch);
         let finalizers = self.finalizer_sets.get(record.finalizers).iter();
-        finalizers.map(|finalizer| usual_actor(kind, finalizer, &self.served_groups).to_string()).collect()
+        finalizers.map(|finalizer| self.expected_actor(kind, finalizer).to_string()).collect()
+    }
+
+    /// Returns the actor that should remove a finalizer of an object that is not being deleted, as far as other objects of
+    /// the kind show it.
+    pub(crate) fn expected_actor(&self, kind: &Kind, finalizer: &Arc<str>) -> Actor {
+        let writers = kind.finalizer_writers.get(finalizer);
+        if let Some(built_in) = actors::built_in(finalizer) {
+            return Actor::BuiltIn(built_in);
+        }
+        if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
+            return remover_actor(remover, finalizer, &self.served_groups);
+        }
+        let is_controller = |name: &&Arc<str>| kind.writers.iter().any(|(writer, _)| writer == *name);
+        let adder = writers.and_then(|writers| writers.added.iter().find(is_controller)).cloned();
+        match (served_group(finalizer, &self.served_groups), adder, finalizer.split_once('/')) {
+            (Some(group), manager, _) => Actor::Operator { group: group.clone(), manager },
+            (None, Some(manager), _) => Actor::Adder { manager, group: kind.group.clone() },
+            (None, None, Some((domain, _))) => Actor::Domain(domain.into()),
+            (None, None, None) => Actor::Unknown,
+        }
     }
 
     /// Takes the experience of an earlier process. Kinds that are not known yet take it when they are.
