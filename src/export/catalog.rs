@@ -152,6 +152,15 @@ catalog! {
         "loopwatch_leader_transitions_total" Counter Stable ["target_namespace", "lease"]
             "Number of times that the holder of the lease has changed, from leaseTransitions."
             => Whole(leases::leader_transitions);
+        "loopwatch_operator_up" Gauge Alpha []
+            "1 if something shows that the operator is there, 0 if OperatorDown is open; absent if nothing shows either."
+            => Whole(operator::up);
+        "loopwatch_operator_restarts_total" Counter Alpha ["operator_pod", "container"]
+            "Restarts of the operator's containers, as the kubelet counts them; absent if loopwatch cannot read its Pods."
+            => Whole(operator::restarts);
+        "loopwatch_operator_recovery_seconds" Gauge Alpha []
+            "Time from the end of the last fault of the API server until the operator's queues were drained and its objects had converged; absent if there was none."
+            => Whole(operator::recovery);
         "loopwatch_operator_framework_info" Info Alpha ["operator_pod", "framework"]
             "Framework whose metrics the operator exports; unknown if loopwatch finds no metrics of a control loop."
             => Whole(operator::framework_info);

@@ -49,6 +49,22 @@ fn pod(instance: &InstanceSummary) -> &str {
     instance.name.split_once('/').map_or(&instance.name, |(_, pod)| pod)
 }
 
+pub(crate) fn up(shown: &Exposition, samples: &mut Samples<'_>) {
+    samples.put_some(&[], shown.snapshot.operator.health.up.map(u64::from));
+}
+
+pub(crate) fn recovery(shown: &Exposition, samples: &mut Samples<'_>) {
+    samples.put_some(&[], shown.snapshot.operator.health.recovery);
+}
+
+pub(crate) fn restarts(shown: &Exposition, samples: &mut Samples<'_>) {
+    for pod in shown.snapshot.operator.view.iter().flat_map(|view| &view.pods) {
+        for container in &pod.containers {
+            samples.put(&[&pod.name, &container.name], u64::from(container.restarts));
+        }
+    }
+}
+
 pub(crate) fn framework_info(shown: &Exposition, samples: &mut Samples<'_>) {
     each_scrape(shown, |pod, metrics| samples.put(&[pod, metrics.framework.as_str()], 1_u64));
 }
