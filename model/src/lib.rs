@@ -21,4 +21,5 @@ pub mod reference; // references between namespaces that appear or disappear
 pub mod histogram; // latency histograms in the output
 pub mod checkpoint; // the state that survives a restart
 pub mod cascade; // what a deletion takes with it: the ownership graph and the garbage collector
+pub mod trend; // whether a signal of a process grows without end
 pub mod model; // the model itself: applies observations, returns snapshots

@@ -9,6 +9,7 @@
 
 pub mod cluster;
 pub mod dice;
+pub mod fleet;
 pub mod pods;
 pub mod steps;
 

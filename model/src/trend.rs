@@ -1,0 +1,349 @@
+//! Trends: whether a signal of a process, such as its live heap, grows without end.
+//!
+//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale it keeps the minimum of
+//! every bucket of time, because the minimum of a heap is what the garbage collector could not free. Twelve times per
+//! window it asks whether the minima rise ([`statistics`]), and whether the rise matters ([`gates`]). A positive answer
+//! counts one, a negative one takes one away; with three a trend is suspected, with six confirmed.
+//!
+//! If the number of objects that the operator holds is known, the trend looks at what remains after their share has been
+//! taken away. A rise that disappears by that is explained by the objects.
+//!
+//! The structure takes less than 3 KiB per signal, and allocates nothing after it has been made. `cargo bench --bench
+//! fleet` measures its false alarms and its lead times on a synthetic fleet.
+
+mod statistics;
+mod window;
+mod gates;
+mod forecast;
+
+pub use self::forecast::Forecast;
+use self::gates::{Bounds, Look};
+use self::window::{History, Scale};
+use crate::time::{Span, Timestamp};
+
+/// A signal over time, and whether it grows without end.
+#[derive(Clone, Debug)]
+pub struct Trend {
+    config: TrendConfig,
+    /// Samples before this instant are part of the start, and are ignored.
+    settled: Timestamp,
+    /// The lowest value since the start.
+    lowest: f64,
+    scales: [Tracked; 3],
+}
+
+/// Which rises of a signal matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrendConfig {
+    /// A rise over the window must be at least this large.
+    pub rise_at_least: f64,
+    /// … and at least this share of the lowest value since the start.
+    pub rise_of_baseline: f64,
+    /// … and at least this share of the capacity, if that is known.
+    pub rise_of_capacity: f64,
+    /// The rise must exhaust the capacity within the horizon of the scale. Without a known capacity, it must double the
+    /// value within that time.
+    pub must_exhaust: bool,
+}
+
+/// What a trend says about its signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrendVerdict {
+    /// The conclusion.
+    pub state: TrendState,
+    /// The change per hour without the share of the objects; absent while unknown.
+    pub slope: Option<f64>,
+    /// The length of the window that shows it best.
+    pub window: Span,
+    /// The rise over this window without the share of the objects.
+    pub rise: f64,
+    /// The part of the whole rise that the objects account for.
+    pub explained: f64,
+    /// The number of objects that were added in the window, less those that were removed.
+    pub objects: f64,
+    /// When the rise began, as far as the windows show; absent for a steady signal.
+    pub since: Option<Timestamp>,
+    /// The time until the capacity is exhausted; absent if it is not known or not in sight.
+    pub exhaustion: Option<Span>,
+}
+
+/// The conclusion about a trend. The order is that of urgency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrendState {
+    /// There are not enough samples yet.
+    #[default]
+    Unknown,
+    /// No growth without end.
+    Steady,
+    /// It grows, and the number of objects accounts for that.
+    GrowthExplained,
+    /// It grows, by at least three evaluations.
+    Suspected,
+    /// It grows, by at least six evaluations.
+    Confirmed,
+}
+
+/// A time scale with its history and its last evaluations.
+#[derive(Clone, Debug)]
+struct Tracked {
+    history: History,
+    leaks: Streak,
+    explained: Streak,
+    /// The last evaluation; absent before the window is full.
+    last: Option<Evaluation>,
+}
+
+/// The balance of evaluations that let a rise pass and those that do not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Streak {
+    /// At most [`CONFIRMED`].
+    balance: u8,
+    /// The highest level that was reached lately: [`SUSPECTED`], [`CONFIRMED`] or zero.
+    held: u8,
+    /// Evaluations since `held` was last reached.
+    misses: u8,
+    /// The beginning of the window in which the streak began, and the value there.
+    since: Option<Timestamp>,
+    begin: f64,
+    /// The value when the gates last let it pass.
+    top: f64,
+}
+
+/// An evaluation of a window.
+#[derive(Clone, Copy, Debug)]
+struct Evaluation {
+    look: Look,
+    explained: f64,
+    objects: f64,
+}
+
+/// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that take a week. Minutes,
+/// five and twenty minutes make 60 to 72 points: enough for the tests, few enough for all pairs of them. The longest scale
+/// keeps two windows, because the high-water gate compares with the day before the window.
+/// Each window is evaluated twelve times, so that six evaluations see half a window of new data.
+static SCALES: [Scale; 3] = [
+    Scale { window: Span::hours(1), bucket: Span::mins(1), horizon: Span::hours(6), stride: 5, kept: 61 },
+    Scale { window: Span::hours(6), bucket: Span::mins(5), horizon: Span::hours(36), stride: 6, kept: 73 },
+    Scale { window: Span::hours(24), bucket: Span::mins(20), horizon: Span::hours(7 * 24), stride: 6, kept: 145 },
+];
+
+/// How long after its start a process is not judged: the caches of informers fill, and runtimes warm up.
+const HOLD_OFF: Span = Span::mins(30);
+
+/// The balance from which on a trend is suspected: at least a quarter of a window.
+const SUSPECTED: u8 = 3;
+
+/// The balance from which on a trend is confirmed: at least half of a window.
+const CONFIRMED: u8 = 6;
+
+/// Evaluations without evidence after which a verdict ends: half of a window, and a whole one if it was confirmed.
+const SUSPECTED_HELD: u8 = 6;
+const CONFIRMED_HELD: u8 = 12;
+
+// === impl TrendConfig ===
+
+impl TrendConfig {
+    /// Memory, in bytes. 1.5 % of the limit is less than what garbage collectors leave to chance.
+    pub const MEMORY: Self =
+        Self { rise_at_least: 1024.0 * 1024.0, rise_of_baseline: 0.0, rise_of_capacity: 0.015, must_exhaust: true };
+
+    /// Goroutines or threads: hardly any noise, but no capacity either, so the rise itself must be large.
+    pub const TASKS: Self =
+        Self { rise_at_least: 200.0, rise_of_baseline: 0.5, rise_of_capacity: 0.0, must_exhaust: false };
+
+    /// File descriptors. Operators hold a few dozen; their limit is often above a million, and says nothing.
+    pub const DESCRIPTORS: Self =
+        Self { rise_at_least: 50.0, rise_of_baseline: 0.5, rise_of_capacity: 0.0, must_exhaust: false };
+}
+
+// === impl Trend ===
+
+impl Trend {
+    /// Returns a trend without samples. `started` is the start of the process, or the present if that is not known.
+    #[must_use]
+    pub fn new(config: TrendConfig, started: Timestamp) -> Self {
+        let track = |scale| Tracked {
+            history: History::new(scale),
+            leaks: Streak::default(),
+            explained: Streak::default(),
+            last: None,
+        };
+        Self { config, settled: started.after(HOLD_OFF), lowest: f64::INFINITY, scales: SCALES.each_ref().map(track) }
+    }
+
+    /// Forgets everything, because another process runs since `started`.
+    pub fn restart(&mut self, started: Timestamp) {
+        self.settled = started.after(HOLD_OFF);
+        self.lowest = f64::INFINITY;
+        self.scales.iter_mut().for_each(Tracked::clear);
+    }
+
+    /// Follows a step of the clock of the samples, so that no window is lost.
+    pub fn clock_stepped(&mut self, by_ms: i64) {
+        self.settled = self.settled.shifted(by_ms);
+        for tracked in &mut self.scales {
+            tracked.history.clock_stepped(by_ms);
+            for streak in [&mut tracked.leaks, &mut tracked.explained] {
+                streak.since = streak.since.map(|since| since.shifted(by_ms));
+            }
+        }
+    }
+
+    /// Adds a sample. `objects` is the number of objects that the operator holds, if it is known, and `capacity` the value
+    /// at which something breaks. Samples that are not finite are ignored.
+    pub fn sample(&mut self, at: Timestamp, value: f64, objects: Option<f64>, capacity: Option<f64>) {
+        if at < self.settled || !value.is_finite() {
+            return;
+        }
+        self.lowest = self.lowest.min(value);
+        #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
+        let (value, covariate) = (value as f32, objects.map_or(f32::NAN, |objects| objects as f32));
+        let mut due = [false; 3];
+        for (due, tracked) in due.iter_mut().zip(&mut self.scales) {
+            let had_window = tracked.history.window_begin().is_some();
+            *due = tracked.history.add(at, value, covariate);
+            if had_window && tracked.history.window_begin().is_none() {
+                (tracked.leaks, tracked.explained, tracked.last) = Default::default(); // a gap dropped the window
+            }
+        }
+        for index in (0..due.len()).filter(|index| due[*index]) {
+            self.evaluate(index, capacity);
+        }
+    }
+
+    /// Returns what the trend says now.
+    #[must_use]
+    pub fn verdict(&self) -> TrendVerdict {
+        let known = self.scales.iter().filter_map(|tracked| Some((tracked.state(), tracked, tracked.last?)));
+        // The most urgent conclusion counts, and among equals the longest window, whose slope is the most exact.
+        let Some((state, tracked, last)) =
+            known.max_by_key(|(state, tracked, _)| (*state, tracked.history.scale().window))
+        else {
+            return TrendVerdict::default();
+        };
+        let streak = if state == TrendState::GrowthExplained { tracked.explained } else { tracked.leaks };
+        let exhaustion = self.scales.iter().filter(|tracked| tracked.state() == state && state > TrendState::Steady);
+        let exhaustion = exhaustion.filter_map(|tracked| tracked.last?.look.exhaustion).min_by(f64::total_cmp);
+        TrendVerdict {
+            state,
+            slope: Some(last.look.slope),
+            window: tracked.history.scale().window,
+            rise: last.look.rise,
+            explained: last.explained,
+            objects: last.objects,
+            since: streak.since.filter(|_| state > TrendState::Steady),
+            exhaustion: exhaustion.map(hours),
+        }
+    }
+
+    fn evaluate(&mut self, index: usize, capacity: Option<f64>) {
+        let coefficient = self.coefficient(index);
+        let (history, long) = (&self.scales[index].history, &self.scales[2].history);
+        if history.window_begin().is_none() {
+            return;
+        }
+        let look = |coefficient| {
+            let bounds = Bounds { config: &self.config, capacity, lowest: self.lowest };
+            gates::look(history, long, coefficient, &bounds)
+        };
+        let Some(raw) = look(0.0) else { return };
+        let rest = if coefficient > 0.0 { look(coefficient) } else { Some(raw) };
+        let Some(rest) = rest else { return };
+        let level = gates::last_quarter(history);
+        let since = history.window_start();
+        let objects = history.covariate_rise();
+        let tracked = &mut self.scales[index];
+        tracked.leaks.step(rest.passed, since, raw.begin, level);
+        tracked.explained.step(raw.passed && !rest.passed, since, raw.begin, level);
+        tracked.last = Some(Evaluation { look: rest, explained: raw.rise - rest.rise, objects });
+    }
+
+    /// Returns how much of the signal one object accounts for: learned from two days if they are known, otherwise from the
+    /// window itself.
+    fn coefficient(&self, index: usize) -> f64 {
+        let (long, window) = (&self.scales[2].history, &self.scales[index].history);
+        let history = if long.covered() >= SCALES[1].window { long } else { window };
+        if !window.has_covariate() || !long.has_covariate() {
+            return 0.0;
+        }
+        let items = history.complete();
+        statistics::coefficient(
+            items.map(|(x, bucket)| (f64::from(x), f64::from(bucket.value), f64::from(bucket.covariate))),
+        )
+    }
+}
+
+/// Returns a time span of that many hours, at most a hundred years.
+#[expect(clippy::cast_possible_truncation, reason = "clamped")]
+fn hours(hours: f64) -> Span {
+    Span((hours.clamp(0.0, 876_600.0) * 3_600_000.0) as i64)
+}
+
+// === impl TrendState ===
+
+impl TrendState {
+    /// All states, in order.
+    pub const ALL: [Self; 5] = [Self::Unknown, Self::Steady, Self::GrowthExplained, Self::Suspected, Self::Confirmed];
+
+    /// Returns the value of the `verdict` label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Steady => "steady",
+            Self::GrowthExplained => "growth_explained",
+            Self::Suspected => "suspected",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}
+
+// === impl Tracked ===
+
+impl Tracked {
+    fn clear(&mut self) {
+        self.history.clear();
+        (self.leaks, self.explained, self.last) = Default::default();
+    }
+
+    fn state(&self) -> TrendState {
+        match (self.leaks.held, self.explained.held) {
+            _ if self.last.is_none() => TrendState::Unknown,
+            (CONFIRMED, _) => TrendState::Confirmed,
+            (SUSPECTED, _) => TrendState::Suspected,
+            (_, 0) => TrendState::Steady,
+            (_, _) => TrendState::GrowthExplained,
+        }
+    }
+}
+
+// === impl Streak ===
+
+impl Streak {
+    /// Takes one evaluation. A single one without evidence only takes back another one, because noise in one quarter of
+    /// the window spoils its shape. A verdict outlasts evaluations without evidence for a while, so that it does not come and go,
+    /// but ends at once when the value has lost half of its rise.
+    fn step(&mut self, passed: bool, since: Timestamp, begin: f64, level: f64) {
+        if passed {
+            if self.balance == 0 && self.held == 0 {
+                (self.since, self.begin) = (Some(since), begin);
+            }
+            (self.balance, self.top, self.misses) = (self.balance.saturating_add(1).min(CONFIRMED), level, 0);
+            let reached = match self.balance {
+                CONFIRMED.. => CONFIRMED,
+                SUSPECTED.. => SUSPECTED,
+                _ => 0,
+            };
+            self.held = self.held.max(reached);
+            return;
+        }
+        (self.balance, self.misses) = (self.balance.saturating_sub(1), self.misses.saturating_add(1));
+        let patience = if self.held == CONFIRMED { CONFIRMED_HELD } else { SUSPECTED_HELD };
+        if (self.held == 0 && self.balance == 0) || self.misses >= patience || level < self.begin.midpoint(self.top) {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
