@@ -35,6 +35,7 @@ mod metadata;
 mod namespaces;
 pub(crate) mod ownership;
 pub(crate) mod pods;
+pub(crate) mod peer;
 mod reads;
 mod watch;
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::clock::{Clock, ServerClock};
 use super::cluster::Cluster;
 
+pub(crate) mod tls;
 pub(crate) mod world;
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;

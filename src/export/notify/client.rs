@@ -1,26 +1,17 @@
 //! One request to the webhook.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::Config;
-use kube::client::ConfigExt as _;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tower::util::BoxService;
-use tower::{BoxError, Service as _, ServiceExt as _};
+use tower::{Service as _, ServiceExt as _};
 
 use super::Webhook;
 use crate::sources::failure::layers;
+use crate::sources::peer::{PeerClient, Trust, authorization, read};
 use crate::telemetry::VERSION;
 
 /// Sends requests to the webhook, over one connection that stays open for a while.
@@ -28,8 +19,8 @@ pub(super) struct WebhookClient {
     webhook: Webhook,
     /// Time for a request, with the connection and the head of the response.
     within: Duration,
-    /// The HTTP client, with the certificate authorities that it trusts.
-    http: Option<(Option<Vec<u8>>, Http)>,
+    /// The HTTP client, and whom it trusts.
+    http: Option<(Trust, PeerClient)>,
 }
 
 /// What became of a request.
@@ -47,16 +38,10 @@ pub(super) enum Answer {
     },
 }
 
-type Http = BoxService<Request<Full<Bytes>>, http::Response<Incoming>, BoxError>;
-
 /// Time to read the body of a response. Only a connection without a rest of it can serve the next request.
 const BODY_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// How long a connection stays open without a request.
-const IDLE: Duration = Duration::from_secs(30);
-/// The largest token or certificate file, in bytes.
-const MAX_FILE: u64 = 1 << 20;
 /// The longest wait that a receiver can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -100,17 +85,18 @@ impl WebhookClient {
     }
 
     /// Returns the HTTP client: a new one if the file of the certificate authorities has changed.
-    async fn http(&mut self) -> Result<&mut Http, String> {
-        let authorities = match self.webhook.ca_file.as_ref().filter(|_| self.webhook.url.is_https()) {
-            Some(file) => Some(read(file).await?),
-            None => None,
+    async fn http(&mut self) -> Result<&mut PeerClient, String> {
+        let trust = match &self.webhook.ca_file {
+            _ if !self.webhook.url.is_https() => Trust::Plain,
+            Some(file) => Trust::Authorities { file: file.clone(), pem: read(file).await? },
+            None => Trust::System,
         };
-        let same = self.http.take().filter(|(known, _)| *known == authorities);
+        let same = self.http.take().filter(|(known, _)| *known == trust);
         let http = match same {
             Some((_, http)) => http,
-            None => connect(&self.webhook, authorities.clone()).await?,
+            None => trust.clone().client(None).await?,
         };
-        Ok(&mut self.http.insert((authorities, http)).1)
+        Ok(&mut self.http.insert((trust, http)).1)
     }
 }
 
@@ -129,64 +115,4 @@ impl Answer {
             Self::Refused(problem) // redirects, too: the token must not go elsewhere
         }
     }
-}
-
-/// Builds an HTTP client. Loading the certificates of the system takes some milliseconds, so another thread does it.
-async fn connect(webhook: &Webhook, authorities: Option<Vec<u8>>) -> Result<Http, String> {
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false); // TLS is the next layer
-    let mut builder = legacy::Client::builder(TokioExecutor::new());
-    builder.pool_max_idle_per_host(1).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
-    if !webhook.url.is_https() {
-        return Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)));
-    }
-    let (uri, file) = (webhook.url.uri().clone(), webhook.ca_file.clone().unwrap_or_default());
-    let building = spawn_blocking(move || {
-        // rustls does not choose between two linked providers. An error means that one is already installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut config = Config::new(uri);
-        config.root_cert = authorities.map(|pem| certificates(&file, &pem)).transpose()?;
-        config.rustls_https_connector_with_connector(connector).map_err(|error| layers(&error))
-    });
-    let connector = building.await.map_err(|error| error.to_string())??;
-    Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)))
-}
-
-/// The certificates of a PEM file.
-fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|c| c.map(|c| c.to_vec())).collect();
-    match read {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(format!("{} contains no valid certificate in PEM", file.display())),
-    }
-}
-
-/// The header with the token of a file. The errors do not quote the token.
-async fn authorization(file: &Path) -> Result<HeaderValue, String> {
-    let invalid = || format!("{} contains no valid token", file.display());
-    let token = String::from_utf8(read(file).await?).map_err(|_| invalid())?;
-    let token = token.trim();
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(invalid());
-    }
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| invalid())?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// Reads a small file. A named pipe would block, and a device may have no end.
-async fn read(file: &Path) -> Result<Vec<u8>, String> {
-    let path: PathBuf = file.to_owned();
-    let reading = spawn_blocking(move || {
-        use std::io::Read as _;
-        let metadata = std::fs::metadata(&path)?;
-        if !metadata.is_file() || metadata.len() > MAX_FILE {
-            return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
-        }
-        let mut content = Vec::new();
-        std::fs::File::open(&path)?.take(MAX_FILE).read_to_end(&mut content)?;
-        Ok(content)
-    });
-    let content = reading.await.map_err(|error| error.to_string())?;
-    content.map_err(|error| format!("cannot read {}: {error}", file.display()))
 }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::Scheme;
+
+use crate::sources::peer::http_url;
 
 /// The URL of the webhook. Its path or its query may be secret, so its text form has neither.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,24 +32,7 @@ impl FromStr for WebhookUrl {
 
     /// The error does not quote the URL, which may hold a secret.
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected http:// or https:// with a host, for example http://127.0.0.1:8080".to_owned();
-        let mut parts = text.parse::<Uri>().map_err(|_| expected())?.into_parts();
-        let is_http = parts.scheme.as_ref().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-        let authority = parts.authority.as_ref().filter(|authority| is_http && !authority.host().is_empty());
-        let authority = authority.ok_or_else(expected)?;
-        if authority.as_str().contains('@') {
-            return Err("a URL must not contain a user or a password; use --notify-token-file".to_owned());
-        }
-        // The text behind the host is a port, and only a valid one is a number.
-        if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
-            return Err("the port must be a number from 1 to 65535".to_owned());
-        }
-        let path = parts.path_and_query.as_ref().map_or("/", PathAndQuery::as_str);
-        let query = path.strip_prefix('/').unwrap_or(path);
-        if query.is_empty() || query.starts_with('?') {
-            parts.path_and_query = Some(format!("{DEFAULT_PATH}{query}").parse().map_err(|_| expected())?);
-        }
-        Uri::from_parts(parts).map(Self).map_err(|_| expected())
+        http_url(text, DEFAULT_PATH, "; use --notify-token-file").map(Self)
     }
 }
 

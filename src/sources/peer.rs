@@ -1,0 +1,153 @@
+//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::ConfigExt as _;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::task::spawn_blocking;
+use tower::util::BoxService;
+use tower::{BoxError, ServiceExt as _};
+
+use super::failure::layers;
+
+/// A client that keeps one connection open for a while.
+pub(crate) type PeerClient = BoxService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
+
+/// Which peers a client trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It uses no TLS.
+    Plain,
+    /// Those with a certificate of the authorities of the system.
+    System,
+    /// Those with a certificate of these authorities.
+    Authorities {
+        /// The file with the authorities.
+        file: PathBuf,
+        /// Its content.
+        pem: Vec<u8>,
+    },
+    /// All: the certificate does not matter.
+    Anyone,
+}
+
+/// How long a connection stays open without a request.
+const IDLE: Duration = Duration::from_secs(30);
+/// The largest token or certificate file, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// The largest head of a response, and the largest piece of a body, in bytes.
+const MAX_BUFFER: usize = 64 << 10;
+
+// === impl Trust ===
+
+impl Trust {
+    /// Builds a client. Loading the certificates of the system takes some milliseconds, so another thread does it.
+    ///
+    /// # Errors
+    /// Names the file of the authorities if it cannot be used.
+    pub(crate) async fn client(self, connect_within: Option<Duration>) -> Result<PeerClient, String> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false); // TLS is the next layer
+        connector.set_connect_timeout(connect_within);
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder.pool_max_idle_per_host(1).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
+        builder.http1_max_buf_size(MAX_BUFFER);
+        let connector = match self {
+            Self::Plain => return Ok(BoxService::new(builder.build(connector).map_err(BoxError::from))),
+            Self::Anyone => self.secure(connector)?,
+            Self::System | Self::Authorities { .. } => {
+                spawn_blocking(|| self.secure(connector)).await.map_err(|error| error.to_string())??
+            }
+        };
+        Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)))
+    }
+
+    /// Adds TLS to a connector.
+    fn secure(self, connector: HttpConnector) -> Result<impl Connect + Clone + Send + Sync + 'static, String> {
+        // rustls does not choose between two linked providers. An error means that one is already installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut config = Config::new(Uri::from_static("https://peer"));
+        match self {
+            Self::Plain | Self::System => {}
+            Self::Authorities { file, pem } => config.root_cert = Some(certificates(&file, &pem)?),
+            Self::Anyone => (config.accept_invalid_certs, config.root_cert) = (true, Some(Vec::new())),
+        }
+        config.rustls_https_connector_with_connector(connector).map_err(|error| layers(&error))
+    }
+}
+
+/// The certificates of a PEM file.
+fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|c| c.map(|c| c.to_vec())).collect();
+    match read {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(format!("{} contains no valid certificate in PEM", file.display())),
+    }
+}
+
+/// The header with the token of a file. The errors do not quote the token.
+pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
+    let invalid = || format!("{} contains no valid token", file.display());
+    let token = String::from_utf8(read(file).await?).map_err(|_| invalid())?;
+    let token = token.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid());
+    }
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| invalid())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Reads a small file. A named pipe would block, and a device may have no end.
+pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let path: PathBuf = file.to_owned();
+    let reading = spawn_blocking(move || {
+        use std::io::Read as _;
+        let metadata = std::fs::metadata(&path)?;
+        if !metadata.is_file() || metadata.len() > MAX_FILE {
+            return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
+        }
+        let mut content = Vec::new();
+        std::fs::File::open(&path)?.take(MAX_FILE).read_to_end(&mut content)?;
+        Ok(content)
+    });
+    let content = reading.await.map_err(|error| error.to_string())?;
+    content.map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+/// Reads the URL of a peer. `advice` says where credentials belong instead. The error does not quote the URL, which may
+/// hold a secret.
+///
+/// # Errors
+/// If it is not a URL of HTTP with a host.
+pub(crate) fn http_url(text: &str, default_path: &str, advice: &str) -> Result<Uri, String> {
+    let expected = || "expected http:// or https:// with a host, for example http://127.0.0.1:8080".to_owned();
+    let mut parts = text.parse::<Uri>().map_err(|_| expected())?.into_parts();
+    let is_http = parts.scheme.as_ref().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
+    let authority = parts.authority.as_ref().filter(|authority| is_http && !authority.host().is_empty());
+    let authority = authority.ok_or_else(expected)?;
+    if authority.as_str().contains('@') {
+        return Err(format!("a URL must not contain a user or a password{advice}"));
+    }
+    // The text behind the host is a port, and only a valid one is a number.
+    if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err("the port must be a number from 1 to 65535".to_owned());
+    }
+    let path = parts.path_and_query.as_ref().map_or("/", PathAndQuery::as_str);
+    let query = path.strip_prefix('/').unwrap_or(path);
+    if query.is_empty() || query.starts_with('?') {
+        parts.path_and_query = Some(format!("{default_path}{query}").parse().map_err(|_| expected())?);
+    }
+    Uri::from_parts(parts).map_err(|_| expected())
+}
