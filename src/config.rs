@@ -12,6 +12,7 @@ mod spelling;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, Command};
@@ -24,7 +25,10 @@ use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
-use crate::sources::options::{ChildSelection, DEFAULT_MAX_WATCHES, KindSelector, SecretAccess, SourceOptions};
+use crate::sources::options::{
+    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL, ScrapeFlag, ScrapeOptions,
+    ScrapeTarget, SecretAccess, SourceOptions,
+};
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
 /// list uses it.
@@ -84,6 +88,15 @@ pub(crate) struct ClusterFlags {
     /// Secrets: read their metadata as that of other objects (metadata), or leave them alone (off)
     #[arg(long, value_name = "metadata|off", default_value = "metadata", value_parser = secrets)]
     pub secrets: SecretAccess,
+    /// Address of the operator's own metrics, or off [default: found in the operator's Pod]
+    #[arg(long, value_name = "URL|off", value_delimiter = ',')]
+    pub scrape: Vec<ScrapeFlag>,
+    /// Time between two scrapes of the operator's metrics; longer if a scrape would cost the operator more than 1 % of a core
+    #[arg(long, value_name = "DURATION", value_parser = scrape_interval, help = format!(
+        "Time between two scrapes of the operator's metrics, at least {} s. loopwatch waits longer if scrapes would cost \
+         the operator more than 1 % of a core [default: {}s]", MIN_INTERVAL.as_secs(), DEFAULT_INTERVAL.as_secs()
+    ))]
+    pub scrape_interval: Option<Duration>,
 }
 
 /// How to judge objects.
@@ -221,6 +234,12 @@ impl ClusterFlags {
             max_watches: self.max_watches,
             children: self.children,
             secrets: self.secrets,
+            scrape: ScrapeOptions {
+                target: ScrapeTarget::of(&self.scrape),
+                interval: self.scrape_interval.unwrap_or(DEFAULT_INTERVAL),
+                standalone: self.operator.is_some(),
+                ..ScrapeOptions::default()
+            },
             ..SourceOptions::new(hash_key)
         }
     }
@@ -320,6 +339,14 @@ fn secrets(text: &str) -> Result<SecretAccess, String> {
     }
 }
 
+fn scrape_interval(text: &str) -> Result<Duration, String> {
+    let interval = Duration::from_millis(Span::parse(text)?.0.unsigned_abs());
+    if interval < MIN_INTERVAL {
+        return Err(format!("expected at least {} s, not {text:?}", MIN_INTERVAL.as_secs()));
+    }
+    Ok(interval)
+}
+
 fn object_series(text: &str) -> Result<ObjectSeries, String> {
     match text {
         "unhealthy" => Ok(ObjectSeries::Unhealthy),
@@ -360,6 +387,27 @@ mod tests {
         assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
         assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
         assert!(options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected metadata or off")));
+    }
+
+    #[test]
+    fn scrapes_are_at_least_a_second_apart() {
+        let options = |arguments: &[&str]| {
+            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags =
+                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).scrape)
+        };
+        assert_eq!(options(&[]), Ok(ScrapeOptions::default()));
+        let set = options(&["--scrape=off", "--scrape-interval=1m", "--operator=a/b"]).expect("valid");
+        assert_eq!((set.target, set.interval, set.standalone), (ScrapeTarget::Off, Duration::from_secs(60), true));
+        for (arguments, expected) in [
+            ("--scrape-interval=500ms", "at least 1 s"),
+            ("--scrape-interval=soon", "is not a duration"),
+            ("--scrape=somewhere", "expected http:// or https://"),
+        ] {
+            let error = options(&[arguments]).expect_err(arguments);
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

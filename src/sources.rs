@@ -36,7 +36,9 @@ mod namespaces;
 pub(crate) mod ownership;
 pub(crate) mod pods;
 pub(crate) mod peer;
+mod pods;
 mod reads;
+mod scrape;
 mod watch;
 
 pub(crate) use self::cluster::{Access, Cluster, ConnectError};

@@ -379,6 +379,12 @@ fn reader_rights_cover_dependents_and_no_contents() {
         assert!(allows("get", group, resource) && allows("list", group, resource), "{resource}");
     }
     assert!(allows("get", "", "namespaces"), "to read what blocks the deletion of a namespace");
+    let metrics = |rule: &&&Value| !rule["nonResourceURLs"].is_null();
+    let rule = rules.iter().find(metrics).expect("a rule for the operator's metrics");
+    assert_eq!(
+        (rule["nonResourceURLs"].to_string(), rule["verbs"].to_string()),
+        (r#"["/metrics"]"#.into(), r#"["get"]"#.into())
+    );
     for resource in ["secrets", "configmaps", "*"] {
         assert!(!allows("get", "", resource) && !allows("list", "", resource), "{resource} have contents to protect");
     }

@@ -1,4 +1,4 @@
-//! Failures of requests to the API server. The only place that maps errors to causes.
+//! Failures of requests, mostly to the API server. The only place that maps errors to causes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -136,6 +136,12 @@ impl Failure {
         Self::new(Cause::Undecodable, format!("unexpected or invalid JSON at line {line}, column {column}"))
     }
 
+    /// From an error at the connection to a peer other than the API server.
+    pub(crate) fn peer(error: &(dyn Error + 'static)) -> Self {
+        let cause = if is_refused(error) { Cause::Refused } else { transport(error) };
+        Self::new(cause, layers(error))
+    }
+
     /// From an error of the client: no response, or only a part of one.
     pub(crate) fn client(error: &kube::Error) -> Self {
         let cause = match error {
@@ -165,6 +171,12 @@ fn transport(error: &(dyn Error + 'static)) -> Cause {
     // The `source` of an io::Error skips the error inside it, so check that one first.
     let inside = io.and_then(|io| io.get_ref()).map(|inside| inside as &(dyn Error + 'static));
     inside.or_else(|| error.source()).map_or(Cause::Connection, transport)
+}
+
+/// Whether nothing listens at the address.
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) || error.source().is_some_and(is_refused)
 }
 
 /// Joins the texts of all layers of an error: "client error (Connect): Connection refused (os error 111)".

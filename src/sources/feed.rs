@@ -88,6 +88,15 @@ impl Feed {
         self.send(Observation::SourceFailed { source, cause, detail }).await
     }
 
+    /// Reports that a scrape of an instance failed.
+    ///
+    /// # Errors
+    /// [`Closed`] if the receiver is gone.
+    pub(crate) async fn scrape_failed(&self, instance: &str, failure: &Failure) -> Result<(), Closed> {
+        let (cause, detail) = (failure.cause, cut(&failure.detail));
+        self.send(Observation::ScrapeFailed { instance: instance.to_owned(), cause, detail }).await
+    }
+
     /// Reports that a source works.
     ///
     /// # Errors

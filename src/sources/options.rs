@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::decode::HashKey;
+pub(crate) use super::scrape::options::{DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget};
 
 /// Default limit on open watch connections.
 pub(crate) const DEFAULT_MAX_WATCHES: usize = 64;
@@ -32,6 +33,8 @@ pub(crate) struct SourceOptions {
     pub annotations: Arc<[String]>,
     /// The leases to watch.
     pub lease: LeaseSelection,
+    /// Where the operator's metrics are.
+    pub scrape: ScrapeOptions,
     /// Whether to stop each watch after its first list.
     pub once: bool,
 }
@@ -107,6 +110,7 @@ impl SourceOptions {
             hash_key,
             annotations: Arc::default(),
             lease: LeaseSelection::default(),
+            scrape: ScrapeOptions::default(),
             once: false,
         }
     }

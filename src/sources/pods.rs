@@ -118,7 +118,6 @@ impl Default for PodsHandle {
 
 impl PodsHandle {
     /// The Pods of the operator as they are now.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the scraper and the reader of processes"))]
     pub(crate) fn targets(&self) -> TargetPods {
         self.targets.subscribe()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use super::namespaces::{self, Terminating};
 use super::options::{Selection, SourceOptions};
 use super::pods::PodsHandle;
 use super::reads::ChildKinds;
+use super::scrape::Scraper;
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
 use super::watch::backoff::Backoff;
@@ -60,6 +61,7 @@ pub(crate) enum Job {
     Terminating,
     Audit,
     Reads,
+    Metrics,
 }
 
 /// The state of the supervisor's own task.
@@ -248,6 +250,11 @@ impl Running {
     async fn run_until_closed(&mut self) -> Result<(), Closed> {
         self.start(&Job::Audit);
         self.start(&Job::Reads);
+        if self.options.once {
+            self.scraper().once().await?;
+        } else {
+            self.start(&Job::Metrics);
+        }
         let mut changed = false;
         loop {
             let started = Instant::now();
@@ -454,6 +461,11 @@ impl Running {
         Ok(())
     }
 
+    fn scraper(&self) -> Scraper {
+        let (options, pods) = (self.options.scrape.clone(), self.pods.targets());
+        Scraper::new(options, self.cluster.namespace(), pods, self.feed.clone())
+    }
+
     /// Watches the operator's leases if the account may, and stops if it no longer may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
         let Some(namespace) = self.lease_namespace() else { return Ok(()) };
@@ -483,6 +495,7 @@ impl Job {
             Self::Pods => SourceId::Pods,
             Self::Audit => SourceId::Audit,
             Self::Reads => SourceId::Reads,
+            Self::Metrics => SourceId::Metrics,
         }
     }
 }

@@ -157,6 +157,9 @@ pub struct MetricsView {
     pub bytes: u64,
     /// The time that the scrape took.
     pub took: Span,
+    /// The time from this scrape to the next one; zero in recordings of older versions.
+    #[serde(skip_serializing_if = "is_no_time")]
+    pub interval: Span,
 }
 
 /// A framework for operators.
@@ -376,6 +379,11 @@ pub const MAX_FRAMES: usize = 16;
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_time(span: &Span) -> bool {
+    *span == Span::ZERO
 }
 
 // === impl Framework ===

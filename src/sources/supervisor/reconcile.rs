@@ -189,6 +189,7 @@ impl Running {
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));
             }
+            Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
         }
     }
 

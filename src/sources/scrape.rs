@@ -1,0 +1,233 @@
+//! The operator's own metrics: found without configuration, and scraped regularly.
+//!
+//! ```text
+//!  Pod's spec, /proc/net/tcp ─▶ candidates ─▶ search ─▶ endpoint ─▶ fetch ─▶ intake ─▶ MetricsScraped
+//!                                               ▲          │ fails
+//!                                               └──────────┘
+//! ```
+//!
+//! A sidecar scrapes the operator in its own Pod. With `--operator`, loopwatch scrapes each Pod of that operator.
+//! `docs/scrape.md` describes the rules for users.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+mod body;
+mod candidates;
+mod content;
+mod fetch;
+mod instance;
+mod intake;
+pub(crate) mod options;
+mod report;
+mod schedule;
+mod search;
+mod sockets;
+#[cfg(test)]
+mod tests;
+
+use self::instance::{Instance, Place, Target};
+use self::options::{ScrapeOptions, ScrapeTarget};
+use self::report::Reporter;
+use super::cluster::own_pod;
+use super::feed::{Closed, Feed};
+use super::pods::{TargetPod, TargetPods};
+
+/// Scrapes all instances of the operator.
+pub(crate) struct Scraper {
+    options: Arc<ScrapeOptions>,
+    own: Option<Own>,
+    pods: TargetPods,
+    feed: Feed,
+}
+
+/// The Pod in which loopwatch runs, as its environment describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Own {
+    /// `namespace/pod`.
+    name: String,
+    /// Whether it seems to use the network of its node.
+    host_network: bool,
+}
+
+/// A running instance.
+struct Followed {
+    target: Target,
+    stop: CancellationToken,
+}
+
+/// Set by the manifests to the name of the Pod.
+const POD_NAME: &str = "POD_NAME";
+/// Time to wait for the Pods of a named operator before the source counts as off.
+const PODS_WITHIN: Duration = Duration::from_secs(15);
+/// Time to wait for the spec of the own Pod, which the account may not be allowed to read.
+const OWN_POD_WITHIN: Duration = Duration::from_secs(3);
+/// Limit on instances: that of the Pods in an `OperatorView`.
+const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
+
+const OFF: &str = "--scrape is off";
+const NOT_BESIDE: &str =
+    "loopwatch does not run in the operator's Pod, and does not know its address; set --scrape URL";
+const NO_PODS: &str = "no Pod of the operator with an address is known; set --scrape URL";
+
+// === impl Scraper ===
+
+impl Scraper {
+    /// `namespace` is that of the own Pod.
+    pub(crate) fn new(options: ScrapeOptions, namespace: &str, pods: TargetPods, feed: Feed) -> Self {
+        let own = Own::of(namespace, own_pod(), std::env::var(POD_NAME).ok());
+        Self { options: Arc::new(options), own, pods, feed }
+    }
+
+    /// Scrapes until the receiver of observations is gone.
+    pub(crate) async fn run(mut self) {
+        let reporter = Reporter::new(self.feed.clone());
+        let _ = self.follow_all(reporter).await;
+    }
+
+    /// Scrapes the addresses that the user has named, once.
+    pub(crate) async fn once(mut self) -> Result<(), Closed> {
+        let reporter = Reporter::new(self.feed.clone());
+        if matches!(self.options.target, ScrapeTarget::Urls(_)) {
+            for target in self.targets() {
+                self.instance(target, &reporter).round().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn follow_all(&mut self, reporter: Reporter) -> Result<(), Closed> {
+        let (mut tasks, mut followed) = (JoinSet::new(), BTreeMap::<String, Followed>::new());
+        let searches = self.options.target == ScrapeTarget::Find && (self.options.standalone || self.own.is_some());
+        if searches && self.pods.borrow().is_empty() {
+            let within = if self.options.standalone { PODS_WITHIN } else { OWN_POD_WITHIN };
+            let known = self.pods.wait_for(|pods| !pods.is_empty());
+            let _ = tokio::time::timeout(within, known).await.map(drop);
+        }
+        loop {
+            let targets = self.targets();
+            followed.retain(|name, one| {
+                let keep = targets.contains(&one.target);
+                if !keep {
+                    one.stop.cancel();
+                    reporter.gone(name);
+                }
+                keep
+            });
+            for target in &targets {
+                if followed.contains_key(&target.name) {
+                    continue;
+                }
+                let (stop, instance) = (CancellationToken::new(), self.instance(target.clone(), &reporter));
+                followed.insert(target.name.clone(), Followed { target: target.clone(), stop: stop.clone() });
+                tasks.spawn(async move { stop.run_until_cancelled(instance.run()).await });
+            }
+            if targets.is_empty() {
+                reporter.off(self.why_off()).await?;
+            }
+            self.wait(&mut tasks).await?;
+        }
+    }
+
+    /// Waits for a change of the Pods.
+    async fn wait(&mut self, tasks: &mut JoinSet<Option<Closed>>) -> Result<(), Closed> {
+        loop {
+            tokio::select! {
+                changed = self.pods.changed() => match changed {
+                    Ok(()) => return Ok(()),
+                    Err(_) => std::future::pending().await, // the sources are ending
+                },
+                Some(ended) = tasks.join_next() => match ended {
+                    Ok(Some(closed)) => return Err(closed),
+                    Ok(None) => {} // it was stopped
+                    Err(error) => resume(error),
+                },
+                () = self.feed.closed() => return Err(Closed),
+            }
+        }
+    }
+
+    fn instance(&self, target: Target, reporter: &Reporter) -> Instance {
+        Instance::new(target, self.options.clone(), self.own.clone(), self.pods.clone(), reporter.clone())
+    }
+
+    fn targets(&mut self) -> Vec<Target> {
+        let pods = self.pods.borrow_and_update();
+        let own = pods.iter().find(|pod| pod.own).map(|pod| &pod.instance);
+        let own = own.or(self.own.as_ref().map(|own| &own.name));
+        let mut targets: Vec<Target> = match &self.options.target {
+            ScrapeTarget::Off => Vec::new(),
+            ScrapeTarget::Urls(urls) => urls.iter().map(|url| of_url(url, own, &pods)).collect(),
+            ScrapeTarget::Find if self.options.standalone => {
+                let pods = pods.iter().filter(|pod| pod.ip.is_some());
+                pods.map(|pod| Target { name: pod.instance.clone(), place: Place::Pod }).collect()
+            }
+            ScrapeTarget::Find => own
+                .filter(|_| self.own.is_some())
+                .map(|name| Target { name: name.clone(), place: Place::Own })
+                .into_iter()
+                .collect(),
+        };
+        for at in 1..targets.len() {
+            // Two addresses of one Pod are two instances.
+            let (before, rest) = targets.split_at_mut(at);
+            if let Place::Url(url) = &rest[0].place
+                && before.iter().any(|target| target.name == rest[0].name)
+            {
+                rest[0].name = address(url);
+            }
+        }
+        targets.truncate(MAX_INSTANCES);
+        targets
+    }
+
+    fn why_off(&self) -> &'static str {
+        match self.options.target {
+            ScrapeTarget::Off => OFF,
+            _ if self.options.standalone => NO_PODS,
+            _ => NOT_BESIDE,
+        }
+    }
+}
+
+// === impl Own ===
+
+impl Own {
+    /// `hostname` is that of the Pod; `None` outside a cluster. `name` is the name of the Pod, if the manifest passes it on.
+    fn of(namespace: &str, hostname: Option<String>, name: Option<String>) -> Option<Self> {
+        let hostname = hostname?;
+        let pod = name.unwrap_or_else(|| hostname.clone());
+        // A host name may be longer, or shorter, than the name of the Pod. On the network of a node, it is that of the node.
+        let host_network = !pod.starts_with(&hostname) && !hostname.starts_with(&pod);
+        Some(Self { name: format!("{namespace}/{pod}"), host_network })
+    }
+}
+
+/// The instance at an address.
+fn of_url(url: &Uri, own: Option<&String>, pods: &[TargetPod]) -> Target {
+    let ip: Option<IpAddr> = url.host().and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+    let pod = pods.iter().find(|pod| pod.ip.is_some() && pod.ip == ip).map(|pod| &pod.instance);
+    let own = own.filter(|_| ip.is_some_and(|ip| ip.is_loopback()));
+    let name = pod.or(own).cloned().unwrap_or_else(|| address(url));
+    Target { name, place: Place::Url(url.clone()) }
+}
+
+/// The host and port of an address.
+fn address(url: &Uri) -> String {
+    let default = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    format!("{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(default))
+}
+
+/// Passes a panic on to the supervisor.
+fn resume(error: JoinError) {
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
+    }
+}

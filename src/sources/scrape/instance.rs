@@ -1,0 +1,270 @@
+//! Follows the metrics of one instance: finds their endpoint, scrapes it, and searches again if it fails.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use loopwatch_model::time::Span;
+use tokio::time::{Instant, sleep_until};
+use tracing::info;
+
+use super::candidates::{self, Candidate, OwnPod};
+use super::content::Content;
+use super::fetch::{Attempt, Flow, Limits, Peer, Reach, Sink};
+use super::intake::Intake;
+use super::report::Reporter;
+use super::schedule::Schedule;
+use super::search::{Found, search};
+use super::{Own, sockets};
+use crate::sources::failure::Failure;
+use crate::sources::feed::Closed;
+use crate::sources::pods::{TargetPod, TargetPods};
+use crate::sources::scrape::options::ScrapeOptions;
+use crate::sources::wakeups;
+
+/// An instance of the operator, and where its metrics are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// `namespace/pod`, or the address.
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+/// Where the metrics of an instance are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Somewhere in the own Pod.
+    Own,
+    /// Somewhere in another Pod.
+    Pod,
+    /// At this address.
+    Url(Uri),
+}
+
+/// Follows one instance.
+pub(super) struct Instance {
+    target: Target,
+    options: Arc<ScrapeOptions>,
+    own: Option<Own>,
+    pods: TargetPods,
+    reporter: Reporter,
+    endpoint: Option<Endpoint>,
+    schedule: Schedule,
+    failing_since: Option<Instant>,
+    searches: Searches,
+}
+
+/// The endpoint in use.
+struct Endpoint {
+    peer: Peer,
+    content: Content,
+    reach: Reach,
+}
+
+/// When to search.
+#[derive(Default)]
+struct Searches {
+    /// The ports that the last searches have tried.
+    tried: BTreeSet<u16>,
+    /// Searches since the last success.
+    count: u32,
+    next: Option<Instant>,
+}
+
+/// Passes a body on to the parser.
+struct Parsing(Intake);
+
+/// Limits of a scrape. One known operator needs 15 s to collect 810,000 series, which are 120 MiB.
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(2),
+    head: Duration::from_secs(30),
+    whole: Duration::from_secs(60),
+    bytes: 256 << 20,
+};
+/// Time for which an endpoint must fail before loopwatch searches for another one.
+const SEARCH_AFTER: Duration = Duration::from_secs(30);
+/// Time between searches: the first one and the longest. It doubles each time.
+const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+
+// === impl Instance ===
+
+impl Instance {
+    pub(super) fn new(
+        target: Target,
+        options: Arc<ScrapeOptions>,
+        own: Option<Own>,
+        pods: TargetPods,
+        reporter: Reporter,
+    ) -> Self {
+        let schedule = Schedule::new(options.interval);
+        let (endpoint, failing_since, searches) = (None, None, Searches::default());
+        Self { target, options, own, pods, reporter, endpoint, schedule, failing_since, searches }
+    }
+
+    /// Scrapes until the receiver of observations is gone.
+    pub(super) async fn run(mut self) -> Closed {
+        loop {
+            match self.round().await {
+                Ok(wait) => sleep_until(wakeups::after(wait)).await,
+                Err(closed) => return closed,
+            }
+        }
+    }
+
+    /// Searches if necessary, and scrapes once. Returns the wait until the next round.
+    pub(super) async fn round(&mut self) -> Result<Duration, Closed> {
+        let reach = self.reach();
+        match &self.target.place {
+            Place::Url(url) => {
+                if self.endpoint.as_ref().is_none_or(|endpoint| endpoint.reach != reach) {
+                    let peer = reach.peer(url.clone());
+                    self.endpoint = Some(Endpoint { peer, content: Content::ControlLoop, reach });
+                }
+            }
+            Place::Own | Place::Pod => self.search_if_due(reach).await?,
+        }
+        match self.endpoint.take() {
+            Some(endpoint) => self.scrape(endpoint).await,
+            None => Ok(self.options.interval),
+        }
+    }
+
+    async fn scrape(&mut self, mut endpoint: Endpoint) -> Result<Duration, Closed> {
+        let name = self.target.name.clone();
+        let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
+        let Attempt { result, took, cost, bytes } = endpoint.peer.get(LIMITS, sink).await;
+        let shown = endpoint.peer.shown();
+        self.endpoint = Some(endpoint);
+        let finish = |Parsing(intake): Parsing| intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure));
+        match result.and_then(finish) {
+            Ok(mut view) => {
+                self.failing_since = None;
+                let wait = self.schedule.succeeded(cost);
+                view.interval = span(wait);
+                self.reporter.scraped(view).await?;
+                Ok(wait)
+            }
+            Err(failure) => {
+                self.failing_since.get_or_insert_with(Instant::now);
+                let wait = self.schedule.failed(failure.cause, (bytes > 0).then_some(cost));
+                self.reporter.failed(&self.target.name, failure).await?;
+                Ok(wait)
+            }
+        }
+    }
+
+    /// Searches if there is no endpoint, or a bad one, and if a search may find another one.
+    async fn search_if_due(&mut self, reach: Reach) -> Result<(), Closed> {
+        let fails = self.failing_since.is_some_and(|since| since.elapsed() >= SEARCH_AFTER);
+        let good = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.content == Content::ControlLoop);
+        if good && !fails {
+            return Ok(());
+        }
+        let candidates = self.candidates().await;
+        if !self.searches.is_due(&candidates) {
+            return Ok(());
+        }
+        let found = search(&candidates, &reach).await;
+        let working = self.endpoint.as_ref().filter(|_| self.failing_since.is_none()).map(|endpoint| endpoint.content);
+        match found {
+            Found::Metrics(peer, content) if working.is_none_or(|current| content > current) => {
+                self.adopt(peer, content, reach);
+            }
+            Found::Refusal(peer) if self.endpoint.is_none() => self.adopt(peer, Content::NotMetrics, reach),
+            Found::Nothing(tried) if self.endpoint.is_none() => {
+                self.reporter.missing(&self.target.name, reason(&tried)).await?;
+            }
+            Found::Metrics(..) | Found::Refusal(_) | Found::Nothing(_) => {}
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, peer: Peer, content: Content, reach: Reach) {
+        info!(instance = %self.target.name, endpoint = %peer.shown(), "found the operator's metrics");
+        if content == Content::ControlLoop {
+            self.searches = Searches::default();
+        }
+        self.schedule = Schedule::new(self.options.interval);
+        self.failing_since = None;
+        self.endpoint = Some(Endpoint { peer, content, reach });
+    }
+
+    async fn candidates(&self) -> Vec<Candidate> {
+        let pod = self.pod();
+        let (ip, ports) = (pod.as_ref().and_then(|pod| pod.ip), pod.as_ref().map_or(&[][..], |pod| &pod.ports));
+        match self.target.place {
+            Place::Own => {
+                let sockets = sockets::read(&self.options.proc).await;
+                let host_network = self.host_network();
+                candidates::of_own_pod(OwnPod { ip, host_network, ports, sockets: sockets.as_ref() })
+            }
+            Place::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
+            Place::Url(_) => Vec::new(),
+        }
+    }
+
+    /// The Pod of this instance, if it is known.
+    fn pod(&self) -> Option<TargetPod> {
+        self.pods.borrow().iter().find(|pod| pod.instance == self.target.name).cloned()
+    }
+
+    fn host_network(&self) -> bool {
+        let own = self.pods.borrow().iter().find(|pod| pod.own).map(|pod| pod.host_network);
+        own.unwrap_or_else(|| self.own.as_ref().is_some_and(|own| own.host_network))
+    }
+
+    fn reach(&self) -> Reach {
+        // On the network of a node, any program may listen on loopback.
+        let in_pod = self.own.is_some() && !self.options.standalone && !self.host_network();
+        let pods = self.pods.borrow();
+        let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip).filter(|_| in_pod);
+        let token = in_pod.then(|| self.options.token.clone());
+        Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
+    }
+}
+
+// === impl Searches ===
+
+impl Searches {
+    /// Whether to search now: if there are new candidates, or the last search was long ago.
+    fn is_due(&mut self, candidates: &[Candidate]) -> bool {
+        let now = Instant::now();
+        let late = self.next.is_none_or(|next| now >= next);
+        let ports = candidates.iter().map(|candidate| candidate.port);
+        let new = ports.clone().any(|port| !self.tried.contains(&port));
+        if !late && !new {
+            return false;
+        }
+        if late {
+            self.tried.clear();
+            let (first, longest) = SEARCH_EVERY;
+            self.next = Some(now + first.saturating_mul(1 << self.count.min(6)).min(longest));
+            self.count += 1;
+        }
+        self.tried.extend(ports);
+        true
+    }
+}
+
+impl Sink for Parsing {
+    fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure> {
+        self.0.push(piece).map(|()| Flow::More)
+    }
+}
+
+fn reason(tried: &[String]) -> String {
+    match tried {
+        [] => "no metrics endpoint found: no port to try is known; set --scrape URL".to_owned(),
+        _ => format!("no metrics endpoint found: tried {}; set --scrape URL", tried.join(", ")),
+    }
+}
+
+fn prefixed(shown: &str, failure: Failure) -> Failure {
+    Failure { detail: format!("{shown}: {}", failure.detail), ..failure }
+}
+
+fn span(duration: Duration) -> Span {
+    Span(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}

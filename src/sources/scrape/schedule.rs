@@ -1,0 +1,100 @@
+//! When to scrape again: as seldom as necessary, so that scrapes cost the operator at most 1 % of a core.
+
+use std::time::Duration;
+
+use loopwatch_model::observation::Cause;
+
+/// The schedule of one endpoint.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    interval: Duration,
+    /// What the last successful scrapes cost, the newest last.
+    costs: Vec<Duration>,
+    /// Failures in a row.
+    failures: u32,
+}
+
+/// The inverse of the operator's CPU time that scrapes may use.
+const SHARE: u32 = 100;
+/// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of the operator.
+const COSTS: usize = 3;
+/// Longest wait after failures.
+const LONGEST: Duration = Duration::from_secs(120);
+
+// === impl Schedule ===
+
+impl Schedule {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, costs: Vec::new(), failures: 0 }
+    }
+
+    /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the operator took to answer, which
+    /// is at least the CPU time that it used.
+    pub(super) fn succeeded(&mut self, cost: Duration) -> Duration {
+        self.failures = 0;
+        if self.costs.len() == COSTS {
+            self.costs.remove(0);
+        }
+        self.costs.push(cost);
+        self.affordable(self.costs.iter().min().copied().unwrap_or_default())
+    }
+
+    /// Notes a failure, and returns the wait until the next scrape. `cost` is absent if the operator did not begin to
+    /// answer: a process that hangs uses no CPU time.
+    pub(super) fn failed(&mut self, cause: Cause, cost: Option<Duration>) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        if cause == Cause::Refused {
+            // It costs nothing, and the end of the outage is worth knowing.
+            return self.interval;
+        }
+        let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(6));
+        doubled.min(LONGEST.max(self.interval)).max(self.affordable(cost.unwrap_or_default()))
+    }
+
+    fn affordable(&self, cost: Duration) -> Duration {
+        self.interval.max(cost.saturating_mul(SHARE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(10);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn scrapes_cost_at_most_one_percent() {
+        let mut schedule = Schedule::new(INTERVAL);
+        assert_eq!(schedule.succeeded(ms(100)), INTERVAL);
+        let mut slow = Schedule::new(INTERVAL);
+        assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500), "800,000 series");
+        assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500));
+    }
+
+    #[test]
+    fn one_slow_answer_of_a_fast_operator_does_not_count() {
+        let mut schedule = Schedule::new(INTERVAL);
+        schedule.succeeded(ms(5));
+        assert_eq!(schedule.succeeded(ms(5_000)), INTERVAL, "a busy node");
+        assert_eq!(schedule.succeeded(ms(2_000)), INTERVAL);
+        assert_eq!(schedule.succeeded(ms(2_000)), Duration::from_secs(200), "the operator has become slow");
+        assert_eq!(schedule.succeeded(ms(5)), INTERVAL);
+    }
+
+    #[test]
+    fn failures_are_repeated_less_and_less_often_unless_nothing_listens() {
+        let mut schedule = Schedule::new(INTERVAL);
+        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, None).as_secs()).collect();
+        assert_eq!(waits, [10, 20, 40, 80, 120, 120, 120, 120]);
+        assert_eq!(schedule.failed(Cause::Refused, None), INTERVAL);
+        assert_eq!(schedule.failed(Cause::TooLarge, Some(ms(20_000))), Duration::from_secs(2000));
+        schedule.succeeded(ms(1));
+        assert_eq!(schedule.failed(Cause::Timeout, None), INTERVAL);
+        let mut seldom = Schedule::new(Duration::from_secs(3600));
+        assert_eq!(seldom.failed(Cause::Timeout, None), Duration::from_secs(3600));
+    }
+}

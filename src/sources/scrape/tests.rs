@@ -1,0 +1,4 @@
+mod fetching;
+mod finding;
+mod following;
+mod server;

@@ -1,0 +1,198 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwatch_model::observation::Observation;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{advance, pause, resume, timeout};
+
+use super::server::{Answer, METRICS, Server};
+use crate::sources::fake::VirtualClock;
+use crate::sources::feed::{Feed, Observations};
+use crate::sources::pods::{TargetPod, TargetPort};
+use crate::sources::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
+use crate::sources::scrape::{Own, Scraper};
+
+/// A running scraper.
+struct Run {
+    observations: Observations,
+    pods: watch::Sender<Vec<TargetPod>>,
+    task: JoinHandle<()>,
+    proc: tempfile::TempDir,
+}
+
+impl Run {
+    /// Starts it with these flags in a Pod, or with `--operator` outside.
+    fn start(scrape: &[&str], standalone: bool, pods: Vec<TargetPod>, servers: &[&Server]) -> Self {
+        let (feed, observations) = Feed::new(100, VirtualClock::server());
+        let (sender, receiver) = watch::channel(pods);
+        let proc = tempfile::tempdir().expect("a folder");
+        let flags: Vec<ScrapeFlag> = scrape.iter().map(|flag| flag.parse().expect("valid")).collect();
+        let options = ScrapeOptions {
+            target: ScrapeTarget::of(&flags),
+            interval: Duration::from_millis(100),
+            standalone,
+            proc: proc.path().to_owned(),
+            token: PathBuf::from("/nonexistent"),
+        };
+        let own = (!standalone).then(|| Own { name: "ns/operator-0".to_owned(), host_network: false });
+        let scraper = Scraper { options: Arc::new(options), own, pods: receiver, feed };
+        let mut run = Self { observations, pods: sender, proc, task: tokio::spawn(async {}) };
+        run.listen(servers);
+        run.task = tokio::spawn(scraper.run());
+        run
+    }
+
+    /// Writes the listening sockets of these servers.
+    fn listen(&self, servers: &[&Server]) {
+        let line = |server: &&Server| {
+            format!("0: 0100007F:{:04X} 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n", server.address.port())
+        };
+        std::fs::create_dir_all(self.proc.path().join("net")).expect("our own folder");
+        let text: String = servers.iter().map(line).collect();
+        std::fs::write(self.proc.path().join("net/tcp"), text).expect("written");
+    }
+
+    /// The next observation in words.
+    async fn next(&mut self) -> String {
+        let mut buffer = Vec::new();
+        let taken = timeout(Duration::from_secs(20), self.observations.recv_many(&mut buffer, 1)).await;
+        assert_eq!(taken, Ok(1), "no observation");
+        say(&buffer[0].1)
+    }
+
+    /// Waits for an observation.
+    async fn wait_for(&mut self, expected: &str) {
+        for _ in 0..100 {
+            if self.next().await == expected {
+                return;
+            }
+        }
+        panic!("no {expected:?}");
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn say(observation: &Observation) -> String {
+    match observation {
+        Observation::MetricsScraped(view) => {
+            assert!(view.interval.0 >= 100 && view.bytes > 0, "{view:?}");
+            format!("scraped {}", view.instance)
+        }
+        Observation::ScrapeFailed { instance, cause, .. } => format!("{instance}: {cause}"),
+        Observation::SourceRecovered { source } => format!("{source} works"),
+        Observation::SourceFailed { source, cause, .. } => format!("{source} fails: {cause}"),
+        Observation::SourceOff { source, reason } => format!("{source} is off: {reason}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn pod(name: &str, server: &Server) -> TargetPod {
+    let port =
+        TargetPort { container: "manager".to_owned(), name: "metrics".to_owned(), number: server.address.port() };
+    TargetPod {
+        instance: name.to_owned(),
+        own: false,
+        ip: Some(server.address.ip()),
+        host_network: false,
+        ports: vec![port],
+    }
+}
+
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn a_sidecar_finds_the_operator_and_finds_it_again() {
+    let operator = Server::plain(Answer::text(METRICS));
+    let mut run = Run::start(&[], false, Vec::new(), &[]);
+    let off = "metrics is off: no metrics endpoint found: no port to try is known; set --scrape URL";
+    assert_eq!(run.next().await, off);
+    run.listen(&[&operator]);
+    assert_eq!(run.next().await, "scraped ns/operator-0");
+    assert_eq!(run.next().await, "metrics works");
+    assert_eq!(run.next().await, "scraped ns/operator-0");
+
+    operator.answer(Answer::status(500));
+    run.wait_for("ns/operator-0: server_error").await;
+    assert_eq!(run.next().await, "metrics fails: server_error");
+    operator.answer(Answer::text(METRICS));
+    run.wait_for("metrics works").await;
+
+    // The operator starts again, at another port.
+    operator.answer(Answer::Cut);
+    operator.stop();
+    run.wait_for("ns/operator-0: refused").await;
+    assert_eq!(run.next().await, "metrics fails: refused");
+    let again = Server::plain(Answer::text(METRICS));
+    run.listen(&[&again]);
+    run.wait_for("metrics fails: refused").await;
+    assert!(again.requests().is_empty(), "only after some time");
+    pause();
+    advance(Duration::from_secs(31)).await;
+    resume();
+    run.wait_for("metrics works").await;
+    assert!(!again.requests().is_empty());
+}
+
+#[tokio::test]
+async fn each_pod_of_a_named_operator_is_an_instance() {
+    let (one, two) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::status(500)));
+    let mut run = Run::start(&[], true, vec![pod("ns/a", &one)], &[]);
+    run.wait_for("scraped ns/a").await;
+    run.wait_for("metrics works").await;
+    two.answer(Answer::text(METRICS));
+    run.pods.send_replace(vec![pod("ns/a", &one), pod("ns/b", &two)]);
+    run.wait_for("scraped ns/b").await;
+    two.answer(Answer::status(500));
+    run.wait_for("ns/b: server_error").await;
+    assert_eq!(run.next().await, "scraped ns/a", "the source works as long as one instance can be scraped");
+    run.pods.send_replace(vec![pod("ns/b", &two)]);
+    run.wait_for("metrics fails: server_error").await;
+    run.pods.send_replace(Vec::new());
+    run.wait_for("metrics is off: no Pod of the operator with an address is known; set --scrape URL").await;
+}
+
+#[tokio::test]
+async fn named_addresses_win() {
+    let (operator, other) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::text(METRICS)));
+    let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[&other]);
+    assert_eq!(run.next().await, "scraped ns/operator-0", "loopback is that of the own Pod");
+    assert!(other.requests().is_empty());
+    let mut run = Run::start(&[&operator.url(), &other.url()], true, Vec::new(), &[]);
+    run.wait_for(&format!("scraped {}", operator.address)).await;
+    run.wait_for(&format!("scraped {}", other.address)).await;
+    let mut run = Run::start(&["off"], false, Vec::new(), &[&other]);
+    assert_eq!(run.next().await, "metrics is off: --scrape is off");
+}
+
+#[tokio::test]
+async fn a_named_address_that_is_down_is_evidence_and_no_search() {
+    let operator = Server::plain(Answer::Hang);
+    operator.stop();
+    let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
+    assert_eq!(run.next().await, "ns/operator-0: refused");
+    assert_eq!(run.next().await, "metrics fails: refused");
+}
+
+#[test]
+fn the_own_pod_is_known_from_its_environment() {
+    let of = |hostname: Option<&str>, name: Option<&str>| {
+        Own::of("ns", hostname.map(str::to_owned), name.map(str::to_owned))
+    };
+    let own = |name: &str, host_network| Some(Own { name: format!("ns/{name}"), host_network });
+    assert_eq!(of(None, Some("operator-0")), None, "not in a Pod");
+    assert_eq!(of(Some("operator-0"), None), own("operator-0", false));
+    assert_eq!(of(Some("operator-0"), Some("operator-0")), own("operator-0", false));
+    assert_eq!(of(Some("operator-0.svc.ns"), Some("operator-0")), own("operator-0", false), "a full name");
+    assert_eq!(
+        of(Some("a-very-long-na"), Some("a-very-long-name")),
+        own("a-very-long-name", false),
+        "cut to 63 characters"
+    );
+    assert_eq!(of(Some("node-1"), Some("operator-0")), own("operator-0", true));
+}
