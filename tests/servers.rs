@@ -167,3 +167,62 @@ fn a_burst_of_large_changes_is_read_without_delay() {
     assert!(busy || late < Duration::from_secs(1), "the server waited {late:?}");
     run.assert_no_failures();
 }
+
+/// Serves metrics at a port of its own: each response has `lines` lines.
+fn metrics_endpoint(lines: usize) -> u16 {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n\r\n");
+                let _ =
+                    stream.write_all(b"# TYPE workqueue_depth gauge\nworkqueue_depth{name=\"a\"} 1\n# TYPE b gauge\n");
+                let pad = "x".repeat(1000);
+                for number in 0..lines {
+                    if stream.write_all(format!("b{{n=\"{number}\",pad=\"{pad}\"}} 1\n").as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_metrics_endpoint_that_sends_a_gigabyte_costs_little_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Standin::start(Traits::default());
+    let port = metrics_endpoint(1_000_000);
+    let run = Run::start(&server, &[&format!("--scrape=http://127.0.0.1:{port}")]);
+    run.wait_objects(10, Duration::from_secs(30));
+    eventually(Duration::from_secs(90), "the scrape fails", || {
+        let failures = run.sum("loopwatch_source_failures_total", "source=\"metrics\"")?;
+        if failures > 0.0 { Ok(()) } else { Err(format!("{failures}")) }
+    });
+    eprintln!("servers: metrics of 1 GB: peak {:.0} MiB", run.peak());
+    assert!(run.peak() < 64.0, "{:.0} MiB", run.peak());
+}
+
+#[test]
+fn metrics_at_a_named_address_are_scraped() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Standin::start(Traits::default());
+    let scrape = format!("--scrape=http://127.0.0.1:{}", metrics_endpoint(10));
+    let run = Run::start(&server, &[&scrape, "--scrape-interval=2s"]);
+    eventually(Duration::from_secs(30), "the source works", || {
+        let status: serde_json::Value =
+            serde_json::from_str(&http::get(run.port, "/api/v1/status")?).map_err(|error| error.to_string())?;
+        let sources = status["sources"].as_array().or(status["status"]["sources"].as_array());
+        let source = sources.into_iter().flatten().find(|source| source["source"] == "metrics");
+        let source = source.ok_or_else(|| status.to_string())?;
+        match (source["up"].as_bool(), source["interval_seconds"].as_f64()) {
+            (Some(true), Some(seconds)) if seconds >= 2.0 => Ok(()),
+            _ => Err(source.to_string()),
+        }
+    });
+    assert_eq!(run.failures(), 0.0);
+}

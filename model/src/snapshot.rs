@@ -263,6 +263,8 @@ pub struct SourceSummary {
     pub latest: Option<(&'static str, String)>,
     /// Why the source is off, if it is.
     pub off: Option<String>,
+    /// The time between two observations, if the source adapts it.
+    pub interval: Option<Span>,
 }
 
 // === impl KindSummary ===

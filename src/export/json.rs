@@ -13,7 +13,7 @@ use loopwatch_model::observation::{Role, WatchId};
 use loopwatch_model::snapshot::{
     DeadlineSource, Health, KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
 };
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::time::{Span, Timestamp};
 use serde::Serialize;
 
 pub(crate) use self::explain::{Explained, FindingText, explain};
@@ -179,6 +179,8 @@ struct SourceView<'a> {
     detail: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     off: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_seconds: Option<f64>,
     failures: &'a BTreeMap<&'static str, u64>,
 }
 
@@ -343,7 +345,7 @@ impl<'a> WatchView<'a> {
 
 impl<'a> SourceView<'a> {
     fn of(source: &'a SourceSummary) -> Self {
-        let SourceSummary { source, up, since, last_success, failures, latest, off } = source;
+        let SourceSummary { source, up, since, last_success, failures, latest, off, interval } = source;
         let latest = latest.as_ref().filter(|_| !up);
         Self {
             source,
@@ -353,6 +355,7 @@ impl<'a> SourceView<'a> {
             cause: latest.map(|(cause, _)| *cause),
             detail: latest.map(|(_, detail)| detail.as_str()),
             off: off.as_deref(),
+            interval_seconds: interval.map(Span::seconds),
             failures,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -162,6 +162,9 @@ impl Model {
         if panicked {
             self.operator_crashed(now, true);
         }
+        let metrics = self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
+        let longest = metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
+        self.sources.set_interval(&SourceId::Metrics, self.now, longest);
         self.operator_heard();
     }
 

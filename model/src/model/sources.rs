@@ -80,6 +80,12 @@ impl Sources {
         self.list[number as usize].summary.last_success = Some(now);
     }
 
+    /// Records the time between two observations of a source.
+    pub(crate) fn set_interval(&mut self, id: &SourceId, now: Timestamp, interval: Option<Span>) {
+        let number = self.number_of(id, now);
+        self.list[number as usize].summary.interval = interval;
+    }
+
     /// Deactivates a source: removes it from summaries and closes its finding.
     pub(crate) fn deactivate(
         &mut self,

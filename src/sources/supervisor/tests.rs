@@ -12,7 +12,7 @@ use crate::sources::fake::world::{
     CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
 };
 use crate::sources::feed::{Feed, Observations};
-use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
+use crate::sources::options::{LeaseSelection, ScrapeTarget, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
 mod kinds;
@@ -469,6 +469,19 @@ async fn the_first_report_of_kinds_contains_child_kinds() {
     let seen = run.within(5).await;
     let kinds: Vec<String> = seen.iter().filter(|o| matches!(o, Observation::KindsDiscovered(_))).map(say).collect();
     assert_eq!(kinds, [ALL]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_of_an_operator_elsewhere_are_not_searched() {
+    let world = widget_operator();
+    for (target, expected) in
+        [(ScrapeTarget::Find, "does not run in the operator's Pod"), (ScrapeTarget::Off, "--scrape is off")]
+    {
+        let mut run = Run::start(&world, |options| options.scrape.target = target.clone());
+        let seen = run.within(1).await;
+        let is_off = |observation: &Observation| matches!(observation, Observation::SourceOff { source: SourceId::Metrics, reason } if reason.contains(expected));
+        assert!(seen.iter().any(is_off), "{seen:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

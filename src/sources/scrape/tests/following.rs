@@ -25,23 +25,30 @@ struct Run {
 impl Run {
     /// Starts it with these flags in a Pod, or with `--operator` outside.
     fn start(scrape: &[&str], standalone: bool, pods: Vec<TargetPod>, servers: &[&Server]) -> Self {
-        let (feed, observations) = Feed::new(100, VirtualClock::server());
         let (sender, receiver) = watch::channel(pods);
         let proc = tempfile::tempdir().expect("a folder");
+        let (mut scraper, observations) = Self::scraper(scrape, standalone);
+        scraper.pods = receiver;
+        scraper.options = Arc::new(ScrapeOptions { proc: proc.path().to_owned(), ..(*scraper.options).clone() });
+        let mut run = Self { observations, pods: sender, proc, task: tokio::spawn(async {}) };
+        run.listen(servers);
+        run.task = tokio::spawn(scraper.run());
+        run
+    }
+
+    /// A scraper with these flags.
+    fn scraper(scrape: &[&str], standalone: bool) -> (Scraper, Observations) {
+        let (feed, observations) = Feed::new(100, VirtualClock::server());
         let flags: Vec<ScrapeFlag> = scrape.iter().map(|flag| flag.parse().expect("valid")).collect();
         let options = ScrapeOptions {
             target: ScrapeTarget::of(&flags),
             interval: Duration::from_millis(100),
             standalone,
-            proc: proc.path().to_owned(),
+            proc: PathBuf::from("/nonexistent"),
             token: PathBuf::from("/nonexistent"),
         };
         let own = (!standalone).then(|| Own { name: "ns/operator-0".to_owned(), host_network: false });
-        let scraper = Scraper { options: Arc::new(options), own, pods: receiver, feed };
-        let mut run = Self { observations, pods: sender, proc, task: tokio::spawn(async {}) };
-        run.listen(servers);
-        run.task = tokio::spawn(scraper.run());
-        run
+        (Scraper { options: Arc::new(options), own, pods: watch::channel(Vec::new()).1, feed }, observations)
     }
 
     /// Writes the listening sockets of these servers.
@@ -177,6 +184,30 @@ async fn a_named_address_that_is_down_is_evidence_and_no_search() {
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
     assert_eq!(run.next().await, "ns/operator-0: refused");
     assert_eq!(run.next().await, "metrics fails: refused");
+}
+
+#[tokio::test]
+async fn a_check_scrapes_named_addresses_once() {
+    let (operator, down) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::Hang));
+    down.stop();
+    for (flags, expected) in [
+        (
+            vec![operator.url(), down.url()],
+            vec![
+                format!("scraped {}", operator.address),
+                "metrics works".to_owned(),
+                format!("{}: refused", down.address),
+            ],
+        ),
+        (vec![], vec![]),
+    ] {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let (scraper, mut observations) = Run::scraper(&flags, true);
+        scraper.once().await.expect("the receiver exists");
+        let seen: Vec<String> = std::iter::from_fn(|| observations.try_recv()).map(|(_, seen)| say(&seen)).collect();
+        assert_eq!(seen, expected);
+    }
+    assert_eq!(operator.requests().len(), 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use loopwatch_testbed::wait::pause;
 use rustls::{ServerConnection, StreamOwned};
 
 use crate::sources::fake::tls::server_config;
@@ -117,7 +118,7 @@ impl Server {
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
-        std::thread::sleep(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
     }
 }
 
@@ -172,7 +173,7 @@ fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std:
     match answer {
         Answer::Full(status, headers, body) => full(stream, status, headers, &body),
         Answer::Hang => {
-            std::thread::sleep(Duration::from_secs(3600));
+            pause(Duration::from_secs(3600));
             over()
         }
         Answer::Drip => {
@@ -180,7 +181,7 @@ fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std:
             loop {
                 stream.write_all(b"a")?;
                 stream.flush()?;
-                std::thread::sleep(Duration::from_millis(10));
+                pause(Duration::from_millis(10));
             }
         }
         Answer::Endless => {
