@@ -34,7 +34,6 @@ mod lease;
 mod metadata;
 mod namespaces;
 pub(crate) mod ownership;
-pub(crate) mod pods;
 pub(crate) mod peer;
 mod pods;
 mod reads;

@@ -39,6 +39,13 @@ impl Histogram {
         self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
     }
 
+    /// Returns this histogram without the values of another one with the same bounds, which it contains.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        let counts = self.counts.iter().zip(&other.counts).map(|(count, less)| count.saturating_sub(*less)).collect();
+        Self { bounds: self.bounds, counts, sum_ms: self.sum_ms.saturating_sub(other.sum_ms) }
+    }
+
     /// Yields the upper bound and the cumulative count of each bucket; the last bound is infinity.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);

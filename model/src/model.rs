@@ -61,6 +61,7 @@ mod reviews; // subjects to judge although no event arrived
 
 // The operator itself.
 mod operator;
+mod revisions; // which revision of it is in charge
 
 // Watches, kinds and sources.
 mod sight; // what a watch can see
@@ -97,6 +98,7 @@ use self::orphans::Orphans;
 use self::reads::Reads;
 use self::references::References;
 use self::reviews::Reviews;
+use self::revisions::Revisions;
 use self::softdelete::SoftDeleted;
 use self::sources::Sources;
 use self::store::{Slot, Store};
@@ -163,6 +165,7 @@ pub struct Model {
     leases: Leases,
     controllers: Controllers,
     operator: Operator,
+    revisions: Revisions,
     containers: Containers,
     /// The groups of the primary kinds that the operator surely serves.
     served_groups: BTreeSet<Arc<str>>,
@@ -222,6 +225,7 @@ impl Model {
             leases: Leases::default(),
             controllers: Controllers::default(),
             operator: Operator::default(),
+            revisions: Revisions::default(),
             containers: Containers::default(),
             served_groups: BTreeSet::new(),
             definitions: BTreeMap::new(),
@@ -379,11 +383,15 @@ impl Model {
             Observation::NamespaceGone(name) => self.namespace_gone(&name),
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
-            Observation::LeaseGone { namespace, name } => self.leases.gone(namespace, name),
+            Observation::LeaseGone { namespace, name } => {
+                self.leases.gone(namespace, name);
+                self.review_revision();
+            }
             Observation::LeasesListed { namespace, names } => {
                 self.sources.note_success(&SourceId::Lease, self.now);
                 self.leases.listed(&namespace, &names);
                 self.set_leases_visible(true);
+                self.review_revision();
             }
             Observation::OperatorSeen(view) => self.operator_seen(*view),
             Observation::MetricsScraped(view) => self.metrics_scraped(*view),
@@ -469,6 +477,7 @@ impl Model {
             self.count_dropped("leases");
         }
         self.operator_shows_life();
+        self.review_revision();
     }
 
     /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as

@@ -17,7 +17,8 @@ pub use self::explanation::{
 pub use self::operator::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
 use self::totals::add_each;
 pub use self::totals::{
-    ConditionState, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts, WatchTotals,
+    ConditionState, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,
+    RevisionTotals, WatchTotals,
 };
 pub use self::words::{
     DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase,
@@ -116,6 +117,8 @@ pub struct KindSummary {
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
     pub totals: KindTotals,
+    /// What its totals counted under earlier revisions of the operator; absent before the first change of revision.
+    pub earlier: Option<Box<EarlierRevisions>>,
     /// Its owner references now.
     pub owner_references: OwnerReferenceCounts,
     /// Totals per target namespace.

@@ -352,7 +352,14 @@ impl World {
             ..OperatorWorkload::default()
         });
         let complete = self.dice.one_in(2);
-        OperatorView { namespace: "ops".into(), name: "widget-operator".into(), workload, pods, complete, ..OperatorView::default() }
+        OperatorView {
+            namespace: "ops".into(),
+            name: "widget-operator".into(),
+            workload,
+            pods,
+            complete,
+            ..OperatorView::default()
+        }
     }
 
     fn metrics(&mut self, instance: String) -> MetricsView {

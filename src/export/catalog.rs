@@ -49,16 +49,16 @@ catalog! {
         "loopwatch_object_seconds_total" Counter Stable ["group", "kind", "target_namespace", "state"]
             "Total time that objects have spent in each state (the time integral of loopwatch_objects)."
             => Kind(objects::object_seconds);
-        "loopwatch_obligations_total" Counter Stable ["group", "kind", "target_namespace", "outcome"]
-            "Obligations that have ended, by outcome; each spec change opens one, and it counts as late when its SLO deadline passes."
+        "loopwatch_obligations_total" Counter Stable ["group", "kind", "target_namespace", "operator_revision", "outcome"]
+            "Obligations that have ended, by outcome; each spec change opens one, and it counts as late when its SLO deadline passes. operator_revision is the revision in charge at the end; sum over it before you merge replicas."
             => Kind(objects::obligations);
         "loopwatch_deadline_seconds" Gauge Stable ["group", "kind", "source"]
             "Time that objects of this kind may take to converge after a spec change; source is configured, default or learned."
             => Kind(objects::deadline);
-        "loopwatch_acknowledge_seconds" Histogram Stable ["group", "kind"]
+        "loopwatch_acknowledge_seconds" Histogram Stable ["group", "kind", "operator_revision"]
             "Time from a spec change until the operator acknowledges it (observedGeneration)."
             => Kind(objects::acknowledge);
-        "loopwatch_convergence_seconds" Histogram Stable ["group", "kind"]
+        "loopwatch_convergence_seconds" Histogram Stable ["group", "kind", "operator_revision"]
             "Time from a spec change until the object converges."
             => Kind(objects::convergence);
         "loopwatch_unconverged_oldest_seconds" Gauge Stable ["group", "kind"]
@@ -140,6 +140,9 @@ catalog! {
             => Whole(findings::finding_info);
     }
     "The operator" {
+        "loopwatch_operator_info" Info Alpha ["framework", "revision", "version", "image"]
+            "The operator: the framework whose metrics it offers, and the revision in charge, as in operator_revision; labels without a value are empty; absent if loopwatch does not know the operator."
+            => Whole(operator::info);
         "loopwatch_lease_holder" Gauge Stable ["target_namespace", "lease", "holder"]
             "Always 1, for the current holder of a leader election lease; absent if there is no holder."
             => Whole(leases::lease_holder);
@@ -161,9 +164,6 @@ catalog! {
         "loopwatch_operator_recovery_seconds" Gauge Alpha []
             "Time from the end of the last fault of the API server until the operator's queues were drained and its objects had converged; absent if there was none."
             => Whole(operator::recovery);
-        "loopwatch_operator_framework_info" Info Alpha ["operator_pod", "framework"]
-            "Framework whose metrics the operator exports; unknown if loopwatch finds no metrics of a control loop."
-            => Whole(operator::framework_info);
         "loopwatch_operator_signal_available" Gauge Alpha ["operator_pod", "signal"]
             "1 if loopwatch gets a signal from the operator, 0 if it does not, so that the detectors that need it say nothing."
             => Whole(operator::signals);

@@ -12,10 +12,10 @@ use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, Findi
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, ExplainedObject, Explanation,
-    FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef, ObjectRow,
-    ObjectState, OwnerReferenceCounts, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary, WatchSummary,
-    WatchTotals,
+    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions, ExplainedObject,
+    Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef,
+    ObjectRow, ObjectState, OwnerReferenceCounts, RevisionTotals, Snapshot, SoftDeletePhase, SoftDeleteSummary,
+    SourceSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -120,6 +120,14 @@ fn databases() -> KindSummary {
         kind.totals.acknowledge.observe(Span::secs(seconds / 8));
         kind.totals.convergence.observe(Span::secs(seconds));
     }
+    let mut before = RevisionTotals::default();
+    before.obligations =
+        BTreeMap::from([("team-a".into(), [60, 2, 0, 4, 0, 0, 0]), ("team-b".into(), [80, 0, 1, 0, 0, 0, 0])]);
+    for seconds in [3, 8, 9] {
+        before.acknowledge.observe(Span::secs(seconds / 8));
+        before.convergence.observe(Span::secs(seconds));
+    }
+    kind.earlier = Some(Box::new(EarlierRevisions { all: before.clone(), previous: before }));
     kind.totals.conditions = BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
     kind.totals.flaps = BTreeMap::from([("Ready".into(), 17)]);
     kind.totals.phases = BTreeMap::from([("Provisioning".into(), 5), ("Running".into(), 349)]);

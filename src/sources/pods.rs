@@ -375,6 +375,7 @@ impl PodsReader {
 
     /// Reports what is known without a permission to read Pods.
     async fn send_unread(&mut self) -> Result<(), Closed> {
+        self.identify_by_name();
         let own = self.own().filter(|own| own.is_told);
         if own.is_none() && self.own().is_some() {
             return Ok(()); // this Pod may run no operator

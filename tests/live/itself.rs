@@ -152,7 +152,7 @@ fn restart_keeps_findings() {
     case.resize("Widget", "target", 7);
     let (before, _) = case.sidecar.expect_finding(SOON, "Overdue", "Widget", "target");
     let late = "loopwatch_obligations_total{group=\"zoo.loopwatch.dev\",kind=\"Widget\",\
-        target_namespace=\"restart\",outcome=\"late\"}";
+        target_namespace=\"restart\",operator_revision=\"\",outcome=\"late\"}";
     assert_eq!(case.sidecar.metric(late), Ok(1.0));
 
     case.sidecar.process.kill();

@@ -28,6 +28,7 @@ mod outage;
 mod ownership;
 mod objects;
 mod path;
+mod pods;
 mod prometheus;
 mod proof;
 mod published;
@@ -96,6 +97,7 @@ fn trials() -> Vec<Trial> {
         notify::trials(),
         crossing::trials(),
         install::trials(),
+        pods::trials(),
         workloads::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];

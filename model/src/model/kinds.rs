@@ -10,7 +10,9 @@ use super::store::Slot;
 use super::voices::Voices;
 use crate::observation::{ObjectKey, Role, Scope, StatusSchema, WatchId, WatchedKind};
 use crate::settings::Settings;
-use crate::snapshot::{DeadlineSource, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals};
+use crate::snapshot::{
+    DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals,
+};
 use crate::time::{Span, Timestamp};
 
 /// One kind, over all of its watches.
@@ -36,6 +38,8 @@ pub(crate) struct Kind {
     /// What its owned objects have in common.
     pub(crate) siblings: Siblings,
     pub(crate) totals: KindTotals,
+    /// What they counted under earlier revisions of the operator; `None` before the first change of revision.
+    pub(crate) earlier: Option<Box<EarlierRevisions>>,
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
     pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,

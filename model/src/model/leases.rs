@@ -70,11 +70,20 @@ impl Leases {
 
     /// Returns the holders of all leases, except of those that nobody has renewed for long: a lease survives its holder.
     pub(super) fn holders(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        self.held(now).map(|row| row.lease.holder.as_str())
+    }
+
+    /// Like [`Leases::holders`], in one namespace.
+    pub(super) fn holders_in<'a>(&'a self, now: Timestamp, namespace: &'a str) -> impl Iterator<Item = &'a str> {
+        self.held(now).filter(move |row| row.lease.namespace == namespace).map(|row| row.lease.holder.as_str())
+    }
+
+    fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
             let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);
             row.seen_renewed_at.is_some_and(|at| now.since(at) > longest)
         };
-        self.rows.values().filter(move |row| !is_abandoned(row)).map(|row| row.lease.holder.as_str())
+        self.rows.values().filter(move |row| !is_abandoned(row))
     }
 
     /// Returns a copy of all leases, ordered by namespace and name.

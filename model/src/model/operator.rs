@@ -23,7 +23,9 @@ use self::recent::Recent;
 use self::recovery::Recovery;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
-use crate::observation::{Answer, Cause, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId};
+use crate::observation::{
+    Answer, Cause, Framework, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId,
+};
 use crate::time::{Span, Timestamp};
 
 /// The maximum number of instances. Those that loopwatch has not seen for longest make room.
@@ -93,6 +95,13 @@ impl Operator {
         instance.seen = now;
         instance
     }
+
+    /// Returns the framework whose metrics the operator offers.
+    pub(super) fn framework(&self) -> Framework {
+        let known = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
+        let frameworks = known.map(|(_, metrics)| metrics.framework);
+        frameworks.filter(|framework| *framework != Framework::Unknown).min().unwrap_or_default()
+    }
 }
 
 // === impl Instance ===
@@ -136,6 +145,9 @@ fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
         self.sources.note_success(&SourceId::Pods, self.now);
+        if view.pods_left_out > 0 {
+            self.count_dropped("operator_pods");
+        }
         let was_running = self.operator.pods.running;
         let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
@@ -143,6 +155,7 @@ impl Model {
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
         }
+        self.review_revision();
         self.operator_heard();
     }
 

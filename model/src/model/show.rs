@@ -9,7 +9,7 @@ use super::store::{HotRecord, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
-    ObjectRef, ObjectRow, ObjectState, OperatorSummary, OwnerReferenceCounts, Snapshot, WatchSummary,
+    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
 
@@ -36,7 +36,7 @@ impl Model {
             permissions_missing: self.permissions_missing(),
             left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
             leases: self.leases.rows(),
-            operator: OperatorSummary { health: self.operator_health(), ..self.operator.summary() },
+            operator: self.shown_operator(),
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),
         }
@@ -119,6 +119,7 @@ impl Model {
             deadline_source,
             oldest_unconverged: self.oldest_unconverged(kind),
             totals: kind.totals.clone(),
+            earlier: kind.earlier.clone(),
             owner_references: self.owner_references(number, kind),
             namespaces: self.namespaces(number, kind),
             finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
@@ -144,7 +145,7 @@ impl Model {
 
     /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered and of retired
     /// namespaces are included, so that the counters never go back.
-    fn namespaces(&self, number: usize, kind: &Kind) -> BTreeMap<Arc<str>, NamespaceTotals> {
+    pub(super) fn namespaces(&self, number: usize, kind: &Kind) -> BTreeMap<Arc<str>, NamespaceTotals> {
         let mut namespaces = kind.retired.clone();
         for watch in self.watches.iter().filter(|watch| usize::from(watch.kind) == number) {
             for namespace in &watch.namespaces {

@@ -22,7 +22,7 @@ use super::softdelete::MAX_SOFT_DELETED;
 use super::timers::{Timer, Timers};
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{Cause, MAX_OBJECT_BYTES, Permission, PermissionsView, SourceId};
+use crate::observation::{Cause, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
@@ -347,6 +347,7 @@ impl Model {
             "finalizers" => settings.finalizers,
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
+            "operator_pods" => MAX_PODS,
             "cross_references" => MAX_CROSSINGS,
             "references" => MAX_REFERENCES,
             "outputs" => MAX_OUTPUTS,

@@ -386,6 +386,17 @@ fn is_no_time(span: &Span) -> bool {
     *span == Span::ZERO
 }
 
+// === impl Revision ===
+
+impl Revision {
+    /// Returns the value of the `operator_revision` label: the hash, or else the version or the image; empty if none is
+    /// known.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        [&self.hash, &self.version, &self.image].into_iter().find(|part| !part.is_empty()).map_or("", String::as_str)
+    }
+}
+
 // === impl Framework ===
 
 impl Framework {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::observation::{Cause, MetricsView, OperatorView, ProcessView};
+use crate::observation::{Cause, Framework, MetricsView, OperatorView, ProcessView, Revision};
 use crate::time::{Span, Timestamp};
 
 /// The operator, as far as loopwatch can see it.
@@ -12,6 +12,12 @@ use crate::time::{Span, Timestamp};
 pub struct OperatorSummary {
     /// Its workload and Pods; absent until they are read for the first time.
     pub view: Option<Arc<OperatorView>>,
+    /// The revision in charge; empty if it is not known.
+    pub revision: Revision,
+    /// The label of the revision before that; absent if loopwatch has seen only one.
+    pub previous_revision: Option<String>,
+    /// The framework whose metrics it offers.
+    pub framework: Framework,
     /// How it is.
     pub health: OperatorHealth,
     /// Its instances, ordered by name.

@@ -62,6 +62,26 @@ pub struct NamespaceTotals {
     pub obligations: [u64; Outcome::ALL.len()],
 }
 
+/// The part of a kind's totals that counted while some revision of the operator was in charge.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RevisionTotals {
+    /// Of [`KindTotals::acknowledge`].
+    pub acknowledge: Histogram,
+    /// Of [`KindTotals::convergence`].
+    pub convergence: Histogram,
+    /// Of [`NamespaceTotals::obligations`].
+    pub obligations: BTreeMap<Arc<str>, [u64; Outcome::ALL.len()]>,
+}
+
+/// What a kind's totals counted before the current revision of the operator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EarlierRevisions {
+    /// Under all revisions but the current one.
+    pub all: RevisionTotals,
+    /// Of these, under the revision that was in charge before the current one.
+    pub previous: RevisionTotals,
+}
+
 /// Totals of the deletions of one kind that waited for one finalizer.
 #[derive(Clone, Debug, Default)]
 pub struct FinalizerTotals {
@@ -100,6 +120,24 @@ impl NamespaceTotals {
 pub(super) fn add_each(sums: &mut [u64], counts: &[u64]) {
     for (sum, count) in sums.iter_mut().zip(counts) {
         *sum = sum.saturating_add(*count);
+    }
+}
+
+// === impl RevisionTotals ===
+
+impl RevisionTotals {
+    /// Returns these totals without those of other revisions.
+    #[must_use]
+    pub fn less(&self, others: &Self) -> Self {
+        let obligations = self.obligations.iter().map(|(namespace, counts)| {
+            let others = others.obligations.get(namespace).copied().unwrap_or_default();
+            (namespace.clone(), std::array::from_fn(|outcome| counts[outcome].saturating_sub(others[outcome])))
+        });
+        Self {
+            acknowledge: self.acknowledge.less(&others.acknowledge),
+            convergence: self.convergence.less(&others.convergence),
+            obligations: obligations.collect(),
+        }
     }
 }
 

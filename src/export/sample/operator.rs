@@ -64,7 +64,14 @@ pub(super) fn operator() -> OperatorSummary {
     let metrics = Some((ago(Span::secs(4)), Arc::new(metrics)));
     let instance = InstanceSummary { name, metrics, scrape_failure: None, process, recent: recent() };
     let health = OperatorHealth { up: Some(true), recovery: Some(Span::secs(95)), recovering_since: None };
-    OperatorSummary { view: Some(Arc::new(view)), health, instances: vec![instance] }
+    OperatorSummary {
+        revision: view.pods[0].revision.clone(),
+        view: Some(Arc::new(view)),
+        previous_revision: Some("5f6d8c7b9d".to_owned()),
+        framework: Framework::ControllerRuntime,
+        health,
+        instances: vec![instance],
+    }
 }
 
 fn controller(name: &str, succeeded: u64, failed: u64) -> ControllerView {

@@ -2,13 +2,13 @@
 
 use super::{Instance, Operator, is_another};
 use crate::observation::{ProcessView, Runtime};
-use crate::snapshot::{InstanceSummary, OperatorSummary};
+use crate::snapshot::InstanceSummary;
 
 // === impl Operator ===
 
 impl Operator {
-    /// Returns what a snapshot shows.
-    pub(crate) fn summary(&self) -> OperatorSummary {
+    /// Returns the instances as snapshots show them.
+    pub(crate) fn summaries(&self) -> Vec<InstanceSummary> {
         let summary = |(name, instance): (&String, &Instance)| InstanceSummary {
             name: name.clone(),
             metrics: instance.metrics.clone(),
@@ -16,8 +16,7 @@ impl Operator {
             process: instance.process(),
             recent: instance.recent.points().collect(),
         };
-        let instances = self.instances.iter().map(summary).collect();
-        OperatorSummary { view: self.view.clone(), instances, ..OperatorSummary::default() }
+        self.instances.iter().map(summary).collect()
     }
 }
 

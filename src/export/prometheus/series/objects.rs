@@ -1,10 +1,20 @@
 //! Objects and obligations.
 
+use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{ConditionState, KindSummary, ObjectState, Outcome};
+use loopwatch_model::snapshot::{ConditionState, EarlierRevisions, KindSummary, ObjectState, Outcome, RevisionTotals};
 
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
+
+/// What a kind's totals counted under each revision of the operator.
+struct Revisions<'a> {
+    /// The label of the revision in charge.
+    current: &'a str,
+    earlier: Option<&'a EarlierRevisions>,
+    /// The label and the totals of the revision before.
+    previous: Option<(&'a str, &'a RevisionTotals)>,
+}
 
 /// A state gets a series when it first occurs in a namespace, and keeps it, so that its return to zero is visible.
 pub(crate) fn objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
@@ -28,13 +38,24 @@ pub(crate) fn object_seconds(_: &Exposition, kind: &KindSummary, samples: &mut S
     }
 }
 
-pub(crate) fn obligations(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+/// All outcomes of all namespaces under the revision of the operator that is in charge, also those that have not occurred
+/// yet, and what counted under the one before it.
+pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     if !has_obligations(kind) {
         return;
     }
+    let revisions = Revisions::of(shown, kind);
     for (namespace, totals) in &kind.namespaces {
-        for (outcome, count) in Outcome::ALL.iter().zip(totals.obligations) {
-            samples.put(&[&kind.group, &kind.kind, namespace, outcome.as_str()], count);
+        let earlier = revisions.earlier.and_then(|earlier| earlier.all.obligations.get(namespace));
+        for (index, outcome) in Outcome::ALL.iter().enumerate() {
+            let count = totals.obligations[index].saturating_sub(earlier.map_or(0, |counts| counts[index]));
+            samples.put(&[&kind.group, &kind.kind, namespace, revisions.current, outcome.as_str()], count);
+        }
+        let Some((revision, earlier)) = revisions.previous else { continue };
+        for (outcome, count) in
+            earlier.obligations.get(namespace).into_iter().flat_map(|it| Outcome::ALL.iter().zip(it))
+        {
+            samples.put(&[&kind.group, &kind.kind, namespace, revision, outcome.as_str()], *count);
         }
     }
 }
@@ -45,15 +66,31 @@ pub(crate) fn deadline(_: &Exposition, kind: &KindSummary, samples: &mut Samples
     }
 }
 
-pub(crate) fn acknowledge(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
-    if has_obligations(kind) {
-        samples.histogram(&[&kind.group, &kind.kind], &kind.totals.acknowledge);
-    }
+pub(crate) fn acknowledge(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    histogram(shown, kind, samples, &kind.totals.acknowledge, |totals| &totals.acknowledge);
 }
 
-pub(crate) fn convergence(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
-    if has_obligations(kind) {
-        samples.histogram(&[&kind.group, &kind.kind], &kind.totals.convergence);
+pub(crate) fn convergence(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    histogram(shown, kind, samples, &kind.totals.convergence, |totals| &totals.convergence);
+}
+
+fn histogram(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+    all: &Histogram,
+    of: fn(&RevisionTotals) -> &Histogram,
+) {
+    if !has_obligations(kind) {
+        return;
+    }
+    let Revisions { current, earlier, previous } = Revisions::of(shown, kind);
+    match earlier {
+        None => samples.histogram(&[&kind.group, &kind.kind, current], all),
+        Some(earlier) => samples.histogram(&[&kind.group, &kind.kind, current], &all.less(of(&earlier.all))),
+    }
+    if let Some((revision, totals)) = previous {
+        samples.histogram(&[&kind.group, &kind.kind, revision], of(totals));
     }
 }
 
@@ -89,6 +126,21 @@ pub(crate) fn phase_objects(_: &Exposition, kind: &KindSummary, samples: &mut Sa
 pub(crate) fn control_loop_health(shown: &Exposition, samples: &mut Samples<'_>) {
     for (namespace, health) in &shown.snapshot.health {
         samples.put(&[namespace], *health as u64);
+    }
+}
+
+// === impl Revisions ===
+
+impl<'a> Revisions<'a> {
+    fn of(shown: &'a Exposition, kind: &'a KindSummary) -> Self {
+        let operator = &shown.snapshot.operator;
+        let earlier = kind.earlier.as_deref();
+        let previous = operator.previous_revision.as_deref();
+        Self {
+            current: operator.revision.label(),
+            earlier,
+            previous: previous.zip(earlier.map(|earlier| &earlier.previous)),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operator itself: its loop and its processes.
 
 use loopwatch_model::observation::{ControllerView, MetricsView, ProcessView};
-use loopwatch_model::snapshot::InstanceSummary;
+use loopwatch_model::snapshot::{InstanceSummary, OperatorSummary};
 
 use super::Exposition;
 use crate::export::prometheus::encode::{SampleValue, Samples};
@@ -65,8 +65,11 @@ pub(crate) fn restarts(shown: &Exposition, samples: &mut Samples<'_>) {
     }
 }
 
-pub(crate) fn framework_info(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_scrape(shown, |pod, metrics| samples.put(&[pod, metrics.framework.as_str()], 1_u64));
+pub(crate) fn info(shown: &Exposition, samples: &mut Samples<'_>) {
+    let OperatorSummary { view, revision, framework, .. } = &shown.snapshot.operator;
+    if view.is_some() {
+        samples.put(&[framework.as_str(), revision.label(), &revision.version, &revision.image], 1_u64);
+    }
 }
 
 pub(crate) fn signals(shown: &Exposition, samples: &mut Samples<'_>) {
