@@ -109,6 +109,7 @@ fn pod(name: &str, server: &Server) -> TargetPod {
         ip: Some(server.address.ip()),
         host_network: false,
         ports: vec![port],
+        container_ids: Vec::new(),
     }
 }
 
