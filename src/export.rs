@@ -34,6 +34,6 @@ pub(crate) use self::exporter::{ExportOptions, Exporter};
 pub use self::prometheus::ObjectSeries;
 
 #[cfg(test)]
-mod golden; // comparison with expected output files
+pub(crate) mod golden; // comparison with expected output files
 #[cfg(test)]
 mod sample;

@@ -37,7 +37,7 @@ pub(crate) mod ownership;
 pub(crate) mod peer;
 mod pods;
 mod reads;
-mod scrape;
+pub mod scrape;
 mod watch;
 
 pub(crate) use self::cluster::{Access, Cluster, ConnectError};

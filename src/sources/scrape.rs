@@ -24,12 +24,14 @@ mod candidates;
 mod content;
 mod fetch;
 mod instance;
-mod intake;
+pub mod intake;
+mod normalize;
 pub(crate) mod options;
 mod report;
 mod schedule;
 mod search;
 mod sockets;
+mod text;
 #[cfg(test)]
 mod tests;
 

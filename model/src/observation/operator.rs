@@ -153,6 +153,13 @@ pub struct MetricsView {
     pub process: ProcessView,
     /// The number of series that it sent.
     pub series: u64,
+    /// The number of lines that loopwatch cannot use.
+    #[serde(skip_serializing_if = "is_none_skipped")]
+    pub lines_skipped: u64,
+    /// What is wrong with its metrics, for people: the first problem and its line. It quotes nothing. Empty if nothing is
+    /// wrong.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub problem: String,
     /// The number of bytes that it sent.
     pub bytes: u64,
     /// The time that the scrape took.
@@ -379,6 +386,11 @@ pub const MAX_FRAMES: usize = 16;
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_skipped(lines: &u64) -> bool {
+    *lines == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

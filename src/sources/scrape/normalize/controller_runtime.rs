@@ -1,0 +1,22 @@
+//! controller-runtime (Go), also as part of Kubebuilder or the Operator SDK.
+
+use loopwatch_model::observation::Framework;
+
+use super::rules::{Rule, Signal, Table, Who};
+
+pub(super) static TABLE: Table = Table {
+    framework: Some(Framework::ControllerRuntime),
+    who: &[Who::Label("controller")],
+    also: &[Framework::ClientGo],
+    rules: &[
+        Rule::sum("controller_runtime_reconcile_total", Signal::Succeeded)
+            .only("result", &["success", "requeue", "requeue_after"]),
+        Rule::sum("controller_runtime_reconcile_total", Signal::Failed).only("result", &["error"]),
+        Rule::sum("controller_runtime_reconcile_total", Signal::Requeued).only("result", &["requeue", "requeue_after"]),
+        Rule::sum("controller_runtime_reconcile_panics_total", Signal::Panicked),
+        Rule::sum("controller_runtime_reconcile_time_seconds_count", Signal::Reconciles),
+        Rule::sum("controller_runtime_reconcile_time_seconds_sum", Signal::ReconcileSeconds),
+        Rule::sum("controller_runtime_active_workers", Signal::WorkersBusy),
+        Rule::sum("controller_runtime_max_concurrent_reconciles", Signal::WorkersMax),
+    ],
+};

@@ -1,0 +1,15 @@
+//! Python.
+
+use loopwatch_model::observation::Runtime;
+
+use super::rules::{Rule, Signal, Table};
+
+pub(super) static TABLE: Table = Table {
+    framework: None,
+    who: &[],
+    also: &[],
+    rules: &[
+        Rule::largest("python_info", Signal::Runtime(Runtime::Python)),
+        Rule::sum("python_gc_collections_total", Signal::GcCycles),
+    ],
+};

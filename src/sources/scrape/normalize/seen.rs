@@ -1,0 +1,27 @@
+//! A set of things that loopwatch has seen, without keeping them.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+/// Hashes of the things, at most [`LIMIT`].
+#[derive(Default)]
+pub(super) struct Seen(HashSet<u64, Hasher>);
+
+type Hasher = BuildHasherDefault<DefaultHasher>;
+
+/// The maximum number of things. The set takes 0.6 MiB with them.
+const LIMIT: usize = 57_344;
+
+// === impl Seen ===
+
+impl Seen {
+    /// Adds a thing. Returns whether it is new, or whether there is no room for it.
+    pub(super) fn insert<T: Hash>(&mut self, thing: &T) -> bool {
+        let hash = Hasher::default().hash_one(thing);
+        if self.0.len() >= LIMIT { !self.0.contains(&hash) } else { self.0.insert(hash) }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+}

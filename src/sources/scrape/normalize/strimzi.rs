@@ -1,0 +1,19 @@
+//! Strimzi's operators. Their controllers are the kinds.
+
+use loopwatch_model::observation::Framework;
+
+use super::rules::{Rule, Signal, Table, Who};
+
+pub(super) static TABLE: Table = Table {
+    framework: Some(Framework::Strimzi),
+    who: &[Who::Label("kind")],
+    also: &[],
+    rules: &[
+        Rule::sum("strimzi_reconciliations_successful_total", Signal::Succeeded),
+        Rule::zero("strimzi_reconciliations_total", Signal::Succeeded),
+        Rule::sum("strimzi_reconciliations_failed_total", Signal::Failed),
+        Rule::zero("strimzi_reconciliations_total", Signal::Failed),
+        Rule::sum("strimzi_reconciliations_duration_seconds_count", Signal::Reconciles),
+        Rule::sum("strimzi_reconciliations_duration_seconds_sum", Signal::ReconcileSeconds),
+    ],
+};
