@@ -386,6 +386,7 @@ impl Model {
             Observation::LeaseGone { namespace, name } => {
                 self.leases.gone(namespace, name);
                 self.review_revision();
+                self.reviews.operator = true;
             }
             Observation::LeasesListed { namespace, names } => {
                 self.sources.note_success(&SourceId::Lease, self.now);

@@ -50,6 +50,11 @@ impl Leases {
         known.is_some_and(|known| known.lease.renewed != lease.renewed && lease.renewed.is_some())
     }
 
+    /// Returns whether a lease exists.
+    pub(super) fn exists(&self, namespace: &str, name: &str) -> bool {
+        self.rows.contains_key(&(namespace.to_owned(), name.to_owned()))
+    }
+
     /// Forgets a deleted lease.
     pub(super) fn gone(&mut self, namespace: String, name: String) {
         self.rows.remove(&(namespace, name));

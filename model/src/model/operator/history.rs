@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::observation::{ControllerView, MetricsView};
+use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
@@ -98,7 +98,7 @@ impl History {
         self.controllers.retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
         let gap = earlier.is_none_or(|(at, _)| now.since(at) > STALE_AFTER);
         let mut panicked = false;
-        for controller in &view.controllers {
+        for controller in view.controllers.iter().take(MAX_CONTROLLERS) {
             let known =
                 earlier.and_then(|(_, view)| view.controllers.iter().find(|known| known.name == controller.name));
             let history = self.controllers.entry(controller.name.clone()).or_default();

@@ -144,6 +144,9 @@ impl Model {
     fn leader_absent(&self) -> Result<Option<Detection>, ()> {
         let (Some(view), Some((name, lease))) = (&self.operator.view, self.operator_lease()) else { return Ok(None) };
         let looked_since = self.operator_sighted().ok_or(())?;
+        if !self.leases.exists(&view.namespace, name) {
+            return Ok(None); // somebody has removed it, because nobody needs it
+        }
         let leading = || self.fresh_instances().filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading));
         if self.pods_say() != PodsSay::Running || leading().any(|leads| leads) {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::observation::{ContainerEnd, ContainerView, OperatorView, PodView};
+use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
 /// How long a container must run after it ended before it counts as running. One that crashes again and again runs for
@@ -94,7 +94,7 @@ impl Pods {
         let mut ends = Vec::new();
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
         self.histories.retain(|uid, _| is_there(uid));
-        for pod in &view.pods {
+        for pod in view.pods.iter().take(MAX_PODS) {
             let Some(container) = pod.containers.first() else { continue };
             match self.histories.get_mut(&pod.uid) {
                 Some(history) => ends.extend(history.update(now, container)),
