@@ -385,6 +385,10 @@ fn reader_rights_cover_dependents_and_no_contents() {
         (rule["nonResourceURLs"].to_string(), rule["verbs"].to_string()),
         (r#"["/metrics"]"#.into(), r#"["get"]"#.into())
     );
+    for resource in ["deployments", "statefulsets", "daemonsets"] {
+        assert!(allows("get", "apps", resource), "to read the operator's workload");
+    }
+    assert!(allows("list", "", "pods") && allows("watch", "", "pods"), "to follow the operator's Pods");
     for resource in ["secrets", "configmaps", "*"] {
         assert!(!allows("get", "", resource) && !allows("list", "", resource), "{resource} have contents to protect");
     }

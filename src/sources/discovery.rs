@@ -74,8 +74,8 @@ pub(crate) struct Discovered {
 
 /// Maximum number of candidate kinds in a message: enough for users to recognise their own.
 const CANDIDATES: usize = 8;
-/// Watches of definitions, leases, namespaces and the operator's Pods, which count towards `--max-watches`, too.
-const OTHER_WATCHES: usize = 4;
+/// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
+const OTHER_WATCHES: usize = 3;
 
 // === impl Discovery ===
 
@@ -271,7 +271,8 @@ impl Discovery {
         let reports = |c: &Candidate| matches!(c.status, StatusSchema::Subresource | StatusSchema::InBody);
         primaries.sort_by_key(|candidate| (candidate.suspected, !reports(candidate)));
         let scopes = self.options.namespaces.len().max(1);
-        let room = (self.options.max_watches.saturating_sub(OTHER_WATCHES) / scopes).max(1);
+        let others = OTHER_WATCHES + usize::from(self.cluster.operator().is_some());
+        let room = (self.options.max_watches.saturating_sub(others) / scopes).max(1);
         let all = primaries.len();
         if !self.options.once {
             primaries.truncate(room);

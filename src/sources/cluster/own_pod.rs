@@ -140,6 +140,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manifests_set_the_variables_where_an_operator_runs() {
+        let sidecar = include_str!("../../../deploy/components/sidecar/sidecar.yaml");
+        for name in [NAME, NAMESPACE, UID, IP, NODE_IP, TEMPLATE_HASH, VERSION] {
+            assert!(sidecar.contains(&format!("- name: {name}\n")), "{name}");
+        }
+        let base = include_str!("../../../deploy/base/deployment.yaml");
+        assert!(!base.contains(NAME), "no operator runs in this Pod");
+    }
+
+    #[test]
     fn without_variables_the_host_name_is_the_name_of_the_pod() {
         assert_eq!(of(&[(HOSTNAME, "laptop")]), None, "not in a Pod");
         assert_eq!(of(&[]), None);

@@ -16,6 +16,7 @@ use crate::sources::options::{LeaseSelection, ScrapeTarget, Selection, SourceOpt
 use crate::sources::supervisor::Handle;
 
 mod kinds;
+mod pods;
 
 /// A running supervisor and its observations.
 struct Run {
