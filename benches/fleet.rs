@@ -5,8 +5,10 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 #[path = "../model/tests/lab/dice.rs"]
+#[allow(unreachable_pub, reason = "tests share this file")]
 mod dice;
 #[path = "../model/tests/lab/fleet.rs"]
+#[allow(unreachable_pub, dead_code, reason = "tests share this file")]
 mod fleet;
 
 use std::time::Instant;

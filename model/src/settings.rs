@@ -172,6 +172,23 @@ pub struct Settings {
     /// The number of measured creations, updates or acknowledgements of a kind after which loopwatch learns the
     /// deadline for these; 0 disables learning.
     pub learn_after: u32,
+    /// The time to the exhaustion of the operator's memory from which on the finding `MemoryExhaustionPredicted` opens, if the
+    /// trend is confirmed. A day leaves time to act in working hours.
+    pub exhaustion_within: Span,
+    /// The percentage by which the operator's memory must exceed that of its process before, at the same uptime, before the
+    /// finding `MemoryJump` opens, and by which it must exceed its baseline before `MemoryExhaustionPredicted` may page.
+    pub memory_jump_percent: u32,
+    /// Amounts of memory of the operator, in bytes. Beyond each, the finding `MemoryLarge` names it. Operators quote these two
+    /// for their caches.
+    pub memory_levels: Vec<u64>,
+    /// Numbers of goroutines of the operator. Beyond each, the finding `TaskLimit` names it. Operators quote these three.
+    pub goroutine_levels: Vec<u64>,
+    /// The percentage of the limit on file descriptors beyond which the finding `FileDescriptorLeak` opens without a trend.
+    pub descriptors_percent: u32,
+    /// How long the garbage collector must do hardly anything but collect before the finding `GarbageCollectionThrash` opens.
+    pub thrash_after: Span,
+    /// The shortest interval between two profiles of the same kind of one process.
+    pub profile_every: Span,
     /// Limits on the size of collections.
     pub limits: Limits,
     /// Rules by the name of the finding. The rules under [`ALL_FINDINGS`] apply to every finding, after its own rules.
@@ -304,6 +321,13 @@ impl Default for Settings {
             source_failing_after: Span::mins(2),
             audit_every: Span::mins(1),
             learn_after: 20,
+            exhaustion_within: Span::hours(24),
+            memory_jump_percent: 40,
+            memory_levels: vec![500_000_000, 1_200_000_000],
+            goroutine_levels: vec![800, 1500, 2500],
+            descriptors_percent: 80,
+            thrash_after: Span::mins(5),
+            profile_every: Span::mins(30),
             limits: Limits::default(),
             findings: BTreeMap::new(),
         }

@@ -2,6 +2,7 @@
 
 mod explanation; // of one object
 mod operator; // the operator itself
+mod trends; // of the operator's processes
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
 
@@ -20,6 +21,7 @@ pub use self::totals::{
     ConditionState, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,
     RevisionTotals, WatchTotals,
 };
+pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{
     DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase,
 };
@@ -55,6 +57,10 @@ pub struct Snapshot {
     pub leases: Vec<LeaseRow>,
     /// The operator itself.
     pub operator: OperatorSummary,
+    /// The trends of the operator's processes, ordered by instance.
+    pub trends: Vec<TrendSummary>,
+    /// The growth between the last two heap profiles of each instance that has any.
+    pub profiles: Vec<ProfileSummary>,
     /// The number of items dropped, by the name of the limit.
     pub dropped: BTreeMap<&'static str, u64>,
     /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.

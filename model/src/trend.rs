@@ -211,6 +211,12 @@ impl Trend {
         }
     }
 
+    /// Returns the lowest value since the start, if there was any.
+    #[must_use]
+    pub fn lowest(&self) -> Option<f64> {
+        Some(self.lowest).filter(|lowest| lowest.is_finite())
+    }
+
     /// Returns what the trend says now.
     #[must_use]
     pub fn verdict(&self) -> TrendVerdict {

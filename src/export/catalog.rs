@@ -8,7 +8,7 @@ use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
 use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
 use super::prometheus::series::{
-    deletion, every_object, findings, leases, objects, operator, ownership, references, sources,
+    deletion, every_object, findings, leases, objects, operator, ownership, references, sources, trends,
 };
 use crate::telemetry::{REVISION, VERSION};
 
@@ -243,6 +243,20 @@ catalog! {
         "loopwatch_operator_start_timestamp_seconds" Gauge Alpha ["operator_pod"]
             "Unix time at which the operator's process started."
             => Whole(operator::start);
+    }
+    "The operator's trends" {
+        "loopwatch_trend_slope" Gauge Alpha ["operator_pod", "signal"]
+            "Change of a signal of the operator's process per hour, without the share of new objects; signal is live_heap (bytes), memory (bytes, without a live heap), tasks or descriptors; absent while unknown."
+            => Whole(trends::slope);
+        "loopwatch_trend_verdict" Gauge Alpha ["operator_pod", "signal", "verdict"]
+            "Always 1, for the verdict on the trend of a signal (unknown, steady, growth_explained, suspected, confirmed)."
+            => Whole(trends::verdict);
+        "loopwatch_time_to_exhaustion_seconds" Gauge Alpha ["operator_pod", "resource"]
+            "Time until the operator exhausts a resource (memory, descriptors) if it goes on as now; absent if that is not in sight."
+            => Whole(trends::time_to_exhaustion);
+        "loopwatch_profile_top_growth_bytes" Gauge Alpha ["operator_pod", "rank"]
+            "Growth of the stacks that grew most between the last two heap profiles, by rank; the findings and the page name the functions."
+            => Whole(trends::top_growth);
     }
     "Every object" {
         "loopwatch_object_state" Gauge Alpha ["group", "kind", "target_namespace", "name", "state"]

@@ -197,7 +197,7 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
 fn subject(info: &FindingInfo) -> String {
     let rest = match (info.area, info.command.contains("{name}")) {
         ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
-        ("operator", _) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
+        ("operator" | "process", _) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
         (_, true) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
         (_, false) => "(the whole kind).",
     };

@@ -10,7 +10,7 @@ pub struct FindingInfo {
     /// The name of the code, as in labels, alerts and runbooks.
     pub name: &'static str,
     /// The area under which documentation lists it: `deletion`, `ownership`, `references`,
-    /// `convergence`, `operator`, `API machinery` or `self`.
+    /// `convergence`, `operator`, `API machinery`, `process` or `self`.
     pub area: &'static str,
     /// How urgently a person must act.
     pub severity: Severity,
@@ -462,6 +462,78 @@ findings! {
         explained_by: [],
         advice: "Ask the operator's maintainers to enable `subresources.status`. Until then, observedGeneration is unreliable for this kind.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[*].subresources}'",
+    }
+    HeapLeak "process" Warning Ticket {
+        meaning: "The memory of the operator grows without end, and the number of objects does not account for that.",
+        near_miss: "Memory that grows with the number of objects (HeapGrowthExplained), rises once after more load, or follows a daily wave.",
+        evidence: ["instance", "signal", "per_hour", "rise", "window", "used", "limit", "exhausted_in", "explained", "top_growth"],
+        explained_by: [Subject(MemoryExhaustionPredicted), Subject(TaskLeak)],
+        advice: "The functions in the evidence, if there are any, allocated the memory that grew most between two heap profiles. Look there for a map, a cache or a list without a limit. A restart of the operator frees the memory until it has leaked again.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    HeapGrowthExplained "process" Info None {
+        meaning: "The memory of the operator grows with the number of objects.",
+        near_miss: "Memory that grows faster than the number of objects accounts for: then the finding is HeapLeak.",
+        evidence: ["instance", "explained", "objects", "window"],
+        explained_by: [],
+        advice: "Compare the growth with the memory limit. If the operator caches objects that it does not need, limit its cache to the namespaces and labels that it needs.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    TaskLeak "process" Warning Ticket {
+        meaning: "The number of goroutines or threads of the operator grows without end.",
+        near_miss: "A burst of work, after which they end, or growth with the number of objects.",
+        evidence: ["instance", "type", "tasks", "per_hour", "rise", "window", "top_growth"],
+        explained_by: [],
+        advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. The functions in the evidence, if there are any, are where the new ones wait. Check that each task that an event starts ends with its context.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    TaskLimit "process" Info None {
+        meaning: "The operator runs more goroutines than operators usually do.",
+        near_miss: "An operator with many controllers, which always runs that many: raise `goroutine_levels`.",
+        evidence: ["instance", "type", "tasks", "threshold", "top_growth"],
+        explained_by: [Subject(TaskLeak)],
+        advice: "Compare the number with that of the last days. If it grows, the finding TaskLeak follows.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    MemoryExhaustionPredicted "process" Critical Page {
+        meaning: "If the memory of the operator grows as now, it will soon reach its limit.",
+        near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
+        evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
+        explained_by: [],
+        advice: "Raise the memory limit, or restart the operator at a time of your choice, before the kernel kills it. Then look for the cause of the growth: the finding HeapLeak names it if it is known. The finding is critical only if the operator uses more memory than it usually does and objects are not as they should be.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    GarbageCollectionThrash "process" Warning Ticket {
+        meaning: "The operator spends its time with garbage collection, because its heap has reached the limit of its runtime.",
+        near_miss: "Many collections because of much work while the heap may still grow, or a runtime without a limit.",
+        evidence: ["instance", "used", "limit", "heap_goal", "collections_per_second"],
+        explained_by: [Subject(MemoryExhaustionPredicted), Subject(HeapLeak)],
+        advice: "Raise the limit of the runtime (GOMEMLIMIT or -Xmx) together with the memory limit of the container. A runtime limit keeps the kernel from killing a process that leaks, but slows it down instead.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    FileDescriptorLeak "process" Warning Ticket {
+        meaning: "The number of open file descriptors of the operator grows without end, or is close to its limit.",
+        near_miss: "A burst of connections that are closed again.",
+        evidence: ["instance", "descriptors", "limit", "rise", "window", "exhausted_in"],
+        explained_by: [Subject(TaskLeak)],
+        advice: "The operator probably does not close files, watches or the bodies of HTTP responses. At the limit, it can neither open files nor connect to the API server.",
+        command: "kubectl describe pods{in_namespace}",
+    }
+    MemoryJump "process" Info None {
+        meaning: "The operator uses much more memory than its process before did at the same time after the start.",
+        near_miss: "An operator that holds more objects than before, or a standby that has become the leader.",
+        evidence: ["instance", "used", "before", "uptime", "top_growth"],
+        explained_by: [Subject(HeapLeak), Subject(MemoryExhaustionPredicted)],
+        advice: "Compare the revisions: a new version of the operator may read more kinds or namespaces into its cache. Check that the memory limit still suffices.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
+    MemoryLarge "process" Info None {
+        meaning: "The operator uses more memory than operators usually do.",
+        near_miss: "An operator with many objects, which always uses that much: raise `memory_levels`.",
+        evidence: ["instance", "used", "threshold", "top_growth"],
+        explained_by: [Subject(HeapLeak), Subject(MemoryExhaustionPredicted)],
+        advice: "Check whether the cache of the operator holds objects that it does not need, such as all Secrets or ConfigMaps of the cluster.",
+        command: "kubectl top pods{in_namespace} --containers",
     }
     ConfigInvalid "self" Warning Ticket {
         meaning: "A part of the configuration is invalid, and loopwatch runs without it.",

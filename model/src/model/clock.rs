@@ -22,6 +22,7 @@ impl Model {
         self.controllers.clock_stepped(by_ms);
         self.rebase_operator(by_ms);
         self.containers.clock_stepped(by_ms);
+        self.operator.trends.clock_stepped(by_ms);
         self.reads.clock_stepped(by_ms);
         self.references.clock_stepped(by_ms);
         self.rebase_soft_deletions(by_ms);

@@ -11,6 +11,7 @@ mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod review; // collects all conclusions
 mod shown; // for snapshots and detectors
+mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use self::pods::Pods;
 use self::poison::Suspect;
 use self::recent::Recent;
 use self::recovery::Recovery;
+use self::trends::Trends;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{
@@ -57,6 +59,7 @@ pub(crate) struct Operator {
     found: BTreeSet<(FindingCode, Subject)>,
     /// When its timer is due.
     due: Option<Timestamp>,
+    pub(crate) trends: Trends,
 }
 
 /// One process of the operator, and those that ran before it under the same name.
@@ -151,6 +154,7 @@ impl Model {
         let was_running = self.operator.pods.running;
         let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
+        self.forget_trends(None);
         self.containers_ended(&ends);
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
@@ -169,6 +173,7 @@ impl Model {
         let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
         let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
+        let name = view.instance.clone();
         instance.recent.scraped(now, &view);
         instance.metrics = Some((now, Arc::new(view)));
         instance.recent.process_seen(now, &instance.process());
@@ -178,6 +183,7 @@ impl Model {
         let metrics = self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
         let longest = metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
         self.sources.set_interval(&SourceId::Metrics, self.now, longest);
+        self.sample_trends(&name);
         self.operator_heard();
     }
 
@@ -193,11 +199,13 @@ impl Model {
         self.sources.note_success(&SourceId::Process, self.now);
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
+        let name = view.instance.clone();
         instance.note_start(now, view.started);
         instance.process_ended = None;
         instance.process = Some((now, view));
         instance.recent.process_seen(now, &instance.process());
         self.operator_heard();
+        self.sample_trends(&name);
     }
 
     pub(super) fn process_gone(&mut self, instance: &str) {
@@ -208,12 +216,14 @@ impl Model {
             instance.process_ended = Some(now);
         }
         self.operator_heard();
+        self.forget_trends(Some(instance));
     }
 
     pub(super) fn profiled(&mut self, instance: &str, kind: ProfileKind, answer: Answer) {
         self.sources.note_success(&SourceId::Profiles, self.now);
-        if let (Some(instance), Answer::Profiled(profile)) = (self.operator.instances.get_mut(instance), answer) {
-            instance.profiles.insert(kind, *profile);
+        if let (Some(known), Answer::Profiled(profile)) = (self.operator.instances.get_mut(instance), answer) {
+            known.profiles.insert(kind, *profile);
+            self.review_trends();
         }
     }
 

@@ -37,6 +37,8 @@ impl Model {
             left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
             leases: self.leases.rows(),
             operator: self.shown_operator(),
+            trends: self.operator.trends.summaries(),
+            profiles: self.shown_profiles(),
             dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
             observations: self.observations.clone(),
         }

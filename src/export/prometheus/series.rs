@@ -14,6 +14,7 @@ pub(crate) mod references;
 pub(crate) mod findings;
 pub(crate) mod leases;
 pub(crate) mod operator;
+pub(crate) mod trends;
 pub(crate) mod every_object;
 pub(crate) mod sources;
 

@@ -1,0 +1,258 @@
+//! The signals of the operator's processes that may grow without end: memory, tasks and file descriptors.
+//!
+//! Each sample of a process feeds its trends. All conclusions come from samples, so none needs a timer. Without samples,
+//! no finding opens or closes.
+
+mod baseline; // the memory of earlier processes
+mod collector; // garbage collection
+mod detectors; // the findings
+mod signals; // of a process, from the kernel and from its metrics
+
+use std::collections::BTreeMap;
+
+use self::baseline::{Baseline, Marks};
+use self::collector::Collector;
+use self::signals::Signals;
+use super::super::Model;
+use crate::finding::Subject;
+use crate::observation::{Probe, ProfileKind, ProfileView};
+use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
+use crate::time::{Span, Timestamp};
+use crate::trend::{Forecast, Trend, TrendConfig, TrendState, TrendVerdict};
+
+/// The trends of the operator.
+#[derive(Debug, Default)]
+pub(crate) struct Trends {
+    /// By instance. They are at most as many as the instances of the operator.
+    processes: BTreeMap<String, Box<Watched>>,
+    baseline: Baseline,
+    /// The subject of the findings that are open.
+    subject: Option<Subject>,
+}
+
+/// The trends of a process.
+#[derive(Debug)]
+struct Watched {
+    /// When the process started, as far as that is known.
+    started: Option<Timestamp>,
+    /// The number of restarts of its container, if its Pod is visible.
+    restarts: Option<u32>,
+    memory: Trend,
+    tasks: Trend,
+    descriptors: Trend,
+    forecast: Forecast,
+    collector: Collector,
+    marks: Marks,
+    last: Signals,
+    /// The latest profile of each kind that the model has asked for.
+    asked: BTreeMap<ProfileKind, Asked>,
+}
+
+/// A question for a profile.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Timestamp,
+    reason: Reason,
+}
+
+/// Why a profile is wanted. A more urgent reason asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    Threshold,
+    Suspected,
+    Confirmed,
+}
+
+/// Two start times that differ by more are those of two processes. Some sources know only the second.
+const SAME_START: Span = Span::secs(2);
+
+/// An instance that is silent for longer does not run any more.
+const SILENT: Span = Span::mins(10);
+
+/// Profiles cost memory, so none is taken while the operator uses more than this share of its limit.
+const NEAR_LIMIT: f64 = 0.9;
+
+// === impl Trends ===
+
+impl Trends {
+    /// Returns what a snapshot shows.
+    pub(crate) fn summaries(&self) -> Vec<TrendSummary> {
+        let mut rows = Vec::new();
+        for (instance, watched) in &self.processes {
+            let memory = if watched.last.heap { TrendSignal::LiveHeap } else { TrendSignal::Memory };
+            let trends = [
+                (memory, &watched.memory, watched.last.memory),
+                (TrendSignal::Tasks, &watched.tasks, watched.last.tasks),
+                (TrendSignal::Descriptors, &watched.descriptors, watched.last.descriptors),
+            ];
+            for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
+                let mut verdict = trend.verdict();
+                if signal != TrendSignal::Tasks && signal != TrendSignal::Descriptors {
+                    let nearest = [verdict.exhaustion, watched.forecast.exhaustion()].into_iter().flatten().min();
+                    verdict.exhaustion = nearest;
+                }
+                rows.push(TrendSummary { instance: instance.clone(), signal, verdict });
+            }
+        }
+        rows
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        for watched in self.processes.values_mut() {
+            for trend in [&mut watched.memory, &mut watched.tasks, &mut watched.descriptors] {
+                trend.clock_stepped(by_ms);
+            }
+            watched.forecast.clock_stepped(by_ms);
+            watched.collector.clock_stepped(by_ms);
+            watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
+        }
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    /// `started` is the start of the process, or the present if that is not known.
+    fn new(started: Timestamp) -> Self {
+        Self {
+            started: None,
+            restarts: None,
+            memory: Trend::new(TrendConfig::MEMORY, started),
+            tasks: Trend::new(TrendConfig::TASKS, started),
+            descriptors: Trend::new(TrendConfig::DESCRIPTORS, started),
+            forecast: Forecast::default(),
+            collector: Collector::default(),
+            marks: Marks::default(),
+            last: Signals::default(),
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// Forgets an earlier process.
+    fn note_start(&mut self, now: Timestamp, signals: &Signals) {
+        let differs = |(known, seen): (Timestamp, Timestamp)| seen.since(known).max(known.since(seen)) > SAME_START;
+        let restarted = self.started.zip(signals.started).is_some_and(differs)
+            || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known)
+            || self.last.heap != signals.heap && self.last.memory.is_some();
+        if restarted {
+            let started = signals.started.unwrap_or(now);
+            let trends = [&mut self.memory, &mut self.tasks, &mut self.descriptors];
+            trends.into_iter().for_each(|trend| trend.restart(started));
+            self.forecast.clear();
+            (self.collector, self.marks) = Default::default();
+            // The time of the last profile stays, and limits the next one.
+            self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
+        }
+        self.started = signals.started.or(self.started.filter(|_| !restarted));
+        self.restarts = signals.restarts.or(self.restarts);
+    }
+
+    fn sample(&mut self, now: Timestamp, signals: Signals, objects: Option<f64>) {
+        if let Some(value) = signals.memory {
+            self.memory.sample(now, value, objects, signals.capacity);
+        }
+        if let Some(value) = signals.tasks {
+            self.tasks.sample(now, value, objects, None);
+        }
+        if let Some(value) = signals.descriptors {
+            self.descriptors.sample(now, value, None, signals.max_descriptors);
+        }
+        if let Some(value) = signals.used {
+            self.forecast.sample(now, value, signals.limit);
+        }
+        self.collector.sample(now, &signals);
+        self.last = signals;
+    }
+
+    /// Returns the share of the limit that is in use.
+    fn share_used(&self) -> Option<f64> {
+        Some(self.last.used? / self.last.limit.filter(|limit| *limit > 0.0)?)
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Takes the signals of an instance of which a sample has arrived.
+    pub(crate) fn sample_trends(&mut self, name: &str) {
+        let now = self.now;
+        let Some(instance) = self.operator.instances.get(name) else { return };
+        let container = self.container_of(name);
+        let signals = Signals::of(now, instance, container);
+        // Without any object, loopwatch does not see what the operator holds.
+        let objects = Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
+        let trends = &mut self.operator.trends;
+        let start = signals.started.unwrap_or(now);
+        let watched = trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(start)));
+        watched.note_start(now, &signals);
+        if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
+            watched.marks.note(uptime, used, objects, signals.standby);
+            let known = &self.operator.instances;
+            let is_running = |other: &str| known.get(other).is_some_and(|known| now.since(known.seen) <= SILENT);
+            trends.baseline.note(name, &watched.marks, is_running);
+        }
+        watched.sample(now, signals, objects);
+        self.review_trends();
+    }
+
+    /// Forgets the trends of an instance whose process has ended, and of those that are no longer known.
+    pub(crate) fn forget_trends(&mut self, ended: Option<&str>) {
+        let known = &self.operator.instances;
+        let view = self.operator.view.as_ref().filter(|view| view.complete);
+        let is_there = |name: &str| {
+            let pod = name.split_once('/').filter(|(namespace, _)| view.is_some_and(|v| v.namespace == *namespace));
+            pod.is_none_or(|(_, pod)| view.is_some_and(|view| view.pods.iter().any(|seen| seen.name == pod)))
+        };
+        let processes = &mut self.operator.trends.processes;
+        let before = processes.len();
+        processes.retain(|name, _| Some(name.as_str()) != ended && known.contains_key(name) && is_there(name));
+        if processes.len() != before {
+            self.review_trends();
+        }
+    }
+
+    /// Returns the growth between the last two heap profiles of each instance.
+    pub(crate) fn shown_profiles(&self) -> Vec<ProfileSummary> {
+        let instances = self.operator.instances.iter();
+        let profiles = instances.filter_map(|(name, known)| Some((name, known.profiles.get(&ProfileKind::Heap)?)));
+        let growth = |profile: &ProfileView| profile.stacks.iter().map(|stack| stack.growth).collect();
+        profiles.map(|(name, profile)| ProfileSummary { instance: name.clone(), growth: growth(profile) }).collect()
+    }
+
+    /// Asks for a profile of an instance, unless it was asked for lately or the operator is close to its limit.
+    fn want_profile(&mut self, instance: &str, kind: ProfileKind, reason: Reason) {
+        let now = self.now;
+        let every = self.settings.profile_every;
+        let latest = self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind)).map(|p| p.to);
+        let Some(watched) = self.operator.trends.processes.get_mut(instance) else { return };
+        let near_limit = watched.share_used().is_some_and(|share| share > NEAR_LIMIT);
+        let asked = watched.asked.get(&kind);
+        let is_answered = asked.is_some_and(|asked| asked.reason >= reason && latest.is_some_and(|at| at >= asked.at));
+        let is_early = asked.is_some_and(|asked| now.since(asked.at) < every);
+        if watched.last.has_profiles && !near_limit && !is_answered && !is_early {
+            watched.asked.insert(kind, Asked { at: now, reason });
+            self.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
+        }
+    }
+
+    /// Returns the restarts and the memory limit of the container of an instance, if its Pod is visible.
+    fn container_of(&self, instance: &str) -> Option<(u32, Option<u64>)> {
+        let view = self.operator.view.as_ref()?;
+        let (namespace, pod) = instance.split_once('/')?;
+        let pod = view.pods.iter().find(|seen| view.namespace == namespace && seen.name == pod)?;
+        pod.containers.first().map(|container| (container.restarts, container.memory_limit))
+    }
+}
+
+// === impl Reason ===
+
+impl Reason {
+    fn of(verdict: &TrendVerdict) -> Option<Self> {
+        match verdict.state {
+            TrendState::Confirmed => Some(Self::Confirmed),
+            TrendState::Suspected => Some(Self::Suspected),
+            TrendState::GrowthExplained | TrendState::Steady | TrendState::Unknown => None,
+        }
+    }
+}
