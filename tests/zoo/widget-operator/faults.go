@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // faultKind is one way in which the operator can misbehave.
@@ -15,10 +19,14 @@ type faultKind struct {
 
 	// Params holds the parameters of the fault and their defaults.
 	Params map[string]string `json:"params,omitempty"`
+
+	// OfProcess is true if the fault concerns the whole process and takes no selectors.
+	OfProcess bool `json:"ofProcess,omitempty"`
 }
 
-// catalog is the one table of faults. A fault has the name of the finding that should report it, except Stopped and
-// FinalizerReleased, which should cause none.
+// catalog is the one table of faults. A fault of objects has the name of the finding that should report it, except
+// FinalizerReleased, which should cause none. Faults of the loop and the process are named after what the operator
+// does; CacheGrowth, HeapStep and HeapWave should cause no finding either.
 var catalog = []faultKind{
 	{Name: "Unacknowledged", Effect: "the operator ignores changes and leaves the status alone, including observedGeneration; deletions still work"},
 	{Name: "Overdue", Effect: "from the next change: acknowledged, then Ready=False, reason Waiting, Progressing=True, phase Provisioning"},
@@ -38,7 +46,22 @@ var catalog = []faultKind{
 	{Name: "OwnerReplaced", Effect: "the owner references of children have the UID of the first object of that name, also after the object has been deleted and created again"},
 	{Name: "CrossNamespaceOwner", Effect: "each object also owns a ConfigMap KIND-NAME-shared in another namespace", Params: map[string]string{"to": "default"}},
 	{Name: "StaleConfiguration", Effect: "changes of Secrets and ConfigMaps no longer roll the Deployment"},
-	{Name: "Stopped", Effect: "every worker of every kind hangs; the process lives, answers its probes and renews its Lease; takes no selectors"},
+	{Name: "Stopped", OfProcess: true, Effect: "every worker of every kind hangs; the process lives, answers its probes and renews its Lease"},
+
+	{Name: "QueueBacklog", Effect: "each reconcile blocks for a delay before it begins, so that objects wait in the queue", Params: map[string]string{"delay": "2s"}},
+	{Name: "ReconcileStuck", Effect: "a reconcile hangs without a timeout, and keeps its worker; select one object to lose one worker"},
+	{Name: "ReconcileFailing", Effect: "the first attempts to reconcile each object end in an error, or all if attempts is 0; the operator writes nothing", Params: map[string]string{"attempts": "0"}},
+	{Name: "ReconcilePanicking", Effect: "each reconcile panics; controller-runtime recovers, counts the panic and tries again"},
+	{Name: "TaskLeak", Effect: "each reconcile starts goroutines that do not end", Params: map[string]string{"tasks": "1"}},
+	{Name: "CacheGrowth", Effect: "the operator keeps memory for each object that it reconciles until the object is deleted; no fault, because the memory follows the number of objects", Params: map[string]string{"size": "64Ki"}},
+	{Name: "Crash", Effect: "the process ends with an error: after a delay, or, with selectors, that long after each reconcile of such an object begins", Params: map[string]string{"delay": "1s"}},
+
+	{Name: "HeapLeak", OfProcess: true, Effect: "the process allocates memory at a rate in bytes per second, and keeps it", Params: map[string]string{"rate": "1Mi"}},
+	{Name: "HeapStep", OfProcess: true, Effect: "the process allocates memory once, and keeps it; no leak", Params: map[string]string{"size": "64Mi"}},
+	{Name: "HeapWave", OfProcess: true, Effect: "the memory of the process rises and falls once in each period; no leak", Params: map[string]string{"size": "64Mi", "period": "1m"}},
+	{Name: "FileDescriptorLeak", OfProcess: true, Effect: "the process opens one file in each period, and does not close it", Params: map[string]string{"period": "100ms"}},
+	{Name: "OutOfMemory", OfProcess: true, Effect: "the process allocates memory of a size within a delay, and then ends with SIGKILL, as the kernel ends it at its limit", Params: map[string]string{"size": "256Mi", "delay": "2s"}},
+	{Name: "LeaderFlapping", OfProcess: true, Effect: "the leader releases its Lease in each period and takes it again; if a standby is faster, the former leader ends after the deadline for renewals", Params: map[string]string{"period": "5s"}},
 }
 
 // fault is one fault that is on, for the objects that it matches. Empty selectors match everything.
@@ -76,6 +99,9 @@ func newFault(name string, query map[string]string) (fault, error) {
 			f.Params[key] = value
 		}
 	}
+	if catalog[i].OfProcess && f.selective() {
+		return fault{}, fmt.Errorf("%s concerns the whole process and takes no selectors", name)
+	}
 	return f, f.check()
 }
 
@@ -87,14 +113,25 @@ func (f fault) check() error {
 			}
 		}
 	}
+	for _, name := range []string{"rate", "size"} {
+		if value, set := f.Params[name]; set {
+			if q, err := resource.ParseQuantity(value); err != nil || q.Value() < 1 || q.Value() > 16<<30 {
+				return fmt.Errorf("%s must be a quantity from 1 to 16Gi, not %q", name, value)
+			}
+		}
+	}
+	for _, name := range []string{"attempts", "tasks"} {
+		if value, set := f.Params[name]; set {
+			if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > 1000 {
+				return fmt.Errorf("%s must be a number from 0 to 1000, not %q", name, value)
+			}
+		}
+	}
 	if to, set := f.Params["to"]; set && to == "" {
 		return fmt.Errorf("to must be the name of a namespace")
 	}
 	if f.Kind != "" && !slices.ContainsFunc(kinds, func(k kind) bool { return k.name == f.Kind }) {
 		return fmt.Errorf("no such kind: %q", f.Kind)
-	}
-	if f.Fault == "Stopped" && f.Kind+f.Namespace+f.Name != "" {
-		return fmt.Errorf("Stopped stops every worker and takes no selectors")
 	}
 	return nil
 }
@@ -107,6 +144,24 @@ func (f fault) duration(name string) time.Duration {
 	}
 	return d
 }
+
+// quantity returns the value of a parameter that is a number of bytes.
+func (f fault) quantity(name string) int64 {
+	q := resource.MustParse(f.Params[name]) // check has already parsed it.
+	return q.Value()
+}
+
+// number returns the value of a parameter that is a plain number.
+func (f fault) number(name string) int64 {
+	n, err := strconv.ParseInt(f.Params[name], 10, 64)
+	if err != nil {
+		panic(err) // check has already parsed it.
+	}
+	return n
+}
+
+// selective reports whether the fault is limited to some objects.
+func (f fault) selective() bool { return f.Kind+f.Namespace+f.Name != "" }
 
 func (f fault) matches(kind, namespace, name string) bool {
 	is := func(selector, value string) bool { return selector == "" || selector == value }
@@ -123,10 +178,19 @@ type registry struct {
 	mu      sync.Mutex
 	active  []fault
 	changed chan struct{}
+
+	// exit ends the process.
+	exit func(code int)
 }
 
 func newRegistry() *registry {
-	return &registry{changed: make(chan struct{})}
+	return &registry{changed: make(chan struct{}), exit: exit}
+}
+
+// crash ends the process with an error.
+func (r *registry) crash(reason string) {
+	ctrl.Log.WithName("faults").Info("crash", "reason", reason)
+	r.exit(exitFailed)
 }
 
 // on returns the narrowest fault of that name that matches the object.
@@ -184,6 +248,15 @@ func (r *registry) change(with func([]fault) []fault) {
 	r.changed = make(chan struct{})
 }
 
+// has reports whether this very fault is still on.
+func (r *registry) has(f fault) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.active, func(g fault) bool {
+		return g.Fault == f.Fault && g.sameSelectors(f) && g.Since.Equal(f.Since)
+	})
+}
+
 func (r *registry) list() []fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,4 +278,11 @@ func (r *registry) waitWhile(ctx context.Context, holds func() bool) bool {
 			return false
 		}
 	}
+}
+
+// pause waits for a time, or until the fault is off or the context ends.
+func (r *registry) pause(ctx context.Context, f fault, length time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	r.waitWhile(ctx, func() bool { return r.has(f) })
 }

@@ -30,6 +30,13 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		{"CleanupSlow", map[string]string{"delay": "soon"}, "10ms or more"},
 		{"CrossNamespaceOwner", map[string]string{"to": "other"}, ""},
 		{"CrossNamespaceOwner", map[string]string{"to": ""}, "name of a namespace"},
+		{"HeapLeak", map[string]string{"rate": "20Mi"}, ""},
+		{"HeapLeak", map[string]string{"rate": "0"}, "quantity from 1"},
+		{"HeapLeak", map[string]string{"rate": "fast"}, "quantity from 1"},
+		{"HeapLeak", map[string]string{"namespace": "a"}, "takes no selectors"},
+		{"ReconcileFailing", map[string]string{"attempts": "3"}, ""},
+		{"ReconcileFailing", map[string]string{"attempts": "-1"}, "number from 0"},
+		{"Crash", map[string]string{"name": "one", "delay": "2s"}, ""},
 	} {
 		_, err := newFault(c.name, c.query)
 		switch {
@@ -38,6 +45,32 @@ func TestInvalidFaultsAreRejected(t *testing.T) {
 		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
 			t.Errorf("%s %v: want an error with %q, got %v", c.name, c.query, c.wrong, err)
 		}
+	}
+}
+
+func TestTheCatalogIsComplete(t *testing.T) {
+	named := map[string]bool{}
+	for _, k := range catalog {
+		if named[k.Name] || k.Effect == "" {
+			t.Errorf("%s is named twice or has no effect", k.Name)
+		}
+		named[k.Name] = true
+		if _, err := newFault(k.Name, nil); err != nil {
+			t.Errorf("the defaults of %s are wrong: %v", k.Name, err)
+		}
+	}
+}
+
+func TestAFaultCanBeOnFromTheStart(t *testing.T) {
+	var c config
+	if err := c.addFault("Crash?kind=Widget&name=one&delay=2s"); err != nil {
+		t.Fatal(err)
+	}
+	if f := c.faults[0]; f.Fault != "Crash" || f.Kind != "Widget" || f.Name != "one" || f.duration("delay") != 2*time.Second {
+		t.Errorf("got %+v", f)
+	}
+	if err := c.addFault("Nothing"); err == nil {
+		t.Error("a fault that does not exist is accepted")
 	}
 }
 

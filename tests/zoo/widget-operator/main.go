@@ -9,13 +9,18 @@
 //	children.go    the Deployment, ConfigMap and Secret of an object
 //	autoscaler.go  a client that changes scales
 //	archiver.go    a second controller, which overwrites finalizers
+//	leader.go      the Lease, and the fault that releases it
 //	faults.go      all faults, and those that are on
 //	faulthttp.go   the HTTP server that switches faults
+//	loop.go        the faults of the loop: reconciles that block, fail, panic or leak
+//	process.go     the faults of the process: its memory, its file descriptors and its end
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,19 +30,25 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// leaderElectionID is the name of the Lease; its holder reconciles.
-const leaderElectionID = "widget-operator.zoo.loopwatch.dev"
-
 type config struct {
 	metricsAddress, healthAddress, pprofAddress, faultAddress string
+
+	metricsSecure bool
+	podName       string
+
+	// faults are on from the start.
+	faults []fault
 
 	namespaces              string
 	leaderElect             bool
@@ -57,10 +68,13 @@ type config struct {
 
 func parse() config {
 	c := config{log: zap.Options{Development: false}}
-	flag.StringVar(&c.metricsAddress, "metrics-bind-address", ":8080", "Where /metrics is served over plain HTTP, \"0\" for nowhere.")
+	flag.StringVar(&c.metricsAddress, "metrics-bind-address", ":8080", "Where /metrics is served, \"0\" for nowhere.")
+	flag.BoolVar(&c.metricsSecure, "metrics-secure", false, "Serve /metrics over TLS with a self-signed certificate, and only to accounts that the API server knows and that may get it.")
 	flag.StringVar(&c.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	flag.StringVar(&c.pprofAddress, "pprof-bind-address", "", "Where /debug/pprof is served, empty for nowhere.")
 	flag.StringVar(&c.faultAddress, "fault-listen", "", "Loopback address where faults are switched on and off, empty for nowhere.")
+	flag.Func("fault", "A fault that is on from the start, for example Crash?kind=Widget&name=one; may be repeated.", c.addFault)
+	flag.StringVar(&c.podName, "pod-name", os.Getenv("POD_NAME"), "Name of the Pod, for the Lease; by default $POD_NAME, else the name of the host.")
 	flag.StringVar(&c.namespaces, "namespace", "", "The only namespaces to work in, separated by commas; empty for all.")
 	flag.BoolVar(&c.leaderElect, "leader-elect", false, "Reconcile only while holding the Lease.")
 	flag.StringVar(&c.leaderElectionNamespace, "leader-election-namespace", "", "Namespace of the Lease; by default $POD_NAMESPACE, else the first of --namespace, else zoo-system.")
@@ -77,15 +91,26 @@ func parse() config {
 	return c
 }
 
-// leaseNamespace returns the namespace of the Lease.
-func (c config) leaseNamespace() string {
-	first, _, _ := strings.Cut(c.namespaces, ",")
-	for _, candidate := range []string{c.leaderElectionNamespace, os.Getenv("POD_NAMESPACE"), first} {
-		if candidate != "" {
-			return candidate
-		}
+// addFault adds a fault that is on from the start.
+func (c *config) addFault(text string) error {
+	name, query, _ := strings.Cut(text, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return err
 	}
-	return "zoo-system"
+	f, err := newFault(name, first(params))
+	c.faults = append(c.faults, f)
+	return err
+}
+
+// metrics returns the options of the metrics server, as a scaffolded operator has them.
+func (c config) metrics() metricsserver.Options {
+	options := metricsserver.Options{BindAddress: c.metricsAddress, SecureServing: c.metricsSecure}
+	if c.metricsSecure {
+		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	}
+	return options
 }
 
 // mayRead reports whether the operator may read a namespace.
@@ -112,20 +137,27 @@ func run(c config) error {
 	if err != nil {
 		return fmt.Errorf("failed to find a cluster: %w", err)
 	}
-	renew, retry := c.leaseDuration*2/3, c.leaseDuration/7
+	identity, err := c.identity()
+	if err != nil {
+		return fmt.Errorf("failed to find the name of the host: %w", err)
+	}
+	lock, err := c.lock(restConfig, identity)
+	if err != nil {
+		return fmt.Errorf("failed to set up the Lease: %w", err)
+	}
+	renew, retry := c.renewDeadline(), c.leaseDuration/7
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                        clientgoscheme.Scheme,
-		Metrics:                       metricsserver.Options{BindAddress: c.metricsAddress},
-		HealthProbeBindAddress:        c.healthAddress,
-		PprofBindAddress:              c.pprofAddress,
-		LeaderElection:                c.leaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       c.leaseNamespace(),
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &c.leaseDuration,
-		RenewDeadline:                 &renew,
-		RetryPeriod:                   &retry,
-		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Scheme:                              clientgoscheme.Scheme,
+		Metrics:                             c.metrics(),
+		HealthProbeBindAddress:              c.healthAddress,
+		PprofBindAddress:                    c.pprofAddress,
+		LeaderElection:                      c.leaderElect,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &c.leaseDuration,
+		RenewDeadline:                       &renew,
+		RetryPeriod:                         &retry,
+		Client:                              client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces(c.namespaces),
 			DefaultTransform:  cache.TransformStripManagedFields(),
@@ -147,6 +179,10 @@ func run(c config) error {
 
 	ctx := ctrl.SetupSignalHandler()
 	faults := newRegistry()
+	for _, f := range c.faults {
+		f.Since = time.Now().UTC()
+		faults.put(f)
+	}
 	writer := client.WithFieldOwner(mgr.GetClient(), c.fieldManager)
 	var reconcilers []*reconciler
 	for _, k := range kinds {
@@ -156,6 +192,7 @@ func run(c config) error {
 			config:   c,
 			faults:   faults,
 			progress: newProgress(),
+			loop:     newLoopState(),
 			events:   mgr.GetEventRecorder("widget-operator"),
 		}
 		if err := r.setUp(ctx, mgr); err != nil {
@@ -168,18 +205,36 @@ func run(c config) error {
 			return err
 		}
 	}
-	if c.faultAddress != "" {
-		if err := mgr.Add(&archiver{Client: mgr.GetClient(), faults: faults}); err != nil {
-			return err
-		}
-		if err := mgr.Add(&faultServer{address: c.faultAddress, faults: faults, reconcilers: reconcilers, elected: mgr.Elected()}); err != nil {
-			return err
+	if c.faultAddress != "" || len(c.faults) > 0 {
+		if err := c.addFaultRunners(mgr, faults, reconcilers, restConfig, identity); err != nil {
+			return fmt.Errorf("failed to set up the faults: %w", err)
 		}
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("failed to run: %w", err)
 	}
 	log.Info("stopped", "operator", "widget-operator", "revision", c.revision)
+	return nil
+}
+
+// addFaultRunners adds those parts of the operator that misbehave by themselves, and the server that switches faults.
+func (c config) addFaultRunners(mgr ctrl.Manager, faults *registry, reconcilers []*reconciler, restConfig *rest.Config, identity string) error {
+	lock, err := c.lock(restConfig, identity)
+	if err != nil {
+		return err
+	}
+	runners := []manager.Runnable{newProcessFaults(faults), &archiver{Client: mgr.GetClient(), faults: faults}}
+	if c.leaderElect {
+		runners = append(runners, &flapper{faults: faults, lock: lock})
+	}
+	if c.faultAddress != "" {
+		runners = append(runners, &faultServer{address: c.faultAddress, faults: faults, reconcilers: reconcilers, elected: mgr.Elected()})
+	}
+	for _, runner := range runners {
+		if err := mgr.Add(runner); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -86,6 +86,7 @@ type reconciler struct {
 	config   config
 	faults   *registry
 	progress *progress
+	loop     *loopState
 	events   events.EventRecorder
 
 	// queue receives the objects of a switched fault; nil until this replica is the leader.
@@ -157,8 +158,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Get(ctx, request.NamespacedName, o); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.progress.forget(request.NamespacedName)
+			r.loop.forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := r.disturb(ctx, o); err != nil {
+		return ctrl.Result{}, err
 	}
 	result, err := r.attend(ctx, o)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
