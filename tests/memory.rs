@@ -1,7 +1,11 @@
-//! The memory that the model takes for idle children of watched kinds, as jemalloc counts it.
+//! The memory that the model takes for idle children of watched kinds, and that a scrape takes, as jemalloc counts it.
 
 #![cfg(feature = "jemalloc")]
 
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use loopwatch::sources::scrape::intake;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Manager, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Role, Scope, StatusSchema, WatchId,
@@ -20,6 +24,12 @@ const CHILDREN: usize = 100_000;
 const SIBLINGS: usize = 10;
 /// The budget of a child with its edge to its owner, and that of a further edge, in bytes.
 const BUDGET: (usize, usize) = (300, 64);
+/// Series of the largest operator that is known, and the budget for reading them, in bytes.
+const SERIES: usize = 800_000;
+const SCRAPE_BUDGET: usize = 4 << 20;
+
+/// Held by the test that measures: jemalloc counts the memory of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn watched(role: Role) -> WatchedKind {
     let (group, kind, resource) = match role {
@@ -116,9 +126,31 @@ fn measure(owners: usize) -> usize {
 
 #[test]
 fn a_child_and_an_edge_stay_within_their_budgets() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let [none, one, three] = [0, 1, 3].map(measure);
     let edge = (three - one).div_ceil(2);
     eprintln!("bytes per child: {none} without an owner, {one} with one, {three} with three; {edge} per further edge");
     assert!(one <= BUDGET.0, "{one} bytes per child");
     assert!(edge <= BUDGET.1 && one - none <= BUDGET.1, "{edge} bytes per further edge, {} for the first", one - none);
+}
+
+/// A thousand series, half of which matter to a rule: all of them differ.
+fn chunk(nth: usize) -> String {
+    (0..500).fold(String::new(), |mut text, line| {
+        let labels = format!("controller=\"widget-{}\",shard=\"{nth}-{line}\"", line % 300);
+        let _ = writeln!(text, "controller_runtime_reconcile_time_seconds_bucket{{{labels},le=\"0.5\"}} {line}");
+        let _ = writeln!(text, "controller_runtime_reconcile_total{{{labels},result=\"success\"}} {line}");
+        text
+    })
+}
+
+#[test]
+fn a_scrape_takes_little_memory_for_many_series() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (before, mut most) = (allocated(), 0);
+    let chunks = (0..SERIES / 1000).map(chunk).inspect(|_| most = most.max(allocated().saturating_sub(before)));
+    let view = intake::read(chunks).expect("a view");
+    eprintln!("{} series, {} MiB: {} KiB of memory", view.series, view.bytes >> 20, most >> 10);
+    assert_eq!((view.series, view.controllers.len(), view.controllers_left_out), (SERIES as u64, 200, 100));
+    assert!(most <= SCRAPE_BUDGET, "{most} bytes");
 }
