@@ -368,6 +368,29 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
 }
 
 #[test]
+fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
+    let resident = Some(220 << 20);
+    let instance = INSTANCE.to_owned();
+    for _ in 0..20 {
+        operator.lab.advance(Span::secs(30));
+        let started = Some(operator.started);
+        let process = ProcessView { instance: instance.clone(), started, resident, ..ProcessView::default() };
+        operator.lab.observe(Observation::ProcessSeen(Box::new(process)));
+        assert!(operator.codes().contains(&FindingCode::HeapLeak));
+    }
+    // Without any metrics, the kernel's figures are enough.
+    let mut bare = Operator::new();
+    bare.run(6.0, |_, process| (process.live_heap, process.anonymous) = (None, Some(60 << 20)));
+    bare.run(2.0, |t, process| {
+        (process.live_heap, process.anonymous) = (None, Some(((60.0 + 50.0 * t) * MIB) as u64));
+    });
+    let leak = bare.finding(FindingCode::HeapLeak).expect("a leak");
+    assert!(leak.summary().contains("signal memory"), "{}", leak.summary());
+}
+
+#[test]
 fn a_step_of_the_clock_keeps_the_trends() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0).heap(1.0, |t| 40.0 + 24.0 * t);

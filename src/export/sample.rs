@@ -14,10 +14,11 @@ use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, S
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions, ExplainedObject,
     Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef,
-    ObjectRow, ObjectState, OwnerReferenceCounts, RevisionTotals, Snapshot, SoftDeletePhase, SoftDeleteSummary,
-    SourceSummary, WatchSummary, WatchTotals,
+    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RevisionTotals, Snapshot, SoftDeletePhase,
+    SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::trend::{TrendState, TrendVerdict};
 
 pub(crate) use self::explanation::explanation;
 use super::view::{Filter, View};
@@ -73,11 +74,41 @@ pub(crate) fn sample() -> Sample {
             seen_renewed_at: Some(ago(Span::secs(4))),
         }],
         operator: operator::operator(),
+        trends: trends(),
+        profiles: vec![ProfileSummary {
+            instance: "db-system/db-operator-7c9d5f6b8d-x2x4v".to_owned(),
+            growth: vec![9 << 20, 2 << 20],
+        }],
         dropped: BTreeMap::from([("phases", 2)]),
         observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),
         ..Snapshot::default()
     };
     Sample { snapshot, rows }
+}
+
+/// The operator leaks 4 MiB per hour; its tasks are steady.
+fn trends() -> Vec<TrendSummary> {
+    let row = |signal, verdict| TrendSummary {
+        instance: "db-system/db-operator-7c9d5f6b8d-x2x4v".to_owned(),
+        signal,
+        verdict,
+    };
+    let steady = TrendVerdict {
+        state: TrendState::Steady,
+        slope: Some(0.5),
+        window: Span::hours(24),
+        ..TrendVerdict::default()
+    };
+    let leak = TrendVerdict {
+        state: TrendState::Confirmed,
+        slope: Some(4_194_304.0),
+        window: Span::hours(6),
+        rise: 18_874_368.0,
+        since: Some(ago(Span::hours(9))),
+        exhaustion: Some(Span::hours(30)),
+        ..TrendVerdict::default()
+    };
+    vec![row(TrendSignal::LiveHeap, leak), row(TrendSignal::Tasks, steady)]
 }
 
 /// A snapshot without findings and blind spots.

@@ -133,14 +133,13 @@ impl Watched {
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
         let differs = |(known, seen): (Timestamp, Timestamp)| seen.since(known).max(known.since(seen)) > SAME_START;
         let restarted = self.started.zip(signals.started).is_some_and(differs)
-            || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known)
-            || self.last.heap != signals.heap && self.last.memory.is_some();
+            || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);
             let trends = [&mut self.memory, &mut self.tasks, &mut self.descriptors];
             trends.into_iter().for_each(|trend| trend.restart(started));
             self.forecast.clear();
-            (self.collector, self.marks) = Default::default();
+            (self.collector, self.marks, self.last) = Default::default();
             // The time of the last profile stays, and limits the next one.
             self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
         }
@@ -148,8 +147,14 @@ impl Watched {
         self.restarts = signals.restarts.or(self.restarts);
     }
 
-    fn sample(&mut self, now: Timestamp, signals: Signals, objects: Option<f64>) {
-        if let Some(value) = signals.memory {
+    fn sample(&mut self, now: Timestamp, mut signals: Signals, objects: Option<f64>) {
+        if self.last.heap && !signals.heap {
+            // The metrics are missing for now. Another signal would look like a jump.
+            (signals.memory, signals.heap, signals.capacity) = (self.last.memory, true, self.last.capacity);
+        } else if let Some(value) = signals.memory {
+            if signals.heap && !self.last.heap && self.last.memory.is_some() {
+                self.memory.restart(signals.started.unwrap_or(now));
+            }
             self.memory.sample(now, value, objects, signals.capacity);
         }
         if let Some(value) = signals.tasks {
@@ -193,6 +198,9 @@ impl Model {
             trends.baseline.note(name, &watched.marks, is_running);
         }
         watched.sample(now, signals, objects);
+        if self.operator.trends.processes.len() > self.operator.instances.len() {
+            self.forget_trends(None); // an instance had to make room
+        }
         self.review_trends();
     }
 
