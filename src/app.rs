@@ -21,6 +21,7 @@ use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::cluster::own_pod;
 use crate::sources::decode::HashKey;
+use crate::sources::profiles::ProfileStore;
 use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
 use crate::telemetry::SelfMetrics;
 
@@ -74,7 +75,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, notify, .. } = configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, notify, profiles, .. } = configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
     if let Some(dir) = &state_dir {
@@ -82,6 +83,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     }
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
+    exporter.set_profiles(ProfileStore::new(profiles.profile_dir.as_deref()));
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let requests = &exporter.metrics().notify_requests;
@@ -90,6 +92,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
 
     let (sender, effective) = watch::channel(Effective {
         cluster,
+        profiles,
         settings: configuration.settings.clone(),
         problems: configuration.problems.clone(),
     });

@@ -7,6 +7,7 @@
 
 mod file;
 mod findings;
+mod profiles;
 mod spelling;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use loopwatch_model::time::Span;
 
 pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
+pub(crate) use self::profiles::ProfileFlags;
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
@@ -52,6 +54,9 @@ pub(crate) struct Flags {
     /// Where to send events.
     #[command(flatten)]
     pub notify: NotifyFlags,
+    /// How to take profiles of the operator.
+    #[command(flatten)]
+    pub profiles: ProfileFlags,
     /// Directory for the checkpoint, which keeps learned deadlines and the age of findings across restarts
     #[arg(long, value_name = "DIR", help_heading = "Judging")]
     pub state_dir: Option<PathBuf>,

@@ -36,6 +36,7 @@ mod namespaces;
 pub(crate) mod ownership;
 pub(crate) mod peer;
 mod pods;
+pub(crate) mod profiles;
 mod reads;
 pub mod scrape;
 mod watch;

@@ -139,8 +139,9 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
 
 impl Connection {
     pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
-        let Effective { cluster, settings, .. } = effective;
-        let (access, options) = (cluster.access(), cluster.source_options(hash_key, settings));
+        let Effective { cluster, profiles, settings, .. } = effective;
+        let access = cluster.access();
+        let options = SourceOptions { profiles: profiles.options(), ..cluster.source_options(hash_key, settings) };
         let connect: Connect = Arc::new(move |clock| {
             let access = access.clone();
             Box::pin(async move { Cluster::connect(&access, &clock).await })

@@ -16,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::memory;
-use crate::config::{ClusterFlags, Flags};
+use crate::config::{ClusterFlags, Flags, ProfileFlags};
 use crate::export::{ExportOptions, Exporter};
 use crate::sources::Feed;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::feed::Closed;
+use crate::sources::profiles::ProfileStore;
 
 /// Time between two polls of the file.
 const POLL_EVERY: Duration = Duration::from_secs(3);
@@ -59,6 +60,7 @@ pub(super) struct Reloader {
 pub(super) struct Effective {
     /// The flags of the sources.
     pub(super) cluster: ClusterFlags,
+    pub(super) profiles: ProfileFlags,
     /// The thresholds. The model has them already, unless it panicked before it took them over.
     pub(super) settings: Settings,
     /// The invalid parts of the configuration, or of a changed file that is not in effect.
@@ -136,13 +138,17 @@ impl Reloader {
             warn!(flag, "this change of the configuration file takes effect when the container restarts");
         }
         self.exporter.set_options(export_options(&new));
+        self.exporter.set_profiles(ProfileStore::new(new.flags.profiles.profile_dir.as_deref()));
         // First, because a model that panics and is rebuilt loses what is in the channel.
         self.effective.send_if_modified(|effective| {
             let annotations = effective.settings.annotations();
-            let changed = effective.cluster != new.flags.cluster || annotations != new.settings.annotations();
+            let changed = effective.cluster != new.flags.cluster
+                || effective.profiles != new.flags.profiles
+                || annotations != new.settings.annotations();
             effective.problems.clone_from(&new.problems);
             effective.settings.clone_from(&new.settings);
             effective.cluster.clone_from(&new.flags.cluster);
+            effective.profiles.clone_from(&new.flags.profiles);
             changed
         });
         if new.settings != self.current.settings {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SUCCESS;
 use crate::app::{self, Ended, SharedModel};
-use crate::config::{ClusterFlags, JudgeFlags};
+use crate::config::{ClusterFlags, JudgeFlags, ProfileFlags};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
@@ -42,6 +42,8 @@ pub(super) struct RecordArgs {
     cluster: ClusterFlags,
     #[command(flatten)]
     judge: JudgeFlags,
+    #[command(flatten)]
+    profiles: ProfileFlags,
 }
 
 pub(super) fn record(args: RecordArgs, settings: Settings) -> anyhow::Result<u8> {
@@ -49,7 +51,7 @@ pub(super) fn record(args: RecordArgs, settings: Settings) -> anyhow::Result<u8>
 }
 
 async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
-    let RecordArgs { cluster, judge, output, duration, max_size, anonymize, all } = args;
+    let RecordArgs { cluster, judge, profiles, output, duration, max_size, anonymize, all } = args;
     judge.apply(&mut settings);
     let server = app::connect(&cluster.access()).await?;
     let stop = app::stop_signal();
@@ -62,6 +64,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     }
     let options = SourceOptions {
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorPermissions },
+        profiles: profiles.options(),
         ..cluster.source_options(app::hash_key(), &settings)
     };
     let key = anonymize.then(app::random_key);

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::view::View;
+use crate::sources::profiles::ProfileStore;
 use crate::telemetry::{PartLabels, SelfMetrics};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each
@@ -34,6 +35,8 @@ pub(crate) struct Exporter {
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
     input: Mutex<Input>,
+    /// The profiles to download; none without a cluster.
+    profiles: Mutex<Option<ProfileStore>>,
     /// Whether loopwatch can still do its work, perhaps after a rebuild.
     alive: AtomicBool,
 }
@@ -53,7 +56,16 @@ impl Exporter {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         let options = Mutex::new(options);
         let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));
-        Self { view, options, metrics, renders, series_dropped, input: Mutex::default(), alive }
+        Self {
+            view,
+            options,
+            metrics,
+            renders,
+            series_dropped,
+            input: Mutex::default(),
+            profiles: Mutex::default(),
+            alive,
+        }
     }
 
     /// Sets the recording or dump behind the model.
@@ -68,6 +80,16 @@ impl Exporter {
     /// The recording or dump behind the model.
     pub(super) fn input(&self) -> Input {
         self.input.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the directory of the profiles.
+    pub(crate) fn set_profiles(&self, profiles: ProfileStore) {
+        *self.profiles.lock().unwrap_or_else(PoisonError::into_inner) = Some(profiles);
+    }
+
+    /// The directory of the profiles.
+    pub(super) fn profiles(&self) -> Option<ProfileStore> {
+        self.profiles.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Metrics about loopwatch itself.

@@ -1,13 +1,15 @@
 //! The HTTP server: one port for scrapers, probes and people.
 //!
 //! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of tenants' objects, so
-//! without `--expose-ui` the server limits them to clients on its own host, which includes `kubectl port-forward`.
+//! without `--expose-ui` the server limits them to clients on its own host, which includes `kubectl port-forward`. Profiles
+//! show the inside of the operator's program, so they are never open to other hosts.
 
 mod accept; // connections, limited in duration
 mod api; // the page and the JSON API
 mod connections; // open connections, limited in number
 mod guard; // access control
 mod listen; // the port
+mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
 
 use std::sync::Arc;
@@ -40,8 +42,13 @@ const PATHS: &[(&str, &str)] = &[
         "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
     ),
     ("/api/v1/operator", "the operator: its Pods, instances, controllers and processes, as JSON"),
+    ("/api/v1/profiles", "the last profiles of the operator, as JSON; on loopback only"),
+    (PROFILE, "one of them, for `go tool pprof`; on loopback only"),
     ("/debug/model", "object counts and a checksum, as JSON"),
 ];
+
+/// The path of one profile.
+const PROFILE: &str = "/api/v1/profiles/{name}";
 
 /// Builds the router for all paths.
 pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
@@ -56,11 +63,16 @@ pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/operator", get(api::operator))
         .route("/debug/model", get(api::debug))
         .route_layer(from_fn_with_state(exporter.clone(), guard::local_only));
+    let loopback = Router::new()
+        .route("/api/v1/profiles", get(profiles::list))
+        .route(PROFILE, get(profiles::download))
+        .route_layer(from_fn(guard::loopback_only));
     Router::new()
         .route("/metrics", get(scrape::metrics))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .merge(local)
+        .merge(loopback)
         .fallback(not_found)
         .layer(from_fn(security_headers))
         .layer(from_fn_with_state(exporter.clone(), count_requests))
@@ -111,7 +123,10 @@ async fn security_headers(request: Request, next: Next) -> Response {
 
 /// Counts requests by path and status. Undocumented paths share one label value, so that clients cannot create series.
 async fn count_requests(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
-    let requested = request.uri().path();
+    let requested = match request.uri().path() {
+        path if path.starts_with("/api/v1/profiles/") => PROFILE,
+        path => path,
+    };
     let path = PATHS.iter().map(|(path, _)| *path).find(|path| *path == requested).unwrap_or("other");
     let response = next.run(request).await;
     let labels = RequestLabels { path, code: response.status().as_u16() };

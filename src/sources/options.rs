@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::decode::HashKey;
+use super::profiles::ProfileOptions;
 pub(crate) use super::scrape::options::{DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget};
 
 /// Default limit on open watch connections.
@@ -35,6 +36,8 @@ pub(crate) struct SourceOptions {
     pub lease: LeaseSelection,
     /// Where the operator's metrics are.
     pub scrape: ScrapeOptions,
+    /// Whether and where to take profiles.
+    pub profiles: ProfileOptions,
     /// Whether to stop each watch after its first list.
     pub once: bool,
 }
@@ -111,6 +114,7 @@ impl SourceOptions {
             annotations: Arc::default(),
             lease: LeaseSelection::default(),
             scrape: ScrapeOptions::default(),
+            profiles: ProfileOptions::default(),
             once: false,
         }
     }

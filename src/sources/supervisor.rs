@@ -21,6 +21,7 @@ use super::lease;
 use super::namespaces::{self, Terminating};
 use super::options::{Selection, SourceOptions};
 use super::pods::PodsHandle;
+use super::profiles::MetricsAddresses;
 use super::reads::ChildKinds;
 use super::scrape::Scraper;
 use super::sync::InitialSync;
@@ -45,6 +46,7 @@ pub(crate) struct Handle {
     task: JoinHandle<()>,
     counts: mpsc::Sender<WatchId>,
     reads: mpsc::Sender<Probe>,
+    profiles: mpsc::Sender<Probe>,
     sync: InitialSync,
 }
 
@@ -62,6 +64,8 @@ pub(crate) enum Job {
     Audit,
     Reads,
     Metrics,
+    /// Compares profiles.
+    Profiles,
 }
 
 /// The state of the supervisor's own task.
@@ -76,6 +80,10 @@ struct Running {
     counts: Arc<Mutex<mpsc::Receiver<WatchId>>>,
     /// The other probes. Outlives a reader that panics.
     reads: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    /// The probes about profiles, which take minutes. Outlives a profiler that panics.
+    profiles: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    /// Where the operator's metrics are.
+    metrics_addresses: MetricsAddresses,
     targets: WatchTargets,
     /// The watched child kinds.
     children: ChildKinds,
@@ -149,6 +157,7 @@ impl Supervisor {
     pub(crate) fn start(cluster: Cluster, options: SourceOptions, feed: Feed) -> Handle {
         let stop = CancellationToken::new();
         let ((counts, to_count), (reads, to_read)) = (mpsc::channel(PROBES), mpsc::channel(PROBES));
+        let (profiles, to_profile) = mpsc::channel(PROBES);
         let sync = InitialSync::new();
         let definitions = Definitions::default();
         let running = Running {
@@ -156,6 +165,8 @@ impl Supervisor {
             shared: Arc::default(),
             counts: Arc::new(Mutex::new(to_count)),
             reads: Arc::new(Mutex::new(to_read)),
+            profiles: Arc::new(Mutex::new(to_profile)),
+            metrics_addresses: MetricsAddresses::default(),
             targets: WatchTargets::default(),
             children: ChildKinds::default(),
             sync: sync.clone(),
@@ -182,20 +193,20 @@ impl Supervisor {
             definitions,
         };
         let task = tokio::spawn(running.run(stop.clone()));
-        Handle { stop, task, counts, reads, sync }
+        Handle { stop, task, counts, reads, profiles, sync }
     }
 }
 
 // === impl Handle ===
 
 impl Handle {
-    /// Sends a probe of the model to the API server. Returns false if too many probes wait.
+    /// Sends a probe of the model to the source that answers it. Returns false if too many probes wait.
     #[must_use]
     pub(crate) fn ask(&self, probe: Probe) -> bool {
         match probe {
             Probe::Count(watch) => self.counts.try_send(watch).is_ok(),
             Probe::Read(_) | Probe::Dependents { .. } => self.reads.try_send(probe).is_ok(),
-            Probe::Profile { .. } => false,
+            Probe::Profile { .. } => self.profiles.try_send(probe).is_ok(),
         }
     }
 
@@ -254,6 +265,7 @@ impl Running {
             self.scraper().once().await?;
         } else {
             self.start(&Job::Metrics);
+            self.start(&Job::Profiles);
         }
         let mut changed = false;
         loop {
@@ -496,6 +508,7 @@ impl Job {
             Self::Audit => SourceId::Audit,
             Self::Reads => SourceId::Reads,
             Self::Metrics => SourceId::Metrics,
+            Self::Profiles => SourceId::Profiles,
         }
     }
 }

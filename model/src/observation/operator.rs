@@ -439,3 +439,87 @@ impl ProfileKind {
         }
     }
 }
+
+// === impl GrowingStack ===
+
+/// The first parts of the packages of Go's runtime and standard library.
+const STANDARD_PACKAGES: &[&str] = &[
+    "archive",
+    "bufio",
+    "bytes",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "embed",
+    "encoding",
+    "errors",
+    "expvar",
+    "flag",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "index",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "plugin",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "sync",
+    "syscall",
+    "testing",
+    "text",
+    "time",
+    "unicode",
+    "unique",
+    "vendor",
+    "weak",
+];
+
+impl GrowingStack {
+    /// Returns the innermost function outside Go's runtime and standard library, which is the one to look at; the innermost
+    /// function if there is none.
+    #[must_use]
+    pub fn culprit(&self) -> &str {
+        let package = |function: &str| function.split(['/', '.']).next().unwrap_or_default().to_owned();
+        let own = self.functions.iter().find(|function| !STANDARD_PACKAGES.contains(&package(function).as_str()));
+        own.or(self.functions.first()).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_culprit_is_the_innermost_function_of_the_program() {
+        for (functions, expected) in [
+            (&["runtime.gopark", "runtime.chanrecv1", "main.waitForever", "main.watch"][..], "main.waitForever"),
+            (&["bytes.growSlice", "bytes.(*Buffer).Write", "github.com/a/b.(*C).D"], "github.com/a/b.(*C).D"),
+            (&["internal/poll.runtime_pollWait", "net.(*conn).Read"], "internal/poll.runtime_pollWait"),
+            (&["runtime.gopark", "iot/device.Run"], "iot/device.Run"),
+            (&[], ""),
+        ] {
+            let functions = functions.iter().map(ToString::to_string).collect();
+            assert_eq!(GrowingStack { functions, ..GrowingStack::default() }.culprit(), expected);
+        }
+    }
+}

@@ -6,7 +6,6 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::app::injected::PANICS;
-use crate::config::ClusterFlags;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::ExportOptions;
 use crate::sources::LeaseSelection;
@@ -28,10 +27,10 @@ struct Run {
     task: JoinHandle<()>,
 }
 
-fn cluster_flags() -> ClusterFlags {
+fn flags() -> Flags {
     let command = clap::Command::new("loopwatch").subcommand(keys().name("run"));
     let matches = with_file(command, &File::default()).try_get_matches_from(["loopwatch", "run"]).expect("valid");
-    Flags::from_arg_matches(matches.subcommand().expect("run").1).expect("valid").cluster
+    Flags::from_arg_matches(matches.subcommand().expect("run").1).expect("valid")
 }
 
 // === impl Run ===
@@ -57,9 +56,9 @@ impl Run {
             })
         });
         let options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
-        let problems = vec!["a problem".to_owned()];
+        let (problems, Flags { cluster, profiles, .. }) = (vec!["a problem".to_owned()], flags());
         let (effective, receiver) =
-            watch::channel(Effective { cluster: cluster_flags(), settings: Settings::default(), problems });
+            watch::channel(Effective { cluster, profiles, settings: Settings::default(), problems });
         let core = Core::new(model.clone(), exporter.clone(), Connection { connect, options }, receiver, None);
         let feed = core.feed().clone();
         let task = tokio::spawn(keep_running(core, stop.clone()));

@@ -50,7 +50,8 @@ impl Followed {
         let exporter = Arc::new(Exporter::new(model, metrics, export_options(&current)));
         let (feed, observations) = Feed::new(100, ServerClock::new());
         let Configuration { flags, settings, problems } = current.clone();
-        let (sender, effective) = watch::channel(Effective { cluster: flags.cluster, settings, problems });
+        let Flags { cluster, profiles, .. } = flags;
+        let (sender, effective) = watch::channel(Effective { cluster, profiles, settings, problems });
         let reloader = Reloader { current, feed, exporter: exporter.clone(), effective: sender };
         let read = {
             let path = path.clone();

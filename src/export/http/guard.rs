@@ -30,13 +30,31 @@ pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: R
     if exporter.options().expose_ui {
         return next.run(request).await;
     }
+    on_loopback(
+        request,
+        next,
+        "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
+         kubectl port-forward -n <namespace> pod/<pod> 9917\n\n\
+         and go to http://localhost:9917/. With `--expose-ui`, all clients that reach this port can open it.\n",
+    )
+    .await
+}
+
+/// Does the same regardless of `--expose-ui`.
+pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
+    on_loopback(
+        request,
+        next,
+        "This path shows the inside of the operator's program, so it is available on loopback only. To open it, run\n\n  \
+         kubectl port-forward -n <namespace> pod/<pod> 9917\n",
+    )
+    .await
+}
+
+async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Response {
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
     if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
-        return refuse(
-            "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
-             kubectl port-forward -n <namespace> pod/<pod> 9917\n\n\
-             and go to http://localhost:9917/. With `--expose-ui`, all clients that reach this port can open it.\n",
-        );
+        return refuse(advice);
     }
     if !requests_loopback(&request) {
         return refuse("This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n");

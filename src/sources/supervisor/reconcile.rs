@@ -9,6 +9,7 @@ use super::{Job, Running};
 use crate::sources::address::collection;
 use crate::sources::audit;
 use crate::sources::children::{ChildSink, Owners, PrimarySink};
+use crate::sources::cluster::own_pod;
 use crate::sources::definitions::{DefinitionSink, Definitions};
 use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
@@ -17,6 +18,7 @@ use crate::sources::lease::{self, LeaseSink};
 use crate::sources::namespaces::{self, NamespaceSink};
 use crate::sources::options::{LeaseSelection, Selection};
 use crate::sources::pods::PodsReader;
+use crate::sources::profiles::{self, Profiler};
 use crate::sources::reads::{self, Reader};
 use crate::sources::sync::SyncReporter;
 use crate::sources::watch::objects::ObjectSink;
@@ -190,6 +192,14 @@ impl Running {
                 self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));
             }
             Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
+            Job::Profiles => {
+                // With `hostNetwork`, the host has the name of the node, and loopback is that of the node.
+                let own = own_pod().map(|pod| format!("{}/{pod}", self.cluster.namespace()));
+                let profiler = Profiler::new(self.options.profiles.clone(), own, Arc::clone(&self.metrics_addresses));
+                let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
+                let failed = self.tasks.has_panicked(job);
+                self.tasks.spawn(job.clone(), profiles::run(profiler, feed, probes, failed));
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe, SourceId, WatchId};
+use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe, ProfileKind, SourceId, WatchId};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -509,4 +509,19 @@ async fn a_read_is_answered_and_a_reader_that_panics_is_restarted() {
     let seen = run.within(5).await;
     assert!(matches!(seen[0], Observation::Answered { answer: Answer::Found(_), .. }), "{seen:?}");
     assert_eq!(seen[1..], [Observation::SourceRecovered { source: SourceId::Reads }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_of_profiles_is_answered() {
+    let mut run = Run::start(&widget_operator(), |options| options.profiles.off = true);
+    let said = last_words(&run.within(1).await);
+    assert_eq!(said.get("profiles"), Some(&"off"), "{said:?}");
+    let probe = Probe::Profile { instance: "op/operator-7f9c".to_owned(), kind: ProfileKind::Heap };
+    assert!(run.handle.ask(probe.clone()));
+    let answered = run.within(1).await.into_iter().find(|o| matches!(o, Observation::Answered { .. }));
+    assert_eq!(answered, Some(Observation::Answered { probe, answer: Answer::Absent }));
+    let mut run = Run::start(&widget_operator(), |_| {});
+    let said = last_words(&run.within(1).await);
+    assert_eq!(said.get("profiles"), None, "nothing before the first probe");
+    run.handle.shutdown().await;
 }
