@@ -4,7 +4,8 @@
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
 //!  API server ─┼─ definitions, lease, namespaces, pods ────┼─▶ Feed ─▶ (time, Observation) ─▶ model
 //!              ├─ watch, one per kind and scope ───────────┤
-//!              └─ audit, reads ◀── probes of the model ────┘
+//!              ├─ audit, reads ◀── probes of the model ────┤
+//!  operator ───── profiles ◀── probes of the model ────────┘
 //! ```
 //!
 //! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to watch. All

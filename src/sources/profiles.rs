@@ -243,7 +243,7 @@ impl Profiler {
     ) -> Result<ProfileView, NoComparison> {
         let began = Instant::now();
         let from = now();
-        let (endpoint, first) = self.first(instance, kind, from).await?;
+        let (endpoint, first, first_file) = self.first(instance, kind, from).await?;
         let times = match (&self.options.wait, kind) {
             (Some(wait), _) => std::slice::from_ref(wait),
             (None, ProfileKind::Heap) => HEAP_AFTER,
@@ -255,30 +255,30 @@ impl Profiler {
             let is_last = number + 1 == times.len();
             if let Compared::Clear { stacks, file } = self.later(&endpoint, instance, kind, to, &first, is_last).await?
             {
-                return Ok(ProfileView { instance: instance.to_owned(), kind, from, to, stacks, file });
+                return Ok(ProfileView { instance: instance.to_owned(), kind, from, to, stacks, file, first_file });
             }
         }
         Err(failed(Cause::Other, "loopwatch has taken no later profile"))
     }
 
-    /// Finds pprof, and takes the first profile.
+    /// Finds pprof, and takes the first profile. Returns the name of its file, too.
     async fn first(
         &self,
         instance: &str,
         kind: ProfileKind,
         at: Timestamp,
-    ) -> Result<(Endpoint, Arc<Summary>), NoComparison> {
+    ) -> Result<(Endpoint, Arc<Summary>, String), NoComparison> {
         let endpoints = self.endpoints(instance)?;
         let _turn = self.turn.lock().await;
         let (endpoint, content) = self.find(endpoints, kind).await?;
         let (store, name) = (self.store.clone(), instance.to_owned());
         let decoding = spawn_blocking(move || {
             let summary = Profile::decode(&content, kind)?.summary();
-            keep(&store, kind, &name, at, &content);
-            Ok(summary)
+            Ok((summary, keep(&store, kind, &name, at, &content)))
         });
-        let summary = decoding.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?;
-        Ok((endpoint, Arc::new(summary.map_err(malformed)?)))
+        let decoded = decoding.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?;
+        let (summary, file) = decoded.map_err(malformed)?;
+        Ok((endpoint, Arc::new(summary), file))
     }
 
     /// Takes a later profile.

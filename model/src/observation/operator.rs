@@ -343,6 +343,9 @@ pub struct ProfileView {
     /// The name of the file with the second profile; empty if it was not kept.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
+    /// The name of the file with the first profile; empty if it was not kept.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub first_file: String,
 }
 
 /// A kind of profile.

@@ -42,7 +42,9 @@ impl Pseudonyms {
     }
 
     pub(super) fn profile(&self, profile: ProfileView) -> ProfileView {
-        ProfileView { instance: self.instance(&profile.instance), file: String::new(), ..profile }
+        // The names of the files contain that of the Pod.
+        let (file, first_file) = (String::new(), String::new());
+        ProfileView { instance: self.instance(&profile.instance), file, first_file, ..profile }
     }
 
     /// Returns the name of an instance: `namespace/pod`, or an address.

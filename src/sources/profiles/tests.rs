@@ -43,11 +43,13 @@ enum Says {
 struct Server {
     url: String,
     requests: Requests,
+    /// The number of clients that have closed their connection.
+    served: Arc<AtomicUsize>,
     _task: JoinHandle<Infallible>,
 }
 
-/// The first lines of all requests, and when they arrived.
-type Requests = Arc<StdMutex<Vec<(Instant, String)>>>;
+/// The first lines of all requests.
+type Requests = Arc<StdMutex<Vec<String>>>;
 
 /// A running source.
 struct Run {
@@ -63,19 +65,24 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let requests = Requests::default();
-        let (noted, next) = (requests.clone(), AtomicUsize::new(0));
+        let (noted, served, next) = (requests.clone(), Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let closed = served.clone();
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
                 let says = replies[next.fetch_add(1, Ordering::Relaxed).min(replies.len() - 1)];
-                tokio::spawn(serve(stream, says, noted.clone()));
+                let (noted, closed) = (noted.clone(), closed.clone());
+                tokio::spawn(async move {
+                    serve(stream, says, noted).await;
+                    closed.fetch_add(1, Ordering::Relaxed);
+                });
             }
         });
-        Self { url, requests, _task: task }
+        Self { url, requests, served, _task: task }
     }
 
     fn requests(&self) -> Vec<String> {
-        self.requests.lock().expect("no panic").iter().map(|(_, line)| line.clone()).collect()
+        self.requests.lock().expect("no panic").clone()
     }
 }
 
@@ -88,7 +95,7 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
         }
     }
     let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
-    noted.lock().expect("no panic").push((Instant::now(), line));
+    noted.lock().expect("no panic").push(line);
     let ok = |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
     let response = match says {
         Says::Profile(body) => [ok(body.len()), body.to_vec()].concat(),
@@ -107,7 +114,8 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
     match says {
         Says::Endless(_) => while stream.write_all(&[0; 1 << 16]).await.is_ok() {},
         Says::Hangs | Says::Stalls(_) => std::future::pending().await,
-        _ => {}
+        Says::Half(_) => {}
+        Says::Profile(_) | Says::Status(..) => _ = stream.read(&mut [0]).await,
     }
 }
 
@@ -175,7 +183,7 @@ async fn two_heap_profiles_are_compared_and_kept() {
     assert_eq!(server.requests(), ["GET /debug/pprof/heap HTTP/1.1"; 2]);
     let store = ProfileStore::new(Some(folder.path()));
     let kept = store.list().expect("readable");
-    assert_eq!((kept.len(), &kept[0].name), (2, &view.file));
+    assert_eq!((kept.len(), &kept[0].name, &kept[1].name), (2, &view.file, &view.first_file));
     assert_eq!(store.read(&kept[0].name).expect("readable").as_deref(), Some(HEAP[1]));
     assert_eq!(store.read(&kept[1].name).expect("readable").as_deref(), Some(HEAP[0]));
     assert!(run.is_silent());
@@ -328,22 +336,27 @@ async fn a_slow_leak_gets_more_time() {
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let options = ProfileOptions { url: server.url.parse().ok(), ..ProfileOptions::default() };
     let mut run = Run::start(options, None, &MetricsAddresses::default());
-    let began = Instant::now();
     run.ask(ProfileKind::Heap).await;
-    let answer = tokio::spawn(async move { run.next().await });
-    while !answer.is_finished() {
-        // Real time for the request, and virtual time for the wait.
-        std::thread::sleep(Duration::from_micros(200));
-        tokio::task::yield_now().await;
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_millis(100)).await;
-        tokio::time::resume();
+    for (times, wait) in [(1, 60), (2, 240)] {
+        // The request needs real time, and only the wait after it is virtual.
+        while server.served.load(Ordering::Relaxed) < times {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        pass(wait - 10).await;
+        assert_eq!(server.requests().len(), times, "too early");
+        pass(10).await;
     }
-    let Ok(Observation::Answered { answer: Answer::Profiled(view), .. }) = answer.await else { panic!("no answer") };
-    assert_eq!(view.stacks[0].functions[0], "main.remember");
-    let after: Vec<u64> =
-        server.requests.lock().expect("no panic").iter().map(|(at, _)| (*at - began).as_secs()).collect();
-    assert!(after.len() == 3 && (60..70).contains(&after[1]) && (300..310).contains(&after[2]), "{after:?}");
+    let Observation::Answered { answer, .. } = run.next().await else { panic!("no answer") };
+    assert_eq!(profiled(answer).stacks[0].functions[0], "main.remember");
+    assert_eq!(server.requests().len(), 3);
+}
+
+/// Lets virtual time pass, and then gives real time to the tasks.
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 #[tokio::test]
@@ -360,7 +373,7 @@ async fn without_profiles_every_answer_is_that_there_are_none() {
 #[tokio::test]
 async fn only_programs_of_the_own_pod_are_asked() {
     let metrics = MetricsAddresses::default();
-    let elsewhere = "192.0.2.1:8080".parse().expect("an address");
+    let elsewhere = "198.51.100.1:8080".parse().expect("an address");
     metrics.write().expect("no panic").insert("team-a/other".to_owned(), elsewhere);
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let local = server.url["http://".len()..].parse().expect("an address");
@@ -376,12 +389,14 @@ async fn only_programs_of_the_own_pod_are_asked() {
     assert_eq!(last(INSTANCE), Ok("http://[::1]:8081/debug/pprof".to_owned()));
     assert_eq!(last("team-a/with-metrics"), Ok(format!("{}/debug/pprof", server.url)));
     assert_eq!(last("127.0.0.1:9090"), Ok("http://127.0.0.1:9090/debug/pprof".to_owned()));
-    for instance in ["team-a/other", "team-a/unknown", "192.0.2.1:8080"] {
+    for instance in ["team-a/other", "team-a/unknown", "198.51.100.1:8080"] {
         assert!(last(instance).is_err_and(|reason| reason.contains("only from its own Pod")), "{instance}");
     }
-    let options = ProfileOptions { url: "http://192.0.2.1:6060".parse().ok(), ..ProfileOptions::default() };
+    let options = ProfileOptions { url: "http://198.51.100.1:6060".parse().ok(), ..ProfileOptions::default() };
     let profiler = Profiler::new(options, Some(INSTANCE.to_owned()), MetricsAddresses::default());
-    assert!(matches!(profiler.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("192.0.2.1")));
+    assert!(
+        matches!(profiler.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("198.51.100.1"))
+    );
 }
 
 #[tokio::test]

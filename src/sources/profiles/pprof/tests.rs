@@ -200,10 +200,13 @@ fn a_profile_that_ends_early_is_refused_wherever_it_ends() {
 fn large_input_is_refused_before_it_takes_memory() {
     let refused = |part: &[u8], times: usize| decode(&part.repeat(times)).err();
     let too_large = |what| Some(Malformed::TooLarge(what));
-    // 64 MiB of zeros, of empty samples, and of an unknown field: each is at most 300 KiB of gzip.
+    // An unknown field of more than 64 MiB, empty messages, and tables that do not end: all are small as gzip.
     let unknown = nested(99, &[vec![0; 1 << 20]]);
     assert_eq!(refused(&unknown, 65), too_large("bytes"));
-    assert_eq!(refused(&[0x12, 0x00], 16 << 20), too_large("samples"));
+    assert_eq!(refused(&[0x12, 0x00], 1 << 20), Some(Malformed::Invalid("it is a profile of another kind")));
+    assert_eq!(refused(&nested(2, &[number(2, 1)]), 100_000), too_large("samples"));
+    assert_eq!(refused(&nested(2, &[nested(2, &vec![varint(1); 5])]), 1), too_large("values"));
+    assert_eq!(refused(&nested(1, &[number(1, 1)]), 5), too_large("values"));
     assert_eq!(refused(&nested(4, &[]), 1 << 20), Some(Malformed::Invalid("it is a profile of another kind")));
     let distinct =
         |field: u64, count: u64| (0..count).flat_map(|id| nested(field, &[number(1, id)])).collect::<Vec<u8>>();
