@@ -83,6 +83,7 @@ fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = Candidate> {
     let common = |port: u16| COMMON.iter().position(|common| *common == port).unwrap_or(COMMON.len());
     let mut sockets = sockets.to_vec();
     sockets.sort_by_key(|socket| (common(socket.port), socket.port >= ASSIGNED, socket.port));
+    sockets.retain(|socket| !may_be_of_mesh(socket.port));
     sockets.into_iter().map(|Listening { port, address }| {
         let addresses = match address {
             Some(address) => vec![address],
@@ -112,9 +113,14 @@ fn limited(candidates: Vec<Candidate>) -> Vec<Candidate> {
     kept
 }
 
-/// Whether a proxy of Istio, Linkerd, Consul or Dapr listens on this port.
+/// Whether only a proxy of Istio or Linkerd listens on this port.
 fn is_of_mesh(port: u16) -> bool {
-    matches!(port, 15_000..=15_099 | 4140 | 4143 | 4190 | 4191 | 9901 | 19_000 | 20_000 | 3500 | 3501 | 50_001 | 50_002)
+    matches!(port, 15_000..=15_099 | 4140 | 4143 | 4190 | 4191)
+}
+
+/// Whether an unknown listener on this port is probably a proxy of Consul or Dapr, or another Envoy.
+fn may_be_of_mesh(port: u16) -> bool {
+    matches!(port, 9901 | 19_000 | 20_000 | 3500 | 3501 | 50_001 | 50_002)
 }
 
 #[cfg(test)]
@@ -168,6 +174,7 @@ mod tests {
     fn ports_of_a_mesh_are_left_out() {
         let sockets = listening(&[4143, 4191, 8080, 15_000, 15_020, 15_021, 15_090, 9901]);
         assert_eq!(ports(&of_own_pod(own(&[port("metrics", 15_090)], Some(&sockets)))), [8080]);
+        assert_eq!(ports(&of_own_pod(own(&[port("metrics", 9901)], Some(&sockets)))), [9901, 8080], "its own");
     }
 
     #[test]

@@ -141,6 +141,9 @@ impl Instance {
         match result.and_then(finish) {
             Ok(mut view) => {
                 self.failing_since = None;
+                if self.endpoint.as_ref().is_some_and(|endpoint| endpoint.content == Content::ControlLoop) {
+                    self.searches = Searches::default();
+                }
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
                 self.reporter.scraped(view).await?;
@@ -183,11 +186,10 @@ impl Instance {
 
     fn adopt(&mut self, peer: Peer, content: Content, reach: Reach) {
         info!(instance = %self.target.name, endpoint = %peer.shown(), "found the operator's metrics");
-        if content == Content::ControlLoop {
-            self.searches = Searches::default();
-        }
         self.schedule = Schedule::new(self.options.interval);
         self.failing_since = None;
+        // The search has withheld the token, which the endpoint may ask for later.
+        let peer = reach.peer(peer.uri().clone());
         self.endpoint = Some(Endpoint { peer, content, reach });
     }
 

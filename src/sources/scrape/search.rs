@@ -8,6 +8,7 @@ use futures::{StreamExt as _, stream};
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use loopwatch_model::observation::Cause;
+use tracing::warn;
 
 use super::candidates::Candidate;
 use super::content::{Content, Sniffer};
@@ -54,8 +55,8 @@ const AT_ONCE: usize = 4;
 /// Limit on attempts that a report names.
 const MAX_NAMED: usize = 6;
 
-/// Tries candidates until one of them serves the metrics of a control loop. Otherwise the metrics of a process are the next
-/// best. Only if there are none, an endpoint that has asked for credentials gets the token.
+/// Tries candidates until one of them serves the metrics of a control loop. Only if none does, those that have asked for
+/// credentials get the token. The metrics of a process are the next best.
 pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
     let mut probed: Vec<Probed> = Vec::new();
     let mut waiting: Vec<BoxFuture<'static, Probed>> = Vec::new();
@@ -72,8 +73,8 @@ pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
     }
     drop(probes);
     probed.sort_by_key(|probed| probed.order);
-    if probed.iter().all(|probed| !matches!(probed.result, Ok(Content::Process | Content::ControlLoop))) {
-        for probed in probed.iter_mut().filter(|probed| is_refusal(&probed.result)) {
+    if probed.iter().all(|probed| !matches!(probed.result, Ok(Content::ControlLoop))) {
+        for probed in probed.iter_mut().filter(|probed| probed.result.as_ref().is_err_and(is_refusal)) {
             ask_with_token(probed, reach).await;
         }
     }
@@ -88,9 +89,14 @@ fn choose(mut probed: Vec<Probed>) -> Found {
     if let Some(at) = best
         && let Some(content) = content(&probed[at])
     {
+        let refusals =
+            probed.iter().filter_map(|probed| probed.result.as_ref().err()).filter(|_| content < Content::ControlLoop);
+        for failure in refusals.filter(|failure| is_refusal(failure)) {
+            warn!(problem = %failure, "an endpoint that may have more metrics of the operator does not show them");
+        }
         return Found::Metrics(probed.swap_remove(at).peer, content);
     }
-    match probed.into_iter().find(|probed| is_refusal(&probed.result)) {
+    match probed.into_iter().find(|probed| probed.result.as_ref().is_err_and(is_refusal)) {
         Some(probed) => Found::Refusal(probed.peer),
         None => Found::Nothing(tried),
     }
@@ -163,8 +169,8 @@ async fn ask_with_token(probed: &mut Probed, reach: &Reach) {
 fn next(failure: &Failure) -> Next {
     match (failure.status, failure.cause) {
         (Some(404 | 405), _) | (None, Cause::Undecodable) => Next::Path,
-        // A server with TLS answers 400 to a plain request, or closes the connection.
-        // One without TLS may wait for the rest of a handshake.
+        // A server with TLS answers 400 to a plain request, or closes the connection. One without TLS may wait for the
+        // rest of a handshake.
         (Some(400), _) | (None, Cause::Tls | Cause::Connection | Cause::Timeout) => Next::Scheme,
         (None, Cause::Refused) => Next::Address,
         _ => Next::Candidate,
@@ -172,8 +178,8 @@ fn next(failure: &Failure) -> Next {
 }
 
 /// Whether an endpoint asks for credentials, or does not accept them.
-fn is_refusal(result: &Result<Content, Failure>) -> bool {
-    result.as_ref().is_err_and(|failure| matches!(failure.status, Some(401 | 403)))
+fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure.status, Some(401 | 403))
 }
 
 fn uri(scheme: &Scheme, address: IpAddr, port: u16, path: &'static str) -> Uri {

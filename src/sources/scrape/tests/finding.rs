@@ -83,4 +83,8 @@ async fn the_token_is_the_last_resort() {
     let (protected, open) = (Server::tls(Answer::Token("bad")), Server::plain(Answer::text(METRICS)));
     assert_eq!(find(&[&protected, &open], Some(&file)).await, format!("ControlLoop {}", open.url()));
     assert!(protected.requests().iter().all(|head| !head.contains("authorization")), "another endpoint is open");
+    let process = Server::plain(Answer::text(PROCESS));
+    assert_eq!(find(&[&protected, &process], Some(&file)).await, format!("ControlLoop {}", protected.url()));
+    protected.answer(Answer::status(403));
+    assert_eq!(find(&[&protected, &process], Some(&file)).await, format!("Process {}", process.url()));
 }
