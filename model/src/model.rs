@@ -406,11 +406,13 @@ impl Model {
             Observation::Answered { probe, answer } => self.read_answered(&probe, &answer),
             Observation::SourceFailed { source, .. }
             | Observation::SourceOff { source, .. }
+            | Observation::SourceRestricted { source, .. }
             | Observation::SourceRecovered { source }
                 if self.has_ended(&source) => {}
             Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
             Observation::SourceOff { source, reason } => self.source_off(&source, reason),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
+            Observation::SourceRestricted { source, reason } => self.source_restricted(&source, reason),
             Observation::SettingsChanged(settings) => self.settings_changed(*settings),
             Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
         }
@@ -565,6 +567,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::SourceFailed { .. }
         | Observation::SourceRecovered { .. }
         | Observation::SourceOff { .. }
+        | Observation::SourceRestricted { .. }
         | Observation::Skipped { .. } => "source",
         Observation::ClockStepped { .. } => "clock",
         Observation::Tick => return None,

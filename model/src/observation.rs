@@ -181,6 +181,14 @@ pub enum Observation {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
+    /// A source works, but cannot read a part of what it looks for.
+    SourceRestricted {
+        /// The source that works.
+        source: SourceId,
+        /// What it cannot read, and why, for people.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
     /// The settings changed, because the user edited the configuration file. Replaces the earlier settings.
     SettingsChanged(Box<Settings>),
     /// The clock of the timestamps was set. The timestamp of this observation is the first one by the new setting. An

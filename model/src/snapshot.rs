@@ -274,6 +274,8 @@ pub struct SourceSummary {
     pub off: Option<String>,
     /// The time between two observations, if the source adapts it.
     pub interval: Option<Span>,
+    /// What the source cannot read although it is up, and why.
+    pub restricted: Option<String>,
 }
 
 // === impl KindSummary ===

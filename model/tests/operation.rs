@@ -10,6 +10,38 @@ use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
 #[test]
+fn a_source_that_works_but_cannot_read_everything_is_no_problem() {
+    let mut lab = Lab::new();
+    let source = SourceId::Process;
+    let state = |lab: &Lab| {
+        let snapshot = lab.snapshot();
+        let source = snapshot.sources.iter().find(|source| source.source == "process").cloned();
+        source.map(|source| (source.up, source.restricted, source.off)).expect("the source")
+    };
+    let restricted =
+        |reason: &str| Observation::SourceRestricted { source: SourceId::Process, reason: reason.to_owned() };
+    lab.observe(restricted("cgroup: permission denied"));
+    lab.advance(Span::hours(1));
+    assert_eq!(state(&lab), (true, Some("cgroup: permission denied".to_owned()), None));
+    lab.assert_no_findings();
+    lab.observe(Observation::ProcessSeen(Box::default()));
+    assert!(state(&lab).1.is_some(), "a sample changes nothing");
+    for (observation, expected) in [
+        (Observation::SourceRecovered { source: source.clone() }, (true, None, None)),
+        (
+            Observation::SourceFailed { source: source.clone(), cause: Cause::NotFound, detail: String::new() },
+            (false, None, None),
+        ),
+        (Observation::SourceOff { source, reason: "no".to_owned() }, (true, None, Some("no".to_owned()))),
+    ] {
+        lab.observe(restricted("again"));
+        assert_eq!(state(&lab).1.as_deref(), Some("again"));
+        lab.observe(observation);
+        assert_eq!(state(&lab), expected);
+    }
+}
+
+#[test]
 fn a_watch_that_keeps_failing_opens_a_finding_and_its_objects_are_unknown() {
     let mut lab = Lab::new();
     lab.converged("web");

@@ -181,6 +181,8 @@ struct SourceView<'a> {
     off: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restricted: Option<&'a str>,
     failures: &'a BTreeMap<&'static str, u64>,
 }
 
@@ -345,7 +347,7 @@ impl<'a> WatchView<'a> {
 
 impl<'a> SourceView<'a> {
     fn of(source: &'a SourceSummary) -> Self {
-        let SourceSummary { source, up, since, last_success, failures, latest, off, interval } = source;
+        let SourceSummary { source, up, since, last_success, failures, latest, off, interval, restricted } = source;
         let latest = latest.as_ref().filter(|_| !up);
         Self {
             source,
@@ -356,6 +358,7 @@ impl<'a> SourceView<'a> {
             detail: latest.map(|(_, detail)| detail.as_str()),
             off: off.as_deref(),
             interval_seconds: interval.map(Span::seconds),
+            restricted: restricted.as_deref(),
             failures,
         }
     }

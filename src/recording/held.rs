@@ -143,6 +143,7 @@ impl Held {
             Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
             Observation::SourceFailed { source, .. }
             | Observation::SourceRecovered { source }
+            | Observation::SourceRestricted { source, .. }
             | Observation::SourceOff { source, .. } => {
                 self.sources.insert(source.clone(), observation.clone());
             }

@@ -105,6 +105,9 @@ impl Pseudonyms {
             Observation::SourceOff { source, .. } => {
                 Observation::SourceOff { source: self.source(source), reason: String::new() }
             }
+            Observation::SourceRestricted { source, .. } => {
+                Observation::SourceRestricted { source: self.source(source), reason: String::new() }
+            }
             Observation::SourceRecovered { source } => Observation::SourceRecovered { source: self.source(source) },
             Observation::Skipped { source, cause } => Observation::Skipped { source: self.source(source), cause },
             // The IDs of findings are hashes of names without a key; see `findings`.

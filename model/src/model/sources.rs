@@ -152,6 +152,7 @@ impl Model {
         let now = self.now;
         let number = self.sources.number_of(id, now);
         let source = &mut self.sources.list[number as usize].summary;
+        source.restricted = None;
         *source.failures.entry(cause.as_str()).or_default() += 1;
         source.latest = Some((cause.as_str(), detail.to_owned()));
         if source.up {
@@ -184,6 +185,7 @@ impl Model {
         let number = self.sources.number_of(id, now);
         let source = &mut self.sources.list[number as usize];
         source.summary.last_success = Some(now);
+        source.summary.restricted = None;
         if !source.summary.up {
             source.summary.up = true;
             source.summary.since = now;
@@ -209,6 +211,13 @@ impl Model {
         if *id == SourceId::Lease {
             self.set_leases_visible(false);
         }
+    }
+
+    /// Notes that a source works, but cannot read everything.
+    pub(crate) fn source_restricted(&mut self, id: &SourceId, reason: String) {
+        self.source_recovered(id);
+        let number = self.sources.number_of(id, self.now);
+        self.sources.list[number as usize].summary.restricted = Some(reason);
     }
 
     /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.

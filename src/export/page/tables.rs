@@ -200,7 +200,7 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
             "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{state}</span></td>\
              <td class=\"num\">{}</td><td class=\"num\">{last_success}</td><td>{}</td></tr>",
             Age(snapshot, source.since),
-            Escaped(source.off.as_deref().unwrap_or(&failures.join(", "))),
+            Escaped(source.off.as_deref().or(source.restricted.as_deref()).unwrap_or(&failures.join(", "))),
             name = Escaped(&source.source),
         );
     }

@@ -145,6 +145,17 @@ fn hostile_names_are_escaped() {
 }
 
 #[test]
+fn a_source_that_cannot_read_everything_is_up_and_says_so() {
+    let mut view = sample();
+    let source = &mut view.snapshot.sources[0];
+    (source.source, source.restricted) = ("process".to_owned(), Some("cgroup: permission <denied>".to_owned()));
+    let page = render(&view.snapshot);
+    let row = page.split("<tr data-key=\"s-process\">").nth(1).expect("the row");
+    let row = row.split("</tr>").next().unwrap_or_default();
+    assert!(row.contains(">up</span>") && row.contains("cgroup: permission &lt;denied&gt;"), "{row}");
+}
+
+#[test]
 fn the_smallest_part_of_a_bar_stays_visible() {
     let mut view = sample();
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");

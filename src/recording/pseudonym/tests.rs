@@ -44,6 +44,8 @@ fn no_name_remains_anywhere() {
         r#"{"rights_reviewed":{"namespace":"payroll"}}"#,
         r#"{"lease_seen":{"namespace":"payroll","name":"acme-lock","holder":"acme-0_payroll"}}"#,
         r#"{"source_failed":{"source":{"watch":"widgets.example.io/payroll"},"cause":"timeout","detail":"payroll"}}"#,
+        r#"{"source_restricted":{"source":"process","reason":"the operator runs as payroll"}}"#,
+        r#"{"process_seen":{"instance":"payroll/acme-0","pid":7,"start_ticks":20000}}"#,
         r#"{"answered":{"probe":{"count":"widgets.example.io/payroll"},"answer":{"failed":"timeout"}}}"#,
         r#"{"deleted":{"watch":"widgets.example.io/payroll","key":{"namespace":"payroll","name":"acme"},"version":"1"}}"#,
         r#"{"restored":{"findings":{"b741de2a5f429051":"2026-01-01T00:00:00Z"},"outputs":["example.io/Widget spec.payroll.secretName"],
