@@ -28,8 +28,8 @@ use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
 use crate::sources::options::{
-    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL, ScrapeFlag, ScrapeOptions,
-    ScrapeTarget, SecretAccess, SourceOptions,
+    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL, ProcessSelection, ScrapeFlag,
+    ScrapeOptions, ScrapeTarget, SecretAccess, SourceOptions,
 };
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
@@ -102,6 +102,9 @@ pub(crate) struct ClusterFlags {
          the operator more than 1 % of a core [default: {}s]", MIN_INTERVAL.as_secs(), DEFAULT_INTERVAL.as_secs()
     ))]
     pub scrape_interval: Option<Duration>,
+    /// Process of the operator [default: found if the containers of loopwatch's own Pod share their processes]
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pub pid: Option<ProcessSelection>,
 }
 
 /// How to judge objects.
@@ -245,6 +248,7 @@ impl ClusterFlags {
                 standalone: self.operator.is_some(),
                 ..ScrapeOptions::default()
             },
+            process: self.pid.unwrap_or_default(),
             ..SourceOptions::new(hash_key)
         }
     }
@@ -350,6 +354,13 @@ fn scrape_interval(text: &str) -> Result<Duration, String> {
         return Err(format!("expected at least {} s, not {text:?}", MIN_INTERVAL.as_secs()));
     }
     Ok(interval)
+}
+
+fn process(text: &str) -> Result<ProcessSelection, String> {
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(ProcessSelection::Pid(pid)),
+        _ => Err(format!("expected the number of a process, not {text:?}")),
+    }
 }
 
 fn object_series(text: &str) -> Result<ObjectSeries, String> {

@@ -5,7 +5,8 @@
 //!  API server ─┼─ definitions, lease, namespaces, pods ────┼─▶ Feed ─▶ (time, Observation) ─▶ model
 //!              ├─ watch, one per kind and scope ───────────┤
 //!              ├─ audit, reads ◀── probes of the model ────┤
-//!  operator ───── profiles ◀── probes of the model ────────┘
+//!  operator ───┼─ metrics, profiles ◀── probes ────────────┤
+//!  /proc ──────┴─ process ─────────────────────────────────┘
 //! ```
 //!
 //! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to watch. All
@@ -37,6 +38,7 @@ mod namespaces;
 pub(crate) mod ownership;
 pub(crate) mod peer;
 mod pods;
+mod process;
 pub(crate) mod profiles;
 mod reads;
 pub mod scrape;

@@ -3,6 +3,8 @@
 use loopwatch_model::settings::{Limits, Settings};
 use tracing::info;
 
+use crate::procfs;
+
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
 
@@ -37,8 +39,7 @@ fn objects(limit: u64) -> usize {
 fn limit() -> Option<u64> {
     let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
-    // `max` (or a number near 2^63 in version 1) means no limit.
-    text.trim().parse::<u64>().ok().filter(|bytes| *bytes < 1 << 50)
+    procfs::memory_limit(&text)
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub(crate) struct SourceOptions {
     pub scrape: ScrapeOptions,
     /// Whether and where to take profiles.
     pub profiles: ProfileOptions,
+    /// Where to look for the operator's process.
+    pub process: ProcessSelection,
     /// Whether to stop each watch after its first list.
     pub once: bool,
 }
@@ -82,6 +84,16 @@ pub(crate) enum LeaseSelection {
     OwnNamespace,
 }
 
+/// The operator's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSelection {
+    /// In loopwatch's own Pod.
+    #[default]
+    OwnPod,
+    /// The process with this number.
+    Pid(u32),
+}
+
 /// A kind in the user's notation: `example.io/Widget`, `widgets.example.io`, `Pod`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KindSelector {
@@ -115,6 +127,7 @@ impl SourceOptions {
             lease: LeaseSelection::default(),
             scrape: ScrapeOptions::default(),
             profiles: ProfileOptions::default(),
+            process: ProcessSelection::default(),
             once: false,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use super::lease;
 use super::namespaces::{self, Terminating};
 use super::options::{Selection, SourceOptions};
 use super::pods::PodsHandle;
+use super::process::OperatorClue;
 use super::profiles::MetricsAddresses;
 use super::reads::ChildKinds;
 use super::scrape::Scraper;
@@ -66,6 +67,8 @@ pub(crate) enum Job {
     Metrics,
     /// Compares profiles.
     Profiles,
+    /// Reads the operator's process.
+    Process,
 }
 
 /// The state of the supervisor's own task.
@@ -84,6 +87,8 @@ struct Running {
     profiles: Arc<Mutex<mpsc::Receiver<Probe>>>,
     /// Where the operator's metrics are.
     metrics_addresses: MetricsAddresses,
+    /// What the sources know about the operator's process.
+    clues: watch::Sender<OperatorClue>,
     targets: WatchTargets,
     /// The watched child kinds.
     children: ChildKinds,
@@ -167,6 +172,7 @@ impl Supervisor {
             reads: Arc::new(Mutex::new(to_read)),
             profiles: Arc::new(Mutex::new(to_profile)),
             metrics_addresses: MetricsAddresses::default(),
+            clues: watch::Sender::default(),
             targets: WatchTargets::default(),
             children: ChildKinds::default(),
             sync: sync.clone(),
@@ -265,6 +271,7 @@ impl Running {
             self.scraper().once().await?;
         } else {
             self.start(&Job::Metrics);
+            self.start(&Job::Process);
             self.start(&Job::Profiles);
         }
         let mut changed = false;
@@ -509,6 +516,7 @@ impl Job {
             Self::Reads => SourceId::Reads,
             Self::Metrics => SourceId::Metrics,
             Self::Profiles => SourceId::Profiles,
+            Self::Process => SourceId::Process,
         }
     }
 }

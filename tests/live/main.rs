@@ -29,6 +29,7 @@ mod ownership;
 mod objects;
 mod path;
 mod pods;
+mod process;
 mod prometheus;
 mod proof;
 mod published;
@@ -98,6 +99,7 @@ fn trials() -> Vec<Trial> {
         crossing::trials(),
         install::trials(),
         pods::trials(),
+        process::trials(),
         workloads::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];

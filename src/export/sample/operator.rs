@@ -115,6 +115,7 @@ fn process(instance: &str) -> ProcessView {
         max_fds: Some(1_048_576),
         memory_pressure: Some(0.25),
         oom_kills: Some(0),
+        ..ProcessView::default()
     }
 }
 

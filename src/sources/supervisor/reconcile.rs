@@ -18,6 +18,7 @@ use crate::sources::lease::{self, LeaseSink};
 use crate::sources::namespaces::{self, NamespaceSink};
 use crate::sources::options::{LeaseSelection, Selection};
 use crate::sources::pods::PodsReader;
+use crate::sources::process;
 use crate::sources::profiles::{self, Profiler};
 use crate::sources::reads::{self, Reader};
 use crate::sources::sync::SyncReporter;
@@ -199,6 +200,11 @@ impl Running {
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), profiles::run(profiler, feed, probes, failed));
+            }
+            Job::Process => {
+                let pod = own_pod().map(|pod| format!("{}/{pod}", self.cluster.namespace()));
+                let reader = process::Reader::new(self.options.process, pod, self.clues.subscribe());
+                self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
             }
         }
     }

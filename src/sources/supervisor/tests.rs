@@ -17,6 +17,7 @@ use crate::sources::supervisor::Handle;
 
 mod kinds;
 mod pods;
+mod process;
 
 /// A running supervisor and its observations.
 struct Run {

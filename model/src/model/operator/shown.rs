@@ -36,6 +36,7 @@ impl Instance {
             instance: metrics.instance.clone(),
             pid: kernel.pid,
             started: kernel.started.or(reported.started),
+            start_ticks: kernel.start_ticks,
             runtime: if reported.runtime == Runtime::Unknown { kernel.runtime } else { reported.runtime },
             cpu_seconds: kernel.cpu_seconds.or(reported.cpu_seconds),
             resident: kernel.resident.or(reported.resident),

@@ -1,0 +1,49 @@
+//! Tests of the source that reads the operator's process.
+
+use loopwatch_model::observation::{Observation, SourceId};
+
+use super::{Run, widget_operator};
+use crate::sources::options::ProcessSelection;
+
+/// The process numbers of all samples, and the last state of the source.
+fn samples(seen: &[Observation]) -> (Vec<Option<u32>>, Option<&'static str>) {
+    let (mut pids, mut state) = (Vec::new(), None);
+    for observation in seen {
+        match observation {
+            Observation::ProcessSeen(view) => pids.push(view.pid),
+            Observation::SourceOff { source: SourceId::Process, .. } => state = Some("off"),
+            Observation::SourceRestricted { source: SourceId::Process, .. } => state = Some("restricted"),
+            Observation::SourceRecovered { source: SourceId::Process } => state = Some("works"),
+            Observation::SourceFailed { source: SourceId::Process, .. } => state = Some("failed"),
+            _ => {}
+        }
+    }
+    (pids, state)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_named_process_is_read_every_ten_seconds() {
+    let own = std::process::id();
+    let mut run = Run::start(&widget_operator(), |options| options.process = ProcessSelection::Pid(own));
+    // A test has no container of its own: it shares the cgroup of the process that it reads.
+    assert_eq!(samples(&run.within(25).await), (vec![Some(own); 3], Some("restricted")));
+    run.handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_without_a_process_is_a_failure() {
+    let none = u32::MAX;
+    let mut run = Run::start(&widget_operator(), |options| options.process = ProcessSelection::Pid(none));
+    assert_eq!(samples(&run.within(25).await), (vec![], Some("failed")));
+    run.handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_process_to_read_the_source_is_off_and_a_single_list_does_not_mention_it() {
+    let mut run = Run::start(&widget_operator(), |_| {});
+    assert_eq!(samples(&run.within(25).await), (vec![], Some("off")));
+    run.handle.shutdown().await;
+    let mut run = Run::start(&widget_operator(), |options| options.once = true);
+    assert_eq!(samples(&run.within(25).await), (vec![], None));
+    run.handle.shutdown().await;
+}
