@@ -413,6 +413,31 @@ fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
     assert!(help.split_whitespace().any(|word| word.starts_with("/etc/loopwatch/config.yaml")), "{help}");
 }
 
+#[test]
+fn the_process_component_shares_processes_as_one_user_without_privileges() {
+    let spec = &yaml(&read("deploy/components/process/process.yaml"))["spec"]["template"]["spec"];
+    assert_eq!(spec["shareProcessNamespace"], Value::Bool(true));
+    let sidecar = &yaml(&read("deploy/components/sidecar/sidecar.yaml"))["spec"]["template"]["spec"]["initContainers"];
+    let container = &spec["initContainers"][0];
+    assert_eq!(container["name"], sidecar[0]["name"], "it patches the sidecar");
+    let context = container["securityContext"].as_object().expect("a security context");
+    assert!(context.keys().all(|key| ["runAsUser", "runAsGroup"].contains(&key.as_str())), "no privilege: {context:?}");
+    // The image runs as the same user, and so do the images of Kubebuilder.
+    let image = read("deploy/Dockerfile");
+    let (user, group) = (&context["runAsUser"], &context["runAsGroup"]);
+    assert!(image.contains(&format!("USER {user}:{group}")), "{context:?}");
+    let (mount, volume) = (&container["volumeMounts"][0], &spec["volumes"][0]);
+    assert_eq!((&mount["mountPath"], &mount["name"]), (&Value::from("/profiles"), &volume["name"]));
+    assert!(volume["emptyDir"]["sizeLimit"].is_string(), "{volume}");
+    let kustomization = yaml(&read("deploy/components/process/kustomization.yaml"));
+    let sidecar = yaml(&read("deploy/components/sidecar/kustomization.yaml"));
+    assert_eq!(kustomization["patches"][0]["target"], sidecar["patches"][0]["target"], "the same Deployments");
+    let page = read("docs/process.md");
+    for word in ["process 1", "runAsUser", "environment", "must trust each other", "--pid", "OpenShift"] {
+        assert!(page.contains(word), "docs/process.md does not mention {word}");
+    }
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {

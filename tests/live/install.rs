@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("install::sidecar", sidecar),
         test("install::standalone", standalone),
         test("install::kustomizations", kustomizations),
+        test("install::process", process),
     ]
 }
 
@@ -112,6 +113,57 @@ fn kustomizations() {
             rendered.iter().for_each(apply_one);
         }
     }
+}
+
+/// `components/process`: all containers of the Pod share their processes, the sidecar runs as the operator's user, and the
+/// Pod complies with the restricted security standard, in either order of the components.
+fn process() {
+    for (name, components) in [("process-last", ["sidecar", "process"]), ("process-first", ["process", "sidecar"])] {
+        let folder = bed().directory().join("kustomizations").join(name);
+        let compliant = "securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false, \
+                         capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}";
+        let operator = operator_in("").replace("image: manager", &format!("image: manager, {compliant}"));
+        write(&folder, "operator.yaml", &operator);
+        let listed: String =
+            components.iter().map(|name| format!("  - {}\n", kustomize::component(&folder, name))).collect();
+        let head = format!("namespace: {name}\nresources: [operator.yaml]\ncomponents:\n{listed}");
+        // The last one is for OpenShift.
+        for (user, patched) in [("1000", json!(1000)), ("null", Value::Null)] {
+            write(&folder, "kustomization.yaml", &format!("{head}{}", user_patch(user)));
+            expect_shared(name, &deployment_in(&folder)["spec"]["template"]["spec"], &patched);
+        }
+        write(&folder, "kustomization.yaml", &head);
+        bed().kube.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name,
+            "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}));
+        documents(&render(&folder)).iter().for_each(apply_one);
+        expect_shared(name, &admitted(name, "my-operator")["spec"], &json!(65532));
+    }
+}
+
+fn deployment_in(folder: &Path) -> Value {
+    let rendered = documents(&render(folder));
+    rendered.into_iter().find(|object| object["kind"] == "Deployment").expect("a Deployment")
+}
+
+/// The patch in docs/process.md, with another user.
+fn user_patch(user: &str) -> String {
+    let page = std::fs::read_to_string(repository("docs/process.md")).expect("readable");
+    let patch = page.split("```").find_map(|block| block.strip_prefix("yaml\npatches:\n")).expect("a patch");
+    format!("patches:\n{}", patch.replace("1000", user).replace("OPERATOR", "my-operator"))
+}
+
+/// Expects that the containers share their processes, and that the sidecar runs as this user and group.
+fn expect_shared(form: &str, pod: &Value, user: &Value) {
+    assert_eq!(pod["shareProcessNamespace"], json!(true), "{form}: {pod}");
+    let [sidecar] = &pod["initContainers"].as_array().expect("containers")[..] else { panic!("{form}: {pod}") };
+    assert_eq!(sidecar["name"], "loopwatch", "{form}: {pod}");
+    let context = &sidecar["securityContext"];
+    assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (user, user), "{form}: {context}");
+    assert_eq!(context["allowPrivilegeEscalation"], json!(false), "{form}: the rest is still there: {context}");
+    let mounts: Vec<_> =
+        sidecar["volumeMounts"].as_array().into_iter().flatten().map(|mount| &mount["mountPath"]).collect();
+    assert!(mounts.iter().any(|path| *path == "/profiles"), "{form}: {mounts:?}");
+    assert!(mounts.iter().any(|path| *path == "/etc/loopwatch"), "{form}: {mounts:?}");
 }
 
 /// A minimal operator. `namespace` is empty, or a part of its metadata such as `namespace: my-ns, `.
