@@ -27,6 +27,7 @@ use super::cluster::{Cluster, JSON, OperatorIdentity, OperatorName, OwnPod, enco
 use super::discovery::permissions::is_allowed;
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
+use super::process::OperatorClue;
 use super::sync::SyncReporter;
 use super::watch::backoff::Backoff;
 use super::watch::{SharedWatchState, WatchTarget, Watcher};
@@ -66,6 +67,8 @@ pub(crate) type TargetPods = watch::Receiver<Vec<TargetPod>>;
 #[derive(Clone, Debug)]
 pub(crate) struct PodsHandle {
     targets: watch::Sender<Vec<TargetPod>>,
+    /// What the reader of processes may know.
+    clues: watch::Sender<OperatorClue>,
     /// Notified when the account's permissions may have changed.
     pub(crate) review: Arc<Notify>,
     /// Notified when the reader has ended.
@@ -112,7 +115,12 @@ const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and PO
 
 impl Default for PodsHandle {
     fn default() -> Self {
-        Self { targets: watch::Sender::new(Vec::new()), review: Arc::default(), done: Arc::default() }
+        Self {
+            targets: watch::Sender::default(),
+            clues: watch::Sender::default(),
+            review: Arc::default(),
+            done: Arc::default(),
+        }
     }
 }
 
@@ -122,7 +130,18 @@ impl PodsHandle {
         self.targets.subscribe()
     }
 
+    /// What the sources know about the operator's process.
+    pub(crate) fn clues(&self) -> watch::Sender<OperatorClue> {
+        self.clues.clone()
+    }
+
     fn set_targets(&self, targets: Vec<TargetPod>) {
+        let containers = targets.iter().find(|pod| pod.own).map(|pod| pod.container_ids.clone()).unwrap_or_default();
+        self.clues.send_if_modified(|clue| {
+            let changed = clue.containers != containers;
+            clue.containers = containers;
+            changed
+        });
         self.targets.send_if_modified(|old| {
             let changed = *old != targets;
             *old = targets;

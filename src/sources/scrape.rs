@@ -10,12 +10,14 @@
 //! `docs/scrape.md` describes the rules for users.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
 use http::uri::Scheme;
+use loopwatch_model::observation::MetricsView;
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +43,8 @@ use self::report::Reporter;
 use super::cluster::own_pod;
 use super::feed::{Closed, Feed};
 use super::pods::{TargetPod, TargetPods};
+use super::process::OperatorClue;
+use super::profiles::MetricsAddresses;
 
 /// Scrapes all instances of the operator.
 pub(crate) struct Scraper {
@@ -48,6 +52,16 @@ pub(crate) struct Scraper {
     own: Option<Own>,
     pods: TargetPods,
     feed: Feed,
+    hints: Hints,
+}
+
+/// What a scrape tells other sources: where the metrics are, and when the process started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hints {
+    /// For the source of profiles.
+    pub(crate) addresses: MetricsAddresses,
+    /// For the reader of processes.
+    pub(crate) clues: watch::Sender<OperatorClue>,
 }
 
 /// The Pod in which loopwatch runs, as its environment describes it.
@@ -79,24 +93,50 @@ const NOT_BESIDE: &str =
     "loopwatch does not run in the operator's Pod, and does not know its address; set --scrape URL";
 const NO_PODS: &str = "no Pod of the operator with an address is known; set --scrape URL";
 
+// === impl Hints ===
+
+impl Hints {
+    /// Notes a scrape. `is_near` says whether the instance may be in loopwatch's own Pod.
+    fn scraped(&self, view: &MetricsView, address: Option<SocketAddr>, is_near: bool) {
+        if let Some(address) = address {
+            let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
+            addresses.insert(view.instance.clone(), address);
+        }
+        let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
+        self.clues.send_if_modified(|clue| {
+            let changed = is_near && (clue.instance != view.instance || clue.started_seconds != started);
+            if changed {
+                clue.instance.clone_from(&view.instance);
+                clue.started_seconds = started;
+            }
+            changed
+        });
+    }
+
+    /// Forgets an instance.
+    fn gone(&self, instance: &str) {
+        self.addresses.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+    }
+}
+
 // === impl Scraper ===
 
 impl Scraper {
     /// `namespace` is that of the own Pod.
-    pub(crate) fn new(options: ScrapeOptions, namespace: &str, pods: TargetPods, feed: Feed) -> Self {
+    pub(crate) fn new(options: ScrapeOptions, namespace: &str, pods: TargetPods, feed: Feed, hints: Hints) -> Self {
         let own = Own::of(namespace, own_pod(), std::env::var(POD_NAME).ok());
-        Self { options: Arc::new(options), own, pods, feed }
+        Self { options: Arc::new(options), own, pods, feed, hints }
     }
 
     /// Scrapes until the receiver of observations is gone.
     pub(crate) async fn run(mut self) {
-        let reporter = Reporter::new(self.feed.clone());
+        let reporter = Reporter::new(self.feed.clone(), self.hints.clone());
         let _ = self.follow_all(reporter).await;
     }
 
     /// Scrapes the addresses that the user has named, once.
     pub(crate) async fn once(mut self) -> Result<(), Closed> {
-        let reporter = Reporter::new(self.feed.clone());
+        let reporter = Reporter::new(self.feed.clone(), self.hints.clone());
         if matches!(self.options.target, ScrapeTarget::Urls(_)) {
             for target in self.targets() {
                 self.instance(target, &reporter).round().await?;

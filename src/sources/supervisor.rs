@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, SourceId, WatchId, WatchedKind};
-use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,10 +21,9 @@ use super::lease;
 use super::namespaces::{self, Terminating};
 use super::options::{Selection, SourceOptions};
 use super::pods::PodsHandle;
-use super::process::OperatorClue;
 use super::profiles::MetricsAddresses;
 use super::reads::ChildKinds;
-use super::scrape::Scraper;
+use super::scrape::{Hints, Scraper};
 use super::sync::InitialSync;
 use super::watch::SharedWatchState;
 use super::watch::backoff::Backoff;
@@ -87,8 +86,6 @@ struct Running {
     profiles: Arc<Mutex<mpsc::Receiver<Probe>>>,
     /// Where the operator's metrics are.
     metrics_addresses: MetricsAddresses,
-    /// What the sources know about the operator's process.
-    clues: watch::Sender<OperatorClue>,
     targets: WatchTargets,
     /// The watched child kinds.
     children: ChildKinds,
@@ -172,7 +169,6 @@ impl Supervisor {
             reads: Arc::new(Mutex::new(to_read)),
             profiles: Arc::new(Mutex::new(to_profile)),
             metrics_addresses: MetricsAddresses::default(),
-            clues: watch::Sender::default(),
             targets: WatchTargets::default(),
             children: ChildKinds::default(),
             sync: sync.clone(),
@@ -482,7 +478,8 @@ impl Running {
 
     fn scraper(&self) -> Scraper {
         let (options, pods) = (self.options.scrape.clone(), self.pods.targets());
-        Scraper::new(options, self.cluster.namespace(), pods, self.feed.clone())
+        let hints = Hints { addresses: Arc::clone(&self.metrics_addresses), clues: self.pods.clues() };
+        Scraper::new(options, self.cluster.namespace(), pods, self.feed.clone(), hints)
     }
 
     /// Watches the operator's leases if the account may, and stops if it no longer may.

@@ -1,6 +1,6 @@
 //! One request for metrics. Whatever the other side does, it takes limited time and memory and ends with a reason.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -115,6 +115,14 @@ impl Peer {
     pub(super) fn shown(&self) -> String {
         let (scheme, authority) = (self.uri.scheme_str().unwrap_or_default(), self.uri.authority());
         format!("{scheme}://{}{}", authority.map_or("", |authority| authority.as_str()), self.uri.path())
+    }
+
+    /// The address, if the endpoint is named by one.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let host = self.uri.host()?.trim_matches(['[', ']']);
+        let ip = if host == "localhost" { Ipv4Addr::LOCALHOST.into() } else { host.parse().ok()? };
+        let usual = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+        Some(SocketAddr::new(ip, self.uri.port_u16().unwrap_or(usual)))
     }
 
     pub(super) fn uri(&self) -> &Uri {

@@ -135,7 +135,7 @@ impl Instance {
         let name = self.target.name.clone();
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
         let Attempt { result, took, cost, bytes } = endpoint.peer.get(LIMITS, sink).await;
-        let shown = endpoint.peer.shown();
+        let (shown, address) = (endpoint.peer.shown(), endpoint.peer.address());
         self.endpoint = Some(endpoint);
         let finish = |Parsing(intake): Parsing| intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure));
         match result.and_then(finish) {
@@ -146,7 +146,7 @@ impl Instance {
                 }
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
-                self.reporter.scraped(view).await?;
+                self.reporter.scraped(view, address, self.target.place != Place::Pod).await?;
                 Ok(wait)
             }
             Err(failure) => {

@@ -1,10 +1,12 @@
 //! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::observation::{MetricsView, Observation, SourceId};
 
+use super::Hints;
 use crate::sources::failure::Failure;
 use crate::sources::feed::{Closed, Feed};
 
@@ -12,6 +14,7 @@ use crate::sources::feed::{Closed, Feed};
 #[derive(Clone)]
 pub(super) struct Reporter {
     feed: Feed,
+    hints: Hints,
     states: Arc<Mutex<States>>,
 }
 
@@ -36,11 +39,18 @@ const SOURCE: SourceId = SourceId::Metrics;
 // === impl Reporter ===
 
 impl Reporter {
-    pub(super) fn new(feed: Feed) -> Self {
-        Self { feed, states: Arc::default() }
+    pub(super) fn new(feed: Feed, hints: Hints) -> Self {
+        Self { feed, hints, states: Arc::default() }
     }
 
-    pub(super) async fn scraped(&self, view: MetricsView) -> Result<(), Closed> {
+    /// `address` is where the metrics are, and `is_near` says whether the instance may be in loopwatch's own Pod.
+    pub(super) async fn scraped(
+        &self,
+        view: MetricsView,
+        address: Option<SocketAddr>,
+        is_near: bool,
+    ) -> Result<(), Closed> {
+        self.hints.scraped(&view, address, is_near);
         let new = self.states().set(&view.instance, State::Up);
         self.feed.send(Observation::MetricsScraped(Box::new(view))).await?;
         if new { self.feed.recovered(SOURCE).await } else { Ok(()) }
@@ -77,6 +87,7 @@ impl Reporter {
 
     /// An instance has ended.
     pub(super) fn gone(&self, instance: &str) {
+        self.hints.gone(instance);
         self.states().instances.remove(instance);
     }
 

@@ -203,7 +203,7 @@ impl Running {
             }
             Job::Process => {
                 let pod = own_pod().map(|pod| format!("{}/{pod}", self.cluster.namespace()));
-                let reader = process::Reader::new(self.options.process, pod, self.clues.subscribe());
+                let reader = process::Reader::new(self.options.process, pod, self.pods.clues().subscribe());
                 self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
             }
         }

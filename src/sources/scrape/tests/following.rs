@@ -12,7 +12,7 @@ use crate::sources::fake::VirtualClock;
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::pods::{TargetPod, TargetPort};
 use crate::sources::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
-use crate::sources::scrape::{Own, Scraper};
+use crate::sources::scrape::{Hints, Own, Scraper};
 
 /// A running scraper.
 struct Run {
@@ -48,7 +48,16 @@ impl Run {
             token: PathBuf::from("/nonexistent"),
         };
         let own = (!standalone).then(|| Own { name: "ns/operator-0".to_owned(), host_network: false });
-        (Scraper { options: Arc::new(options), own, pods: watch::channel(Vec::new()).1, feed }, observations)
+        (
+            Scraper {
+                options: Arc::new(options),
+                own,
+                pods: watch::channel(Vec::new()).1,
+                feed,
+                hints: Hints::default(),
+            },
+            observations,
+        )
     }
 
     /// Writes the listening sockets of these servers.
