@@ -111,6 +111,17 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
 /// The reason why the source is off if the user wants no profiles.
 const OFF: &str = "profiles are off (--profiles=off)";
 
+/// The name of the Pod of this process, if it has a network of its own. With `hostNetwork`, the name of the host is that of
+/// the node, and the ports on loopback belong to any programs of the node. Host names are cut, and may be set.
+pub(crate) fn pod_with_own_network(hostname: Option<String>, pod: Option<String>) -> Option<String> {
+    let hostname = hostname?;
+    match pod {
+        Some(pod) if pod.starts_with(&hostname) || hostname.starts_with(&pod) => Some(pod),
+        Some(_) => None,
+        None => Some(hostname),
+    }
+}
+
 /// Answers probes until the channel closes. If an earlier task has failed, the start of this one shows that it works.
 pub(crate) async fn run(profiler: Profiler, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, failed: bool) {
     let mut probes = probes.lock().await;

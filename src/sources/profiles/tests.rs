@@ -409,3 +409,15 @@ async fn pprof_beside_the_metrics_is_found() {
     let mut run = Run::start(options, Some(INSTANCE), &metrics);
     assert_eq!(profiled(run.answer(ProfileKind::Heap).await).stacks.len(), 1);
 }
+
+#[test]
+fn the_network_of_a_node_is_not_that_of_the_pod() {
+    let pod = |hostname: &str, pod: &str| {
+        let some = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        pod_with_own_network(some(hostname), some(pod)).unwrap_or_default()
+    };
+    assert_eq!(pod("operator-7f9c", ""), "operator-7f9c");
+    assert_eq!(pod("operator-7f", "operator-7f9c"), "operator-7f9c", "the host name is cut");
+    assert_eq!(pod("node-1", "operator-7f9c"), "");
+    assert_eq!(pod("", "operator-7f9c"), "", "outside a cluster");
+}

@@ -194,8 +194,8 @@ impl Running {
             }
             Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
             Job::Profiles => {
-                // With `hostNetwork`, the host has the name of the node, and loopback is that of the node.
-                let own = own_pod().map(|pod| format!("{}/{pod}", self.cluster.namespace()));
+                let pod = profiles::pod_with_own_network(own_pod(), std::env::var("POD_NAME").ok());
+                let own = pod.map(|pod| format!("{}/{pod}", self.cluster.namespace()));
                 let profiler = Profiler::new(self.options.profiles.clone(), own, Arc::clone(&self.metrics_addresses));
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
                 let failed = self.tasks.has_panicked(job);
