@@ -4,7 +4,7 @@ mod lab;
 
 use lab::Lab;
 use loopwatch_model::observation::{
-    ContainerView, LeaseView, Observation, OperatorView, OperatorWorkload, PodView, Revision,
+    ContainerView, LeaseView, Observation, OperatorView, OperatorWorkload, PodView, Revision, SourceId,
 };
 use loopwatch_model::snapshot::{Outcome, RevisionTotals};
 use loopwatch_model::time::Span;
@@ -122,6 +122,20 @@ fn from_outside_the_newest_ready_pod_counts() {
     let deleted = PodView { deleted: Some(lab.now), ..new };
     pods(&mut lab, vec![old, deleted]);
     assert_eq!(counted(&lab), "a 0, b 0");
+}
+
+#[test]
+fn a_source_that_is_off_stays_off_while_only_the_environment_speaks() {
+    let mut lab = Lab::new();
+    let off = |lab: &Lab| {
+        let sources = lab.snapshot().sources;
+        sources.into_iter().find(|source| source.source == "pods").expect("the source").off
+    };
+    lab.observe(Observation::SourceOff { source: SourceId::Pods, reason: "forbidden".into() });
+    pods(&mut lab, vec![own(pod("op-1", "a"))]);
+    assert_eq!(off(&lab).as_deref(), Some("forbidden"));
+    pods(&mut lab, vec![PodView { phase: "Running".into(), ..own(pod("op-1", "a")) }]);
+    assert_eq!(off(&lab), None);
 }
 
 #[test]

@@ -33,7 +33,6 @@ fn permissions_decide_what_a_sidecar_sees() {
         if running == 2 { Ok(pods) } else { Err(json!(pods).to_string()) }
     });
     let pod = &pods[0];
-    std::fs::write("/tmp/own-pod.json", pod.to_string()).expect("TEMPORARY");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (own, hash) = (text(&pod["metadata"]["name"]), text(&pod["metadata"]["labels"]["pod-template-hash"]));
     assert!(!hash.is_empty(), "{pod}");
@@ -96,9 +95,11 @@ fn permissions_decide_what_a_sidecar_sees() {
 fn allow(verbs: &[&str], workloads: &[&str]) {
     let kube = &bed().kube;
     let metadata = json!({"name": "own-pods", "namespace": NAMESPACE});
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},
-        {"apiGroups": ["apps"], "resources": workloads, "verbs": ["get"]}]}));
+    let mut rules = vec![json!({"apiGroups": [""], "resources": ["pods"], "verbs": verbs})];
+    if !workloads.is_empty() {
+        rules.push(json!({"apiGroups": ["apps"], "resources": workloads, "verbs": ["get"]}));
+    }
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": rules}));
     kube.apply(&json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "own-pods"},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));

@@ -147,7 +147,10 @@ fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
 
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
-        self.sources.note_success(&SourceId::Pods, self.now);
+        // A source that is off still says what the environment of loopwatch says, which is no success.
+        if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
+            self.sources.note_success(&SourceId::Pods, self.now);
+        }
         if view.pods_left_out > 0 {
             self.count_dropped("operator_pods");
         }

@@ -13,8 +13,8 @@ use crate::sources::fake::world::{DEPLOYMENT, POD, World};
 use crate::sources::feed::Observations;
 use crate::sources::watch::Sink as _;
 
-/// A Pod of the Deployment `op` with loopwatch as a native sidecar, as a real API server shows it after a restart by the
-/// kernel. Fields that loopwatch does not read are left out, except a few.
+/// A Pod of the Deployment `op` with loopwatch as a native sidecar, in the form in which an API server shows it. The kernel has
+/// killed its operator once.
 const REAL: &str = include_str!("tests/pod.json");
 
 fn real() -> Value {
