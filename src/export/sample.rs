@@ -151,9 +151,13 @@ fn databases() -> KindSummary {
         kind.totals.acknowledge.observe(Span::secs(seconds / 8));
         kind.totals.convergence.observe(Span::secs(seconds));
     }
-    let mut before = RevisionTotals::default();
-    before.obligations =
-        BTreeMap::from([("team-a".into(), [60, 2, 0, 4, 0, 0, 0]), ("team-b".into(), [80, 0, 1, 0, 0, 0, 0])]);
+    let mut before = RevisionTotals {
+        obligations: BTreeMap::from([
+            ("team-a".into(), [60, 2, 0, 4, 0, 0, 0]),
+            ("team-b".into(), [80, 0, 1, 0, 0, 0, 0]),
+        ]),
+        ..RevisionTotals::default()
+    };
     for seconds in [3, 8, 9] {
         before.acknowledge.observe(Span::secs(seconds / 8));
         before.convergence.observe(Span::secs(seconds));

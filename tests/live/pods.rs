@@ -129,8 +129,8 @@ fn record(name: &str, account: &Path, environment: &[(&str, &str)]) -> Value {
     let output = program.args(["record", "--for=4s", &kubeconfig, "--output"]).arg(&file).run();
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let seen = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let views = seen.filter_map(|line| line["saw"].get("operator_seen").cloned());
-    views.last().unwrap_or_else(|| panic!("no view: {text}{}", String::from_utf8_lossy(&output.stderr)))
+    let mut views = seen.filter_map(|line| line["saw"].get("operator_seen").cloned());
+    views.next_back().unwrap_or_else(|| panic!("no view: {text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn deployment(version: &str) -> Value {
