@@ -41,6 +41,7 @@ mod tuning;
 mod workloads;
 mod owners;
 mod what_if;
+mod zoo;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,7 @@ fn trials() -> Vec<Trial> {
         install::trials(),
         pods::trials(),
         process::trials(),
+        zoo::trials(),
         workloads::trials(),
     ];
     let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];

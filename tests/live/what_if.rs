@@ -238,6 +238,7 @@ fn uninstall() {
         targets,
         [
             "ClusterRoleBinding /widget-operator",
+            "ClusterRoleBinding /widget-operator-metrics-auth",
             "Deployment zoo-system/what-if-operator",
             "Role zoo-system/widget-operator-leader-election",
             "RoleBinding zoo-system/widget-operator-leader-election",

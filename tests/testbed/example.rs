@@ -22,7 +22,8 @@ fn main() {
     plane.kube.apply_file("tests/zoo/widget-operator/config/samples/all.yaml", "team-a");
     println!("export KUBECONFIG={}", plane.kube.kubeconfig.display());
     println!("# faults: curl -X PUT 127.0.0.1:{}/faults/Overdue?namespace=team-a", zoo.fault_port());
-    println!("# metrics of the operator: http://127.0.0.1:{}/metrics", zoo.metrics);
+    println!("# metrics of the operator: http://{}/metrics", zoo.metrics);
+    println!("# profiles of the operator: http://{}/debug/pprof/", zoo.pprof);
     println!("# its own account: {}", plane.directory().join("widget-operator.kubeconfig").display());
     println!("# logs: {}; everything ends with Ctrl-C or Ctrl-D", plane.directory().display());
     let _ = std::io::stdin().read_to_end(&mut Vec::new());

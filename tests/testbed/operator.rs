@@ -1,5 +1,6 @@
 //! An operator of the zoo as a process, with its own account.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::controlplane::ControlPlane;
@@ -19,8 +20,10 @@ pub struct Operator {
     pub process: Process,
     faults: u16,
     health: u16,
-    /// The port of its metrics.
-    pub metrics: u16,
+    /// Where it serves its metrics, over plain HTTP unless a flag says otherwise.
+    pub metrics: SocketAddr,
+    /// Where it serves its profiles.
+    pub pprof: SocketAddr,
 }
 
 /// Installs the zoo's kinds and its operator's account in a cluster.
@@ -29,6 +32,9 @@ pub fn install(plane: &ControlPlane) {
     plane.kube.apply_file(&format!("{zoo}/manager/namespace.yaml"), "");
     for file in ["service_account", "role", "role_binding", "leader_election_role", "leader_election_role_binding"] {
         plane.kube.apply_file(&format!("{zoo}/rbac/{file}.yaml"), NAMESPACE);
+    }
+    for file in ["auth_role", "auth_role_binding", "reader_role"] {
+        plane.kube.apply_file(&format!("{zoo}/metrics/{file}.yaml"), NAMESPACE);
     }
     for kind in super::kube::ZOO_KINDS {
         plane.kube.apply_file(&format!("{zoo}/crd/{}.yaml", super::kube::plural(kind)), "");
@@ -45,18 +51,26 @@ pub fn install(plane: &ControlPlane) {
 impl Operator {
     /// Starts an operator for `namespace` with further flags, and waits until it is ready.
     pub fn start(plane: &ControlPlane, name: &str, namespace: &str, flags: &[&str]) -> Self {
+        let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()));
+        Self::start_at(plane, name, namespace, metrics, flags)
+    }
+
+    /// Like [`Operator::start`], with the address of its metrics. Its profiles have the same address, and another port.
+    pub fn start_at(plane: &ControlPlane, name: &str, namespace: &str, metrics: SocketAddr, flags: &[&str]) -> Self {
         let file = format!("{name}.kubeconfig");
         let kubeconfig = plane.kubeconfig_of(&file, &plane.url, NAMESPACE, ACCOUNT);
-        let [faults, health, metrics] = [(); 3].map(|()| ports::free());
+        let [faults, health, pprof] = [(); 3].map(|()| ports::free());
+        let pprof = SocketAddr::from((metrics.ip(), pprof));
         let process = Program::new(name, &plane.binaries.widget_operator, plane.directory())
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--namespace={namespace}"))
-            .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
+            .arg(format!("--metrics-bind-address={metrics}"))
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
+            .arg(format!("--pprof-bind-address={pprof}"))
             .arg(format!("--fault-listen=127.0.0.1:{faults}"))
             .args(flags)
             .start();
-        let mut operator = Self { process, faults, health, metrics };
+        let mut operator = Self { process, faults, health, metrics, pprof };
         operator.wait_ready();
         operator
     }
@@ -81,23 +95,17 @@ impl Operator {
 
     /// Switches a fault on: `Overdue?namespace=team-a&name=one`.
     pub fn fault(&self, fault: &str) {
-        self.switch("PUT", fault);
+        switch_on(self.faults, fault);
     }
 
     /// Switches a fault off, with any selectors.
     pub fn cure(&self, fault: &str) {
-        self.switch("DELETE", fault.split('?').next().unwrap_or_default());
+        switch_off(self.faults, fault);
     }
 
     /// Returns the port on which its faults are switched.
     pub fn fault_port(&self) -> u16 {
         self.faults
-    }
-
-    fn switch(&self, method: &str, fault: &str) {
-        let answer = http::request(method, self.faults, &format!("/faults/{fault}"), &[], "");
-        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(answer.status, 200, "{method} {fault}: {}", answer.body);
     }
 
     fn wait_ready(&mut self) {
@@ -108,4 +116,20 @@ impl Operator {
             http::get(*faults, "/faults")
         });
     }
+}
+
+/// Switches a fault of an operator on: `Overdue?namespace=team-a&name=one`.
+pub fn switch_on(port: u16, fault: &str) {
+    switch("PUT", port, fault);
+}
+
+/// Switches a fault of an operator off, with any selectors.
+pub fn switch_off(port: u16, fault: &str) {
+    switch("DELETE", port, fault.split('?').next().unwrap_or_default());
+}
+
+fn switch(method: &str, port: u16, fault: &str) {
+    let answer = http::request(method, port, &format!("/faults/{fault}"), &[], "");
+    let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(answer.status, 200, "{method} {fault}: {}", answer.body);
 }
