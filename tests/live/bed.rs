@@ -54,14 +54,36 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
 pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || {
         if let Some(program) = programs.iter().find(|program| !installed(program)) {
-            let reason = format!("{program} is not installed");
-            eprintln!("SKIPPED: {reason}");
-            return if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) };
+            return skip(format!("{program} is not installed"));
         }
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();
         Ok(Completion::Completed)
     })
+}
+
+/// Creates a test that needs what `find` finds or installs. If Python or PyPI is missing, the test is skipped, or fails in CI.
+pub(crate) fn test_after<T>(
+    name: &str,
+    find: impl FnOnce() -> Result<T, Missing> + Send + 'static,
+    run: impl FnOnce(T) + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let found = match find() {
+            Ok(found) => found,
+            Err(Missing::Python(reason)) => return skip(reason),
+            Err(missing) => return Err(Failed::from(missing.to_string())),
+        };
+        let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
+        run(found);
+        Ok(Completion::Completed)
+    })
+}
+
+/// Skips a test, or lets it fail in CI.
+fn skip(reason: String) -> Result<Completion, Failed> {
+    eprintln!("SKIPPED: {reason}");
+    if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) }
 }
 
 /// Creates a test that disturbs the cluster and runs alone.

@@ -22,6 +22,7 @@ mod faults;
 mod healthy;
 mod install;
 mod itself;
+mod kopf;
 mod lossless;
 mod notify;
 mod outage;
@@ -101,6 +102,7 @@ fn trials() -> Vec<Trial> {
         install::trials(),
         pods::trials(),
         process::trials(),
+        kopf::trials(),
         zoo::trials(),
         workloads::trials(),
     ];

@@ -1,5 +1,5 @@
 //! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds, else with
-//! `go build`, which takes minutes once.
+//! `go build`, which takes minutes once. Packages of Python come from PyPI into the same cache.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -142,6 +142,8 @@ pub struct RabbitmqFiles {
 pub enum Missing {
     /// Go is not installed.
     Go(String),
+    /// Python is not installed, or PyPI cannot be reached.
+    Python(String),
     /// The build failed, or its result could not be stored.
     Build(String),
 }
@@ -207,6 +209,40 @@ pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
         }
     })?;
     Ok(RabbitmqFiles { operator, manifests })
+}
+
+/// Finds or installs the packages of the zoo's operator for kopf, and returns its Python interpreter.
+///
+/// # Errors
+/// Names the missing program and the remedy.
+pub fn kopf_python() -> Result<PathBuf, Missing> {
+    let requirements = repository("tests/zoo/kopf-operator/requirements.txt");
+    let pinned = fs::read(&requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let mut hash = SipHasher13::new();
+    hash.write(&pinned);
+    let folder = cache()?.join("zoo");
+    let environment = once(&folder.join(format!("kopf-{:016x}", hash.finish())), |out| {
+        eprintln!("test bed: installing kopf from PyPI once, which takes a few seconds");
+        python("python3".as_ref(), &["-m".as_ref(), "venv".as_ref(), out.as_ref()])?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--requirement"];
+        let arguments: Vec<&OsStr> = pip.iter().map(OsStr::new).chain([requirements.as_os_str()]).collect();
+        python(&out.join("bin/python"), &arguments)
+    })?;
+    sweep(&folder, &environment);
+    Ok(environment.join("bin/python"))
+}
+
+/// Runs Python.
+fn python(interpreter: &Path, arguments: &[&OsStr]) -> Result<(), Missing> {
+    let help =
+        "install Python 3.10 or later with venv and pip (on Debian: apt-get install python3-venv), with access to PyPI";
+    let said = |error: &dyn fmt::Display| Missing::Python(format!("cannot install kopf: {error}; {help}"));
+    let answer = Command::new(interpreter).args(arguments).stdin(Stdio::null()).output();
+    let answer = answer.map_err(|error| said(&format_args!("{}: {error}", interpreter.display())))?;
+    match answer.status.success() {
+        true => Ok(()),
+        false => Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim())),
+    }
 }
 
 fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
@@ -304,9 +340,14 @@ fn sweep(folder: &Path, keep: &Path) {
     for entry in entries.filter(|entry| entry.path() != keep) {
         let made = entry.metadata().and_then(|data| data.modified()).ok();
         if made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > week) {
-            let _ = fs::remove_file(entry.path()); // another process may have removed it
+            remove(&entry.path());
         }
     }
+}
+
+/// Removes a file or a folder, which another process may have removed.
+fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
 /// Makes `target` unless it exists. One process builds while others wait for it, and none sees an incomplete file.
@@ -322,7 +363,7 @@ fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Resul
         let unfinished = target.with_added_extension(format!("{}.tmp", std::process::id()));
         let made = make(&unfinished).and_then(|()| fs::rename(&unfinished, target).map_err(said));
         if made.is_err() {
-            let _ = fs::remove_file(&unfinished); // it may not exist
+            remove(&unfinished);
         }
         made?;
     }
@@ -371,7 +412,7 @@ fn go_build(
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Go(reason) | Self::Build(reason) => f.write_str(reason),
+            Self::Go(reason) | Self::Python(reason) | Self::Build(reason) => f.write_str(reason),
         }
     }
 }
