@@ -228,7 +228,9 @@ fn sorted(samples: Vec<Read>) -> BTreeSet<Read> {
 
 #[test]
 fn labels_and_values_survive_another_parser() {
-    for (name, text, _) in scrapes().into_iter().filter(|(_, _, openmetrics)| !openmetrics) {
+    // It refuses counters without `_total`, which this text has.
+    let refused = |name: &str| name.ends_with("knative-2024.prom");
+    for (name, text, _) in scrapes().into_iter().filter(|(name, _, openmetrics)| !openmetrics && !refused(name)) {
         // That parser does not know quotes in descriptions.
         let plain: String = text.split_inclusive('\n').filter(|line| !line.starts_with("# HELP")).collect();
         let exposition = openmetrics_parser::prometheus::parse_prometheus(&plain);
