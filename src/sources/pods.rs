@@ -64,7 +64,7 @@ pub(crate) struct TargetPort {
 pub(crate) type TargetPods = watch::Receiver<Vec<TargetPod>>;
 
 /// What the source shares with the supervisor. Outlives a task that panics.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PodsHandle {
     targets: watch::Sender<Vec<TargetPod>>,
     /// What the reader of processes may know.
@@ -112,17 +112,6 @@ const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and PO
      deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
 
 // === impl PodsHandle ===
-
-impl Default for PodsHandle {
-    fn default() -> Self {
-        Self {
-            targets: watch::Sender::default(),
-            clues: watch::Sender::default(),
-            review: Arc::default(),
-            done: Arc::default(),
-        }
-    }
-}
 
 impl PodsHandle {
     /// The Pods of the operator as they are now.
