@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::bed::{bed, test_after};
 use crate::case::SLACK;
-use loopwatch_testbed::binaries;
 use loopwatch_testbed::kopf::{self, ACCOUNT, FINALIZER, KIND, KopfOperator};
 use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::operator::NAMESPACE;
@@ -17,7 +16,7 @@ use loopwatch_testbed::wait::{eventually, pause};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test_after("kopf::from_outside", binaries::kopf_python, from_outside)]
+    vec![test_after("kopf::from_outside", kopf::interpreter, from_outside)]
 }
 
 /// The namespace of the test.

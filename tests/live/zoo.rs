@@ -64,7 +64,7 @@ fn replicas() {
     });
 
     let pod = zoo.all.swap_remove(second).pod;
-    plane.kube.delete("v1", "Pod", namespace, &pod.name);
+    pod.terminate();
     let meta = plane.kube.find("v1", "Pod", namespace, &pod.name).unwrap_or_default()["metadata"].take();
     assert!(meta["deletionTimestamp"].is_string(), "a deleted Pod stays until the test removes it: {meta}");
     pod.remove();

@@ -211,46 +211,12 @@ pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
     Ok(RabbitmqFiles { operator, manifests })
 }
 
-/// Finds or installs the packages of the zoo's operator for kopf, and returns its Python interpreter.
-///
-/// # Errors
-/// Names the missing program and the remedy.
-pub fn kopf_python() -> Result<PathBuf, Missing> {
-    let requirements = repository("tests/zoo/kopf-operator/requirements.txt");
-    let pinned = fs::read(&requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
-    let mut hash = SipHasher13::new();
-    hash.write(&pinned);
-    let folder = cache()?.join("zoo");
-    let environment = once(&folder.join(format!("kopf-{:016x}", hash.finish())), |out| {
-        eprintln!("test bed: installing kopf from PyPI once, which takes a few seconds");
-        python("python3".as_ref(), &["-m".as_ref(), "venv".as_ref(), out.as_ref()])?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--requirement"];
-        let arguments: Vec<&OsStr> = pip.iter().map(OsStr::new).chain([requirements.as_os_str()]).collect();
-        python(&out.join("bin/python"), &arguments)
-    })?;
-    sweep(&folder, &environment);
-    Ok(environment.join("bin/python"))
-}
-
-/// Runs Python.
-fn python(interpreter: &Path, arguments: &[&OsStr]) -> Result<(), Missing> {
-    let help =
-        "install Python 3.10 or later with venv and pip (on Debian: apt-get install python3-venv), with access to PyPI";
-    let said = |error: &dyn fmt::Display| Missing::Python(format!("cannot install kopf: {error}; {help}"));
-    let answer = Command::new(interpreter).args(arguments).stdin(Stdio::null()).output();
-    let answer = answer.map_err(|error| said(&format_args!("{}: {error}", interpreter.display())))?;
-    match answer.status.success() {
-        true => Ok(()),
-        false => Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim())),
-    }
-}
-
 fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
     paths.try_into().expect("a lane builds all of its parts or fails")
 }
 
 /// The user's cache folder for built programs.
-fn cache() -> Result<PathBuf, String> {
+pub(crate) fn cache() -> Result<PathBuf, String> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
         None => std::env::home_dir().ok_or("there is no home folder to keep built programs in")?.join(".cache"),
@@ -334,7 +300,7 @@ fn fingerprint(folder: &Path) -> Result<u64, String> {
 }
 
 /// Removes builds of other sources that are older than a week.
-fn sweep(folder: &Path, keep: &Path) {
+pub(crate) fn sweep(folder: &Path, keep: &Path) {
     let week = Duration::from_secs(7 * 24 * 3600);
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.path() != keep) {
@@ -351,7 +317,7 @@ fn remove(path: &Path) {
 }
 
 /// Makes `target` unless it exists. One process builds while others wait for it, and none sees an incomplete file.
-fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Result<PathBuf, Missing> {
+pub(crate) fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Result<PathBuf, Missing> {
     if target.exists() {
         return Ok(target.to_owned());
     }

@@ -1,8 +1,16 @@
 //! The zoo's operator in Python: a process with its own account, without metrics.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use siphasher::sip::SipHasher13;
+
+use super::binaries::{Missing, cache, once, sweep};
 use super::controlplane::ControlPlane;
 use super::guard::{Process, Program};
 use super::kube::{ZOO, path};
@@ -25,6 +33,40 @@ pub struct KopfOperator {
     pub process: Process,
     faults: u16,
     health: u16,
+}
+
+/// Finds the Python interpreter with the operator's packages, or installs these in the cache of built programs.
+///
+/// # Errors
+/// Names the missing program and the remedy.
+pub fn interpreter() -> Result<PathBuf, Missing> {
+    let requirements = repository("tests/zoo/kopf-operator/requirements.txt");
+    let pinned = fs::read(&requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let mut hash = SipHasher13::new();
+    hash.write(&pinned);
+    let folder = cache()?.join("kopf");
+    let environment = once(&folder.join(format!("{:016x}", hash.finish())), |out| {
+        eprintln!("test bed: installing kopf from PyPI once, which takes a few seconds");
+        python("python3".as_ref(), &["-m".as_ref(), "venv".as_ref(), out.as_ref()])?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--requirement"];
+        let arguments: Vec<&OsStr> = pip.iter().map(OsStr::new).chain([requirements.as_os_str()]).collect();
+        python(&out.join("bin/python"), &arguments)
+    })?;
+    sweep(&folder, &environment);
+    Ok(environment.join("bin/python"))
+}
+
+/// Runs Python.
+fn python(interpreter: &Path, arguments: &[&OsStr]) -> Result<(), Missing> {
+    let help =
+        "install Python 3.10 or later with venv and pip (on Debian: apt-get install python3-venv), with access to PyPI";
+    let said = |error: &dyn fmt::Display| Missing::Python(format!("cannot install kopf: {error}; {help}"));
+    let answer = Command::new(interpreter).args(arguments).stdin(Stdio::null()).output();
+    let answer = answer.map_err(|error| said(&format_args!("{}: {error}", interpreter.display())))?;
+    match answer.status.success() {
+        true => Ok(()),
+        false => Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim())),
+    }
 }
 
 /// Installs its kind and its account.

@@ -109,7 +109,7 @@ impl StandInPod {
     }
 
     /// Its deletion has begun, as in a rollout. It stays until [`StandInPod::remove`].
-    pub fn terminate(&mut self) {
+    pub fn terminate(&self) {
         self.kube.delete("v1", "Pod", &self.namespace, &self.name);
     }
 
