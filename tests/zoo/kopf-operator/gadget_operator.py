@@ -18,6 +18,9 @@ options = argparse.Namespace(ready_after=0.2)
 def configure(settings, **_):
     # The API server keeps a watch open for this long; kopf would otherwise wait for a closed connection.
     settings.watching.server_timeout = 300
+    # After a write, kopf waits for the event of that write before it handles the object again: 5 s by default, which is
+    # longer than the deadlines of the tests. It may wait for all of that time.
+    settings.persistence.consistency_timeout = 1.0
     settings.posting.level = 30  # Events only for warnings and errors
 
 
