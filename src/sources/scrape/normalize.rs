@@ -104,34 +104,36 @@ impl Normalizer {
         view
     }
 
-    fn apply(&mut self, table: usize, rule: &'static Rule, sample: &Sample<'_>) -> Result<(), Problem> {
-        let Some(matches) = rule.matches(sample.labels) else { return Ok(()) };
-        if !matches && !rule.signal.is_of_controller() {
-            return Ok(());
+    /// Applies the rules of one table about controllers.
+    fn apply_to_controller(&mut self, rules: &[(usize, &'static Rule)], sample: &Sample<'_>) -> Result<(), Problem> {
+        let Some(&(table, rule)) = rules.first() else { return Ok(()) };
+        let Some((lane, name)) = TABLES[table].controller(sample.name, rule, sample.labels) else { return Ok(()) };
+        if name.len() > MAX_NAME {
+            return Err(Problem::LongName);
         }
+        let Some(sheet) = self.controllers.sheet(&name, table, lane) else { return Ok(()) };
+        for (_, rule) in rules {
+            let Some(matches) = rule.matches(sample.labels) else { continue };
+            self.present[table] = true;
+            // A series with another value proves that the framework offers the signal.
+            sheet.add(rule, if matches { sample.value } else { 0.0 });
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, table: usize, rule: &'static Rule, sample: &Sample<'_>) {
+        if rule.matches(sample.labels) != Some(true) {
+            return;
+        }
+        self.present[table] = true;
         match rule.signal {
             Signal::Framework => {}
             // The first one in the order of the type, so that the order of the series does not matter.
             Signal::Runtime(runtime) => self.runtime = self.runtime.min(runtime),
             Signal::Leading => self.leading = Some(self.leading == Some(true) || sample.value == 1.0),
             Signal::Requests => self.request(sample),
-            signal if signal.is_of_controller() => {
-                let Some((lane, name)) = TABLES[table].controller(sample.name, rule, sample.labels) else {
-                    return Ok(());
-                };
-                if name.len() > MAX_NAME {
-                    return Err(Problem::LongName);
-                }
-                // A series with another value proves that the framework offers the signal.
-                let value = if matches { sample.value } else { 0.0 };
-                if let Some(sheet) = self.controllers.sheet(&name, table, lane) {
-                    sheet.add(rule, value);
-                }
-            }
             _ => self.process.add(rule, sample.value),
         }
-        self.present[table] = true;
-        Ok(())
     }
 
     fn request(&mut self, sample: &Sample<'_>) {
@@ -158,7 +160,13 @@ impl Sink for Normalizer {
             return Err(Problem::Repeated);
         }
         let rules = std::mem::take(&mut self.rules);
-        let result = rules.iter().try_for_each(|(table, rule)| self.apply(*table, rule, sample));
+        let mut result = Ok(());
+        for rules in rules.chunk_by(|(left, _), (right, _)| left == right) {
+            let of_controller = rules.iter().take_while(|(_, rule)| rule.signal.is_of_controller()).count();
+            let (of_controller, others) = rules.split_at(of_controller);
+            result = result.and(self.apply_to_controller(of_controller, sample));
+            others.iter().for_each(|(table, rule)| self.apply(*table, rule, sample));
+        }
         self.rules = rules;
         result
     }

@@ -71,10 +71,12 @@ pub(super) struct Text {
     unfinished: Vec<u8>,
     /// Whether that line is already longer than the limit.
     too_long: bool,
-    /// The name of the last series, if it has one without quotes.
-    name: Vec<u8>,
-    /// Whether the sink wants series of that name.
-    wanted: bool,
+    /// The name for which the sink was asked last and which it wants; empty if it has quotes.
+    wanted: Vec<u8>,
+    /// Some names that the sink does not want. The series of a histogram alternate between three names.
+    unwanted: [Vec<u8>; 4],
+    /// The one of these that occurred last.
+    latest: usize,
     /// The position of the current line.
     offset: u64,
     /// Whether the end marker has been read.
@@ -92,9 +94,9 @@ const END: &[u8] = b"# EOF";
 
 impl Text {
     pub(super) fn new(limits: Limits, openmetrics: bool) -> Self {
-        let (unfinished, name, report) = (Vec::new(), Vec::new(), Report::default());
-        let (too_long, wanted, offset, ended) = (false, false, 0, false);
-        Self { limits, openmetrics, unfinished, too_long, name, wanted, offset, ended, report }
+        let (unfinished, wanted, unwanted, report) = (Vec::new(), Vec::new(), Default::default(), Report::default());
+        let (too_long, latest, offset, ended) = (false, 0, 0, false);
+        Self { limits, openmetrics, unfinished, too_long, wanted, unwanted, latest, offset, ended, report }
     }
 
     /// Reads a chunk. An error is final: the parser does not expect further chunks after it.
@@ -195,11 +197,11 @@ impl Text {
             return self.long_line();
         }
         self.next_line(line.len())?;
-        if self.is_known(line) {
-            if !self.wanted {
-                self.report.series += 1;
-                return Ok(());
-            }
+        if self.is_unwanted(line) {
+            self.report.series += 1;
+            return Ok(());
+        }
+        if begins(line, &self.wanted) {
             return self.series(line, sink);
         }
         let mut line = line.trim_ascii();
@@ -216,19 +218,19 @@ impl Text {
         }
     }
 
-    /// Whether the line begins with the name of the last series.
-    fn is_known(&self, line: &[u8]) -> bool {
-        let length = self.name.len();
-        length > 0
-            && line.len() > length
-            && matches!(line[length], b'{' | b' ' | b'\t')
-            && line[..length] == self.name[..]
+    /// Whether the line is a series that the sink does not want, by what it said about its name before.
+    fn is_unwanted(&mut self, line: &[u8]) -> bool {
+        if begins(line, &self.unwanted[self.latest]) {
+            return true;
+        }
+        let found = self.unwanted.iter().position(|name| begins(line, name));
+        self.latest = found.unwrap_or(self.latest);
+        found.is_some()
     }
 
     /// Reads the first series of a name. It is checked even if nobody wants it, so that loopwatch notices text that is
     /// not metrics at all.
     fn new_name(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
-        self.name.clear();
         if self.report.series == 0
             && self.report.skipped == 0
             && let Some(problem) = Problem::of_other_format(line)
@@ -240,12 +242,16 @@ impl Text {
             Err(problem) => return self.skip(problem),
         };
         let Some(name) = parsed.name() else { return self.skip(Problem::Name) };
-        self.wanted = sink.wants(&name);
-        self.name.extend_from_slice(&line[..name_length(line)]);
-        if !self.wanted {
+        let bare = &line[..name_length(line)];
+        self.wanted.clear();
+        if !sink.wants(&name) {
+            self.latest = (self.latest + 1) % self.unwanted.len();
+            self.unwanted[self.latest].clear();
+            self.unwanted[self.latest].extend_from_slice(bare);
             self.report.series += 1;
             return Ok(());
         }
+        self.wanted.extend_from_slice(bare);
         let sample = Sample { name: &name, labels: parsed.labels, value: parsed.value };
         self.count(sink.sample(&sample))
     }
@@ -268,6 +274,12 @@ impl Text {
             Err(problem) => self.skip(problem),
         }
     }
+}
+
+/// Whether a line begins with a name without quotes.
+fn begins(line: &[u8], name: &[u8]) -> bool {
+    let length = name.len();
+    length > 0 && line.len() > length && matches!(line[length], b'{' | b' ' | b'\t') && line[..length] == *name
 }
 
 /// The failure of a scrape whose response contains no metrics.

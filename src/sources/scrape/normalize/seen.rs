@@ -1,13 +1,15 @@
 //! A set of things that loopwatch has seen, without keeping them.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 /// Hashes of the things, at most [`LIMIT`].
 #[derive(Default)]
-pub(super) struct Seen(HashSet<u64, Hasher>);
+pub(super) struct Seen(HashSet<u64, BuildHasherDefault<Hashed>>);
 
-type Hasher = BuildHasherDefault<DefaultHasher>;
+/// The hasher of a hash: the hash itself.
+#[derive(Default)]
+pub(super) struct Hashed(u64);
 
 /// The maximum number of things. The set takes 0.6 MiB with them.
 const LIMIT: usize = 57_344;
@@ -17,11 +19,27 @@ const LIMIT: usize = 57_344;
 impl Seen {
     /// Adds a thing. Returns whether it is new, or whether there is no room for it.
     pub(super) fn insert<T: Hash>(&mut self, thing: &T) -> bool {
-        let hash = Hasher::default().hash_one(thing);
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thing);
         if self.0.len() >= LIMIT { !self.0.contains(&hash) } else { self.0.insert(hash) }
     }
 
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+}
+
+// === impl Hashed ===
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
