@@ -224,5 +224,5 @@ fn metrics_at_a_named_address_are_scraped() {
             _ => Err(source.to_string()),
         }
     });
-    assert_eq!(run.failures(), 0.0);
+    run.assert_no_failures();
 }
