@@ -395,7 +395,7 @@ fn requests_that_fail_are_found_and_explain_what_began_with_them() {
     assert_eq!(lab.finding("ApiErrors").severity, Severity::Critical);
     let unacknowledged = "Unacknowledged Widget team-a/old".to_owned();
     assert!(lab.findings().contains(&"Unacknowledged Widget team-a/late".to_owned()));
-    assert_eq!(lab.roots(), [unacknowledged, "ApiErrors operator operator".to_owned()]);
+    assert_eq!(lab.roots(), [unacknowledged, "ApiErrors operator ops/widget-operator-7d9f8c6b5-x2x4v".to_owned()]);
     requests(&mut lab, 300, &mut counts, &[("200", 50)]);
     assert!(!lab.has("ApiErrors"));
 }

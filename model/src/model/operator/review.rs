@@ -39,12 +39,15 @@ impl Verdicts {
 // === impl Model ===
 
 impl Model {
-    /// Returns the subject of findings about the operator as a whole.
+    /// Returns the subject of findings about the operator as a whole. If it runs in no Pod that loopwatch knows, only the
+    /// name of an instance is known, if that.
     pub(crate) fn operator_subject(&self) -> Subject {
-        match &self.operator.view {
-            Some(view) => Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() },
-            None => Subject::Operator { namespace: String::new(), name: "operator".to_owned() },
+        if let Some(view) = &self.operator.view {
+            return Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() };
         }
+        let instance = self.operator.instances.keys().next().map_or("operator", String::as_str);
+        let (namespace, name) = instance.split_once('/').unwrap_or(("", instance));
+        Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// Handles the timer of the operator.

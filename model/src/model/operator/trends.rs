@@ -14,6 +14,7 @@ use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use super::super::Model;
+use super::SAME_START;
 use crate::finding::Subject;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
@@ -62,9 +63,6 @@ enum Reason {
     Suspected,
     Confirmed,
 }
-
-/// Two start times that differ by more are those of two processes. Some sources know only the second.
-const SAME_START: Span = Span::secs(2);
 
 /// An instance that is silent for longer does not run any more.
 const SILENT: Span = Span::mins(10);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::super::Model;
 use super::super::super::detection::Detection;
 use super::{Reason, Watched};
-use crate::finding::{Confidence, Evidence, FindingCode, Subject, Value};
+use crate::finding::{Confidence, Evidence, FindingCode, Value};
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -55,7 +55,7 @@ impl Model {
                 }
             }
         }
-        let subject = self.process_subject();
+        let subject = self.operator_subject();
         let earlier = self.operator.trends.subject.replace(subject.clone()).filter(|earlier| *earlier != subject);
         for code in OF_PROCESSES {
             if let Some(earlier) = &earlier {
@@ -67,17 +67,6 @@ impl Model {
             }
         }
         wanted.into_iter().for_each(|(instance, kind, reason)| self.want_profile(&instance, kind, reason));
-    }
-
-    /// Returns the operator as the subject of findings. Without the permission to read its Pods, only the name of an
-    /// instance is known.
-    fn process_subject(&self) -> Subject {
-        if let Some(view) = &self.operator.view {
-            return Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() };
-        }
-        let instance = self.operator.trends.processes.keys().next().map_or("", String::as_str);
-        let (namespace, name) = instance.split_once('/').unwrap_or(("", instance));
-        Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     fn process_detections(&self, process: &Reviewed<'_>) -> Vec<Detection> {
