@@ -8,6 +8,7 @@ use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::observation::{
     ControllerView, Durations, LeaseView, MetricsView, Observation, Permission, PermissionsView, ProcessView, SourceId,
 };
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";
@@ -23,6 +24,10 @@ struct Loop {
 impl Loop {
     /// Returns a healthy controller that has been scraped twice.
     fn new() -> Self {
+        Self::with(Settings { learn_after: 0, ..Settings::default() })
+    }
+
+    fn with(settings: Settings) -> Self {
         let view = ControllerView {
             name: "widget".into(),
             succeeded: Some(1_000),
@@ -36,7 +41,7 @@ impl Loop {
             longest_running_seconds: Some(0.0),
             ..ControllerView::default()
         };
-        let mut new = Self { lab: Lab::new(), view };
+        let mut new = Self { lab: Lab::with(settings), view };
         new.run(20, |_| {});
         new.lab.assert_no_findings();
         new
@@ -243,6 +248,26 @@ fn panics_are_found_at_once_and_forgotten_after_the_window() {
     own.assert_found("ReconcilePanicking");
     own.run(3_600, |view| add(&mut view.succeeded, 1));
     own.lab.assert_no_findings();
+}
+
+#[test]
+fn short_and_long_windows_forget_little_at_once() {
+    let settings = Settings { reconcile_failing_after: Span::mins(1), reconcile_errors: 5, ..Settings::default() };
+    let mut own = Loop::with(settings);
+    own.run(600, |view| {
+        add(&mut view.failed, 1);
+        add(&mut view.succeeded, 1);
+    });
+    own.assert_found("ReconcileErrors");
+    assert_eq!(own.lab.changes().len(), 1, "it does not close and open again");
+
+    let mut own = Loop::with(Settings { restart_window: Span::hours(24), ..Settings::default() });
+    for _ in 0..200 {
+        own.run(10, |view| add(&mut view.panicked, 1));
+        own.run(590, |view| add(&mut view.succeeded, 1));
+    }
+    let summary = own.lab.finding("ReconcilePanicking").summary();
+    assert!(summary.contains("panics 144") || summary.contains("panics 143"), "{summary}");
 }
 
 #[test]

@@ -10,8 +10,14 @@ use crate::time::{Span, Timestamp};
 /// The time without a scrape after which nothing is known about the instance any more.
 pub(super) const STALE_AFTER: Span = Span::mins(5);
 
-/// Counts of a [`Window`] within this time are one.
+/// Counts of a [`Window`] within this time are one, if the window is from five minutes to an hour long.
 const GRAIN: Span = Span::secs(30);
+
+/// The minimum number of parts of a [`Window`], so that it forgets little at once.
+const MIN_PARTS: i64 = 10;
+
+/// The maximum number of parts of a [`Window`].
+const MAX_PARTS: i64 = 120;
 
 /// The maximum number of counts in a [`Window`].
 const MAX_COUNTS: usize = 128;
@@ -75,7 +81,7 @@ pub(super) struct Backlog {
     pub(super) stands: bool,
 }
 
-/// Counts within a sliding window, in parts of [`GRAIN`].
+/// Counts within a sliding window, in parts of about [`GRAIN`].
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     counts: VecDeque<(Timestamp, u64)>,
@@ -263,7 +269,8 @@ impl Window {
         if count == 0 {
             return;
         }
-        match self.counts.back_mut().filter(|(at, _)| now.since(*at) < GRAIN) {
+        let grain = Span(GRAIN.0.min(keep.0 / MIN_PARTS).max(keep.0 / MAX_PARTS));
+        match self.counts.back_mut().filter(|(at, _)| now.since(*at) < grain) {
             Some((_, sum)) => *sum = sum.saturating_add(count),
             None => self.counts.push_back((now, count)),
         }
