@@ -62,6 +62,24 @@ pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce(
     })
 }
 
+/// Creates a test that needs something of this machine, and is skipped where the machine does not allow it.
+pub(crate) fn test_where(
+    name: &str,
+    needs: &'static str,
+    is_possible: impl FnOnce() -> bool + Send + 'static,
+    run: impl FnOnce() + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if !is_possible() {
+            eprintln!("SKIPPED: {needs}");
+            return Ok(Completion::ignored_with(needs));
+        }
+        let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
+        run();
+        Ok(Completion::Completed)
+    })
+}
+
 /// Creates a test that needs what `find` finds or installs. If Python or PyPI is missing, the test is skipped, or fails in CI.
 pub(crate) fn test_after<T>(
     name: &str,

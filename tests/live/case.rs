@@ -62,16 +62,32 @@ impl Case {
 
     /// Creates a case without objects.
     pub(crate) fn empty(name: &str, settings: &Value) -> Self {
+        Self::start(name, settings, &[], |_| Vec::new())
+    }
+
+    /// Creates a case without objects, in which loopwatch scrapes the operator every second. The operator has this number of
+    /// workers for each kind.
+    pub(crate) fn scraping(name: &str, settings: &Value, workers: u8) -> Self {
+        let workers = format!("--concurrency={workers}");
+        Self::start(name, settings, &[&workers], |operator| {
+            vec![format!("--scrape=http://{}", operator.metrics), "--scrape-interval=1s".to_owned()]
+        })
+    }
+
+    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns.
+    fn start(name: &str, settings: &Value, operator: &[&str], flags: impl FnOnce(&Operator) -> Vec<String>) -> Self {
         let plane = bed();
         let kube = plane.kube.clone();
         kube.namespace(name);
-        let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
-        let operator = Operator::start(plane, &format!("{name}.operator"), name, &flags);
+        let usual = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+        let operator = Operator::start(plane, &format!("{name}.operator"), name, &[&usual, operator].concat());
         let kubeconfig = plane.kubeconfig_of(&format!("{name}.loopwatch.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-        let scope = format!("--namespace={name}");
-        let sidecar = Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, settings, &[&scope]);
+        let (scope, more) = (format!("--namespace={name}"), flags(&operator));
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        let flags = [&[scope.as_str()], &more[..]].concat();
+        let sidecar = Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, settings, &flags);
         sidecar.wait_synced(ZOO_KINDS.len());
-        let _recorder = Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig);
+        let _recorder = Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig, &more);
         Self { _recorder, namespace: name.to_owned(), kube, operator, sidecar }
     }
 

@@ -57,7 +57,7 @@ fn busy_operator() {
     let kubeconfig = plane.kubeconfig_of("busy.loopwatch.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
     let sidecar = Sidecar::start(plane, "busy.loopwatch", &kubeconfig, &thresholds(), &["--namespace=busy"]);
     sidecar.wait_synced(ZOO_KINDS.len());
-    let recorder = Recorder::for_scenario("busy.loopwatch", namespace, &kubeconfig);
+    let recorder = Recorder::for_scenario("busy.loopwatch", namespace, &kubeconfig, &[]);
 
     let mut users = Users::new(&plane.kube, namespace);
     // Events for the operator and the wire, one after the other, while users make changes.

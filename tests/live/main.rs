@@ -18,11 +18,13 @@ mod crossing;
 mod deletion;
 mod discovery;
 mod explain;
+mod exposition;
 mod faults;
 mod healthy;
 mod install;
 mod itself;
 mod kopf;
+mod loops;
 mod lossless;
 mod notify;
 mod outage;
@@ -103,6 +105,7 @@ fn trials() -> Vec<Trial> {
         pods::trials(),
         process::trials(),
         kopf::trials(),
+        loops::trials(),
         zoo::trials(),
         workloads::trials(),
     ];

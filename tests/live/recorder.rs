@@ -46,26 +46,26 @@ impl Recorder {
         Self { process }
     }
 
-    /// Records a namespace as a scenario of its name into `tests/scenarios` if `SCENARIOS` is set.
-    pub(crate) fn for_scenario(sidecar: &str, namespace: &str, kubeconfig: &Path) -> Option<Self> {
-        Self::scenario(namespace, sidecar, namespace, kubeconfig)
+    /// Records a namespace, with further flags, as a scenario of its name into `tests/scenarios` if `SCENARIOS` is set.
+    pub(crate) fn for_scenario(sidecar: &str, namespace: &str, kubeconfig: &Path, flags: &[&str]) -> Option<Self> {
+        Self::scenario(namespace, sidecar, namespace, kubeconfig, flags)
     }
 
     /// Records some namespaces, separated by commas, as the scenario `name` if `SCENARIOS` is set.
     pub(crate) fn for_scenario_in(namespaces: &str, name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
-        Self::scenario(name, sidecar, namespaces, kubeconfig)
+        Self::scenario(name, sidecar, namespaces, kubeconfig, &[])
     }
 
     /// Records all namespaces as the scenario `name` if `SCENARIOS` is set.
     pub(crate) fn for_wide_scenario(name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
-        Self::scenario(name, sidecar, "", kubeconfig)
+        Self::scenario(name, sidecar, "", kubeconfig, &[])
     }
 
-    fn scenario(name: &str, sidecar: &str, namespace: &str, kubeconfig: &Path) -> Option<Self> {
+    fn scenario(name: &str, sidecar: &str, namespace: &str, kubeconfig: &Path, flags: &[&str]) -> Option<Self> {
         std::env::var_os("SCENARIOS")?;
         let file: PathBuf = repository(format!("tests/scenarios/{name}.jsonl.gz"));
         let _ = std::fs::remove_file(&file); // it may not exist
-        Some(Self::start(sidecar, namespace, kubeconfig, &file))
+        Some(Self::start_with(sidecar, namespace, kubeconfig, &file, flags))
     }
 }
 

@@ -1,12 +1,14 @@
 //! loopwatch as a process with an operator's account, and a client of its API.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::controlplane::ControlPlane;
 use super::guard::{Process, Program};
+use super::operator::ACCOUNT;
 use super::wait::{eventually, until};
 use super::{http, ports};
 
@@ -21,6 +23,23 @@ pub struct Sidecar {
 /// A finding of the API.
 #[derive(Clone, Debug)]
 pub struct ShownFinding(pub Value);
+
+/// How to run a command with mounts of its own.
+const UNSHARE: [&str; 2] = ["--map-root-user", "--mount"];
+
+/// Mounts the files of a Pod's account, hides `/proc/net` from this process, and becomes the command in its arguments.
+const ENTER: &str = "set -e
+    mount -t tmpfs tmpfs /run
+    mkdir -p /run/secrets/kubernetes.io/serviceaccount
+    cp \"$TOKEN\" /run/secrets/kubernetes.io/serviceaccount/token
+    mount -t tmpfs tmpfs /proc/$$/net
+    exec \"$@\"";
+
+/// Reports whether [`Sidecar::start_in_pod`] works on this machine, which may forbid mounts.
+pub fn can_be_in_pod() -> bool {
+    let test = "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /proc/$$/net && test /var/run -ef /run";
+    Command::new("unshare").args(UNSHARE).args(["sh", "-c", test]).status().is_ok_and(|status| status.success())
+}
 
 /// Returns settings with thresholds of seconds instead of minutes; all others keep their defaults. Learning is off,
 /// because every kind is fast on a test cluster.
@@ -69,25 +88,55 @@ impl Sidecar {
         flags: &[&str],
         environment: &[(&str, &Path)],
     ) -> Self {
-        let config = plane.directory().join(format!("{name}.config.yaml"));
-        // JSON is YAML.
-        std::fs::write(&config, json!({"settings": settings}).to_string()).expect("our own folder");
+        let config = Self::write_config(plane, name, settings);
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        let config = format!("--config={}", config.display());
-        Self::run(plane, name, &[&[kubeconfig.as_str(), config.as_str()], flags].concat(), environment)
+        let program = environment.iter().fold(program(name, plane), |program, (name, value)| program.env(name, *value));
+        Self::run(program, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
     }
 
     /// Starts loopwatch with only these flags.
     pub fn bare(plane: &ControlPlane, name: &str, flags: &[&str]) -> Self {
-        Self::run(plane, name, flags, &[])
+        Self::run(program(name, plane), flags)
     }
 
-    fn run(plane: &ControlPlane, name: &str, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
+    /// Like [`Sidecar::start`], as a container in a Pod sees it: the name of the Pod in its environment, and the token of the
+    /// account in its file. `/proc/net` is hidden, because it shows the sockets of all tests.
+    pub fn start_in_pod(
+        plane: &ControlPlane,
+        name: &str,
+        kubeconfig: &Path,
+        settings: &Value,
+        flags: &[&str],
+        pod: (&str, &str),
+    ) -> Self {
+        let token = plane.directory().join(format!("{name}.token"));
+        std::fs::write(&token, plane.kube.token(pod.0, ACCOUNT)).expect("our own folder");
+        let program = Program::new(name, "unshare", plane.directory())
+            .env("HOME", plane.directory())
+            .env("NO_COLOR", "1")
+            .env("TOKEN", token)
+            .env("POD_NAMESPACE", pod.0)
+            .env("POD_NAME", pod.1)
+            .env("HOSTNAME", pod.1)
+            .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+            .args([&UNSHARE[..], &["sh", "-c", ENTER, "sh"]].concat())
+            .arg(installed(plane));
+        let config = Self::write_config(plane, name, settings);
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        Self::run(program, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
+    }
+
+    /// Writes a configuration file with settings. Returns the flag for it.
+    fn write_config(plane: &ControlPlane, name: &str, settings: &Value) -> String {
+        let config = plane.directory().join(format!("{name}.config.yaml"));
+        // JSON is YAML.
+        std::fs::write(&config, json!({"settings": settings}).to_string()).expect("our own folder");
+        format!("--config={}", config.display())
+    }
+
+    fn run(program: Program, flags: &[&str]) -> Self {
         let port = ports::free();
-        let program = program(name, plane);
-        let process = environment
-            .iter()
-            .fold(program, |program, (name, value)| program.env(name, *value))
+        let process = program
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
@@ -145,6 +194,16 @@ impl Sidecar {
     /// Returns `/api/v1/status`.
     pub fn status(&self) -> Result<Value, String> {
         self.json("/api/v1/status")
+    }
+
+    /// Returns `/api/v1/operator`.
+    pub fn operator(&self) -> Result<Value, String> {
+        self.json("/api/v1/operator")
+    }
+
+    /// Returns the page.
+    pub fn page(&self) -> Result<String, String> {
+        http::get(self.port, "/")
     }
 
     /// Returns the open findings.
