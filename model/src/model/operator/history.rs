@@ -84,7 +84,10 @@ pub(super) struct Backlog {
 /// Counts within a sliding window, in parts of about [`GRAIN`].
 #[derive(Debug, Default)]
 pub(crate) struct Window {
+    /// The beginning of each part, and its count.
     counts: VecDeque<(Timestamp, u64)>,
+    /// When anything was last counted.
+    latest: Option<Timestamp>,
 }
 
 // === impl History ===
@@ -269,6 +272,7 @@ impl Window {
         if count == 0 {
             return;
         }
+        self.latest = Some(now);
         let grain = Span(GRAIN.0.min(keep.0 / MIN_PARTS).max(keep.0 / MAX_PARTS));
         match self.counts.back_mut().filter(|(at, _)| now.since(*at) < grain) {
             Some((_, sum)) => *sum = sum.saturating_add(count),
@@ -295,12 +299,14 @@ impl Window {
         self.counts.front().map(|(at, _)| *at)
     }
 
+    /// Returns when anything was last counted within the window.
     pub(super) fn last(&self) -> Option<Timestamp> {
-        self.counts.back().map(|(at, _)| *at)
+        self.latest.filter(|_| !self.counts.is_empty())
     }
 
     fn clock_stepped(&mut self, by_ms: i64) {
-        self.counts.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+        let began = self.counts.iter_mut().map(|(at, _)| at);
+        began.chain(&mut self.latest).for_each(|at| *at = at.shifted(by_ms));
     }
 }
 

@@ -12,6 +12,10 @@ use crate::time::{Span, Timestamp};
 /// A shorter fault is a connection that broke.
 const SHORTEST_FAULT: Span = Span::secs(30);
 
+/// How long no request may have failed before the fault counts as over. An operator repeats failed requests more and more
+/// rarely.
+const QUIET: Span = Span::secs(45);
+
 /// How often a recovery is checked.
 const CHECK_EVERY: Span = Span::secs(10);
 
@@ -24,6 +28,8 @@ pub(crate) struct Recovery {
     fault: Option<Fault>,
     /// How long the last recovery took.
     took: Option<Span>,
+    /// The last sign of the fault before that. `ApiErrors` may be open for longer.
+    ended: Option<Timestamp>,
 }
 
 /// A fault of the API server.
@@ -52,6 +58,7 @@ impl Recovery {
             (fault.since, fault.last) = (fault.since.shifted(by_ms), fault.last.shifted(by_ms));
             fault.done_since = fault.done_since.map(|at| at.shifted(by_ms));
         }
+        self.ended = self.ended.map(|at| at.shifted(by_ms));
     }
 }
 
@@ -67,32 +74,44 @@ impl Model {
                 let (unconverged, queued) = (self.unconverged_before(sign), self.queued());
                 Fault { since: sign, last: sign, lasts, over: false, done_since: None, unconverged, queued }
             };
-            // A second fault during a recovery continues the first one.
             let fault = known.unwrap_or_else(new);
-            self.operator.recovery.fault = Some(Fault { last: fault.last.max(sign), lasts, over: false, ..fault });
-            return None;
+            let is_over = fault.over && sign <= fault.last;
+            if lasts || (!is_over && now.since(sign) < QUIET) {
+                // A second fault during a recovery continues the first one. One that seems to be over may be recovered from.
+                let quiet = known.is_some() && !lasts && sign <= fault.last;
+                let done_since = if quiet { self.recovered_since(&fault) } else { None };
+                let last = fault.last.max(sign);
+                self.operator.recovery.fault = Some(Fault { last, lasts, over: false, done_since, ..fault });
+                return (!lasts).then(|| last.after(QUIET));
+            }
         }
-        let known = known?;
+        let known = self.operator.recovery.fault?;
         let last = if known.lasts && !known.over { now } else { known.last };
         let is_short = !known.over && last.since(known.since) < SHORTEST_FAULT;
         if is_short || now.since(last) > LONGEST {
             self.operator.recovery.fault = None;
             return None;
         }
-        let sees = self.primary_watches().all(|watch| watch.sight(now) != Sight::Lost);
-        // Scrapes from before the end of the fault show nothing.
-        let is_scraped = self.fresh_instances().all(|(_, at, _)| at > last);
-        let is_done = sees
-            && is_scraped
-            && self.unconverged_before(last) <= known.unconverged
-            && self.queued() <= known.queued.max(1);
-        let done_since = is_done.then(|| known.done_since.unwrap_or(now));
+        let fault = Fault { last, over: true, ..known };
+        let done_since = self.recovered_since(&fault);
         if let Some(done) = done_since.filter(|done| now.since(*done) >= self.settings.settle) {
-            self.operator.recovery = Recovery { fault: None, took: Some(done.since(last)) };
+            self.operator.recovery = Recovery { fault: None, took: Some(done.since(last)), ended: Some(last) };
             return None;
         }
-        self.operator.recovery.fault = Some(Fault { last, over: true, done_since, ..known });
+        self.operator.recovery.fault = Some(Fault { done_since, ..fault });
         Some(now.after(CHECK_EVERY))
+    }
+
+    /// Returns since when nothing waits any more that waits because of a fault.
+    fn recovered_since(&self, fault: &Fault) -> Option<Timestamp> {
+        let sees = self.primary_watches().all(|watch| watch.sight(self.now) != Sight::Lost);
+        // Scrapes from before the end of the fault show nothing.
+        let is_scraped = self.fresh_instances().all(|(_, at, _)| at > fault.last);
+        let is_done = sees
+            && is_scraped
+            && self.unconverged_before(fault.last) <= fault.unconverged
+            && self.queued() <= fault.queued.max(1);
+        is_done.then(|| fault.done_since.unwrap_or(self.now))
     }
 
     /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot reach it either.
@@ -100,7 +119,8 @@ impl Model {
         let fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
         let last = self.fresh_instances().filter_map(|(_, _, instance)| instance.history.failed.last()).max();
         let blind = self.primary_watches().any(|watch| watch.failing);
-        if blind { Some((self.now, true)) } else { last.filter(|_| fails).map(|last| (last, false)) }
+        let last = last.filter(|last| fails && self.operator.recovery.ended.is_none_or(|ended| *last > ended));
+        if blind { Some((self.now, true)) } else { last.map(|last| (last, false)) }
     }
 
     fn primary_watches(&self) -> impl Iterator<Item = &super::super::kinds::Watch> {
