@@ -17,6 +17,7 @@ mod cost;
 mod crossing;
 mod deletion;
 mod discovery;
+mod down;
 mod explain;
 mod exposition;
 mod faults;
@@ -80,6 +81,7 @@ fn trials() -> Vec<Trial> {
     let parallel = [
         path::trials(),
         healthy::trials(),
+        down::trials(),
         published::trials(),
         lossless::trials(),
         burst::trials(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::kube::client::Body;
 use ::kube::{Client, Config};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -63,9 +63,18 @@ impl Gate {
         Self::delayed(plane, Duration::ZERO)
     }
 
+    /// Starts a gate that adds a token to requests without credentials: client-go sends none over plain HTTP.
+    pub fn with_token(plane: &ControlPlane, token: &str) -> Self {
+        Self::start(forwarder(plane), Duration::ZERO, Some(token))
+    }
+
     /// Starts a gate that delays each request, as a distant API server would.
     pub fn delayed(plane: &ControlPlane, latency: Duration) -> Self {
-        let client = forwarder(plane);
+        Self::start(forwarder(plane), latency, None)
+    }
+
+    fn start(client: Client, latency: Duration, token: Option<&str>) -> Self {
+        let credentials = token.map(|token| format!("Bearer {token}").parse().expect("a token is a header value"));
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
@@ -76,8 +85,11 @@ impl Gate {
         RUNTIME.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (client, rules, count, log) = (client.clone(), rules.clone(), count.clone(), log.clone());
-                let passing = passing.clone();
-                let service = service_fn(move |request: Request<Incoming>| {
+                let (passing, credentials): (_, Option<HeaderValue>) = (passing.clone(), credentials.clone());
+                let service = service_fn(move |mut request: Request<Incoming>| {
+                    if let Some(credentials) = &credentials {
+                        request.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
+                    }
                     lock(&log).push(request.uri().to_string());
                     let rule = lock(&rules).clone();
                     let (client, count, passing) = (client.clone(), count.clone(), passing.clone());

@@ -42,13 +42,32 @@ pub fn deploy(kube: &Kube, deployment: &Value, addresses: &[Ipv4Addr]) -> Vec<St
     kube.apply(&deployment);
     let pods = eventually(Duration::from_secs(30), "the Deployment has its Pods", || {
         let mut pods = kube.try_list("v1", "Pod", namespace)?;
-        pods.retain(|pod| {
-            let fits = |(key, value): (&String, &Value)| pod["metadata"]["labels"][key] == *value;
-            labels.as_object().is_some_and(|labels| labels.iter().all(fits))
-        });
+        pods.retain(|pod| is_selected(pod, &labels));
         if pods.len() == addresses.len() { Ok(pods) } else { Err(format!("{} Pods", pods.len())) }
     });
     pods.iter().zip(addresses).map(|(pod, address)| StandInPod::run(kube, pod, *address)).collect()
+}
+
+/// Waits for a Pod of a Deployment that does not run yet, such as one of a rollout, and lets it run.
+pub fn run_next(kube: &Kube, deployment: &Value, address: Ipv4Addr) -> StandInPod {
+    let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
+    let labels = &deployment["spec"]["selector"]["matchLabels"];
+    let pod = eventually(Duration::from_secs(30), "the Deployment has another Pod", || {
+        let pods = kube.try_list("v1", "Pod", namespace)?;
+        let is_new = |pod: &&Value| is_selected(pod, labels) && pod["status"]["podIP"].is_null();
+        pods.iter()
+            .filter(is_new)
+            .find(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+            .cloned()
+            .ok_or_else(|| "none".to_owned())
+    });
+    StandInPod::run(kube, &pod, address)
+}
+
+/// Whether a Pod has all these labels.
+fn is_selected(pod: &Value, labels: &Value) -> bool {
+    let fits = |(key, value): (&String, &Value)| pod["metadata"]["labels"][key] == *value;
+    labels.as_object().is_some_and(|labels| labels.iter().all(fits))
 }
 
 // === impl StandInPod ===

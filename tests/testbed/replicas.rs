@@ -23,6 +23,11 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(4);
 pub struct Replicas {
     kube: Kube,
     namespace: String,
+    deployment: Value,
+    metrics: u16,
+    flags: Vec<String>,
+    /// The number of Pods so far.
+    started: u8,
     /// The replicas.
     pub all: Vec<Replica>,
 }
@@ -43,26 +48,43 @@ impl Replicas {
     pub fn start(plane: &ControlPlane, namespace: &str, count: u8, flags: &[&str]) -> Self {
         allow_leader_election(&plane.kube, namespace);
         let metrics = ports::free();
-        let addresses: Vec<Ipv4Addr> = (0..count).map(|index| Ipv4Addr::new(127, 0, 0, 2 + index)).collect();
-        let pods = pods::deploy(&plane.kube, &deployment(namespace, metrics), &addresses);
+        let addresses: Vec<Ipv4Addr> = (0..count).map(address).collect();
+        let deployment = deployment(namespace, metrics);
+        let pods = pods::deploy(&plane.kube, &deployment, &addresses);
         let lease = [
             "--leader-elect".to_owned(),
             format!("--leader-election-namespace={namespace}"),
             format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()),
         ];
-        let start = |(index, pod): (usize, StandInPod)| {
-            let name = format!("{namespace}.operator-{index}");
-            let own = format!("--pod-name={}", pod.name);
-            let flags: Vec<&str> =
-                lease.iter().map(String::as_str).chain([own.as_str()]).chain(flags.iter().copied()).collect();
-            let operator =
-                Operator::start_at(plane, &name, namespace, SocketAddr::from((pod.address, metrics)), &flags);
-            Replica { operator, pod }
-        };
-        let all = pods.into_iter().enumerate().map(start).collect();
-        let replicas = Self { kube: plane.kube.clone(), namespace: namespace.to_owned(), all };
+        let flags = lease.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
+        let (kube, namespace) = (plane.kube.clone(), namespace.to_owned());
+        let mut replicas = Self { kube, namespace, deployment, metrics, flags, started: 0, all: Vec::new() };
+        pods.into_iter().for_each(|pod| replicas.start_in(plane, pod));
         replicas.wait_for_leader();
         replicas
+    }
+
+    /// Starts a process in the next Pod of the Deployment, such as one of a rollout.
+    pub fn start_next(&mut self, plane: &ControlPlane) {
+        let pod = pods::run_next(&self.kube, &self.deployment, address(self.started));
+        self.start_in(plane, pod);
+    }
+
+    /// Starts a process in a Pod.
+    fn start_in(&mut self, plane: &ControlPlane, pod: StandInPod) {
+        let name = format!("{}.operator-{}", self.namespace, self.started);
+        let own = format!("--pod-name={}", pod.name);
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain([own.as_str()]).collect();
+        let at = SocketAddr::from((pod.address, self.metrics));
+        let operator = Operator::start_at(plane, &name, &self.namespace, at, &flags);
+        self.started += 1;
+        self.all.push(Replica { operator, pod });
+    }
+
+    /// Changes the spec of the Deployment (merge patch).
+    pub fn change(&self, spec: &Value) {
+        let name = self.deployment["metadata"]["name"].as_str().unwrap_or_default();
+        self.kube.patch("apps/v1", "Deployment", &self.namespace, name, &json!({"spec": spec}));
     }
 
     /// Returns the name of the Pod that holds the Lease, and how often the Lease has changed hands.
@@ -84,6 +106,11 @@ impl Replicas {
         let lease = || format!("the Lease is {:?}", self.lease());
         eventually(Duration::from_secs(20), "a replica leads", || self.leader().ok_or_else(lease))
     }
+}
+
+/// The address of a Pod by the number of Pods before it.
+fn address(before: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, 2 + before)
 }
 
 /// The Deployment of the zoo in another namespace, with another port for its metrics.

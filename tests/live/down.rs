@@ -1,0 +1,533 @@
+//! The verdicts about the operator as a whole. No kubelet runs here, so the Pods stand for processes that the test starts
+//! and kills.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::{bed, test, test_after};
+use crate::case::SLACK;
+use loopwatch_testbed::accounts::{RBAC, reader_account, service_account};
+use loopwatch_testbed::binaries;
+use loopwatch_testbed::gate::{Gate, Refusal};
+use loopwatch_testbed::kopf::{self, KopfOperator};
+use loopwatch_testbed::kube::{Kube, ZOO};
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::pods;
+use loopwatch_testbed::replicas::{LEASE_DURATION, Replicas};
+use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, quick_but, summary};
+use loopwatch_testbed::wait::{eventually, pause};
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        test("down::api_fails_and_recovers", api_fails_and_recovers),
+        test("down::rights_withdrawn", rights_withdrawn),
+        test("down::leaders", leaders),
+        test("down::killed", killed),
+        test("down::near_misses", near_misses),
+        test("down::restart_loop", restart_loop),
+        test("down::out_of_memory_at_start", out_of_memory_at_start),
+        test_after("down::kopf_without_metrics", binaries::kopf_python, kopf_without_metrics),
+    ]
+}
+
+/// One kind of the zoo has no status subresource.
+const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
+const UP: &str = "loopwatch_operator_up";
+/// A time within which a wrong finding would open, several times the threshold.
+const LONG: Duration = Duration::from_secs(6);
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Replicas of the zoo's operator in a namespace, and loopwatch, which knows their Deployment.
+struct Watched {
+    kube: Kube,
+    namespace: &'static str,
+    replicas: Replicas,
+    sidecar: Sidecar,
+}
+
+impl Watched {
+    fn start(namespace: &'static str, count: u8, settings: Value) -> Self {
+        let plane = bed();
+        let kube = plane.kube.clone();
+        kube.namespace(namespace);
+        reader_account(&kube, namespace);
+        let replicas = Replicas::start(plane, namespace, count, &["--ready-after=200ms", "--wait-for-pods=false"]);
+        let sidecar = standalone(namespace, "widget-operator", &settings);
+        sidecar.wait_watched("Widget", 1);
+        let watched = Self { kube, namespace, replicas, sidecar };
+        watched.sidecar.expect(secs(30), "the metrics of all Pods are known", || {
+            let text = watched.sidecar.metrics()?;
+            let is_known = text.contains(r#"loopwatch_operator_info{framework="controller-runtime""#);
+            if is_known { watched.is(UP, 1.0) } else { Err("no loopwatch_operator_info".to_owned()) }
+        });
+        watched
+    }
+
+    /// Creates an object and waits until it has converged.
+    fn make(&self, kind: &str, name: &str) {
+        self.kube.zoo(kind, self.namespace, name, json!({}));
+        self.wait_converged(kind, name);
+    }
+
+    /// Changes a Widget, and waits until it has converged.
+    fn resize(&self, name: &str, size: u32) {
+        let generation = self.kube.change("Widget", self.namespace, name, json!({"size": size}))["metadata"].take();
+        eventually(secs(20), "the operator acknowledges a change", || {
+            let status = self.kube.status("Widget", self.namespace, name);
+            let is_done = status["observedGeneration"] == generation["generation"];
+            if is_done { Ok(()) } else { Err(status.to_string()) }
+        });
+        self.wait_converged("Widget", name);
+    }
+
+    fn wait_converged(&self, kind: &str, name: &str) {
+        wait_converged(&self.sidecar, kind, self.namespace, name);
+    }
+
+    fn is(&self, series: &str, expected: f64) -> Result<(), String> {
+        match self.sidecar.metric(series)? {
+            value if (value - expected).abs() < f64::EPSILON => Ok(()),
+            value => Err(format!("{series} is {value}")),
+        }
+    }
+
+    /// Waits until a series has a value.
+    fn expect_metric(&self, series: &str, expected: f64) {
+        self.sidecar.expect(SLACK, &format!("{series} is {expected}"), || self.is(series, expected));
+    }
+
+    /// Waits for a finding about the operator.
+    fn expect_finding(&self, within: Duration, code: &str) -> ShownFinding {
+        let (finding, _) = self.sidecar.expect_finding(within, code, "Operator", "widget-operator");
+        finding
+    }
+
+    fn expect_silence(&self, what: &str) {
+        assert_eq!(opened(&self.sidecar), [], "{what}\n{}", self.sidecar.account());
+    }
+
+    fn pod(&self, index: usize) -> &str {
+        &self.replicas.all[index].pod.name
+    }
+
+    /// Kills a replica, whose kubelet reports it.
+    fn kill(&mut self, index: usize) {
+        let replica = &mut self.replicas.all[index];
+        replica.kill();
+        replica.pod.ended("Error", 137);
+    }
+
+    fn wait_led_by(&self, index: usize) {
+        eventually(LEASE_DURATION * 5, "another replica leads", || match self.replicas.leader() {
+            Some(leader) if leader == index => Ok(()),
+            other => Err(format!("{other:?} leads")),
+        });
+    }
+
+    /// Waits until the deletion of a Pod has begun.
+    fn wait_terminating(&self, index: usize) {
+        eventually(secs(30), "the Pod terminates", || {
+            let pod = self.kube.find("v1", "Pod", self.namespace, self.pod(index)).unwrap_or_default();
+            if pod["metadata"]["deletionTimestamp"].is_string() { Ok(()) } else { Err(pod["metadata"].to_string()) }
+        });
+    }
+
+    /// Ends the process in a Pod that terminates, as the kubelet does.
+    fn end(&mut self, index: usize) {
+        let replica = &mut self.replicas.all[index];
+        let _ = replica.operator.process.stop(secs(20));
+        replica.pod.ended("Completed", 0);
+    }
+}
+
+/// Starts loopwatch outside of the Pods of an operator.
+fn standalone(namespace: &str, operator: &str, settings: &Value) -> Sidecar {
+    let flags = [
+        format!("--namespace={namespace}"),
+        format!("--operator={namespace}/{operator}"),
+        "--scrape-interval=1s".to_owned(),
+    ];
+    let plane = bed();
+    let name = format!("{namespace}.loopwatch");
+    Sidecar::start(plane, &name, &plane.kube.kubeconfig, settings, &flags.each_ref().map(String::as_str))
+}
+
+/// The findings so far, without those about the definitions of the zoo, which are right.
+fn opened(sidecar: &Sidecar) -> Vec<(String, String)> {
+    sidecar.opened().into_iter().filter(|(code, _)| code != OF_DEFINITIONS).collect()
+}
+
+fn wait_converged(sidecar: &Sidecar, kind: &str, namespace: &str, name: &str) {
+    sidecar.expect(secs(30), &format!("{kind} {name} has converged"), || {
+        let object = sidecar.object(kind, namespace, name)?;
+        if object["state"] == "converged" { Ok(()) } else { Err(object.to_string()) }
+    });
+}
+
+/// Waits until exactly one finding explains all others, directly or not.
+fn expect_only_root(sidecar: &Sidecar, code: &str, explained: &[&str]) {
+    sidecar.expect(SLACK, &format!("{code} is the only root"), || {
+        let mut findings = sidecar.findings()?;
+        findings.retain(|found| found.code() != OF_DEFINITIONS);
+        let roots: Vec<&str> =
+            findings.iter().filter(|found| found.0["explained_by"].is_null()).map(ShownFinding::code).collect();
+        let is_open = |code: &&str| findings.iter().any(|found| found.code() == *code);
+        match roots == [code] && explained.iter().all(is_open) {
+            true => Ok(()),
+            false => Err(format!("roots: {roots:?}, findings: {}", summary(&findings))),
+        }
+    });
+}
+
+/// One replica is killed, and the standby takes over: a near miss. Then that one is killed, too, although every status says
+/// Ready. Its death is one root finding.
+fn killed() {
+    let mut all = Watched::start("down-killed", 2, quick_but(json!({"operator_down_after": "3s"})));
+    for (kind, name) in [("Widget", "steady"), ("Widget", "changed"), ("PhaseOnly", "deleted")] {
+        all.make(kind, name);
+    }
+    let first = all.replicas.wait_for_leader();
+    let second = 1 - first;
+    all.kill(first);
+    all.replicas.all[first].pod.backs_off();
+    all.wait_led_by(second);
+    pause(secs(3));
+    all.resize("changed", 2);
+    all.expect_silence("a standby took over");
+    all.expect_metric(UP, 1.0);
+
+    all.kill(second);
+    let down = all.expect_finding(secs(3) + SLACK, "OperatorDown");
+    assert_eq!((down.severity(), &down.0["confidence"]), ("critical", &json!("confirmed")), "{down}");
+    let signs = down.evidence("signs").to_string();
+    assert!(signs.contains(all.pod(second)) && signs.contains("Error") && signs.contains("metrics endpoint"), "{down}");
+    all.expect_metric(UP, 0.0);
+    let steady = all.sidecar.object("Widget", all.namespace, "steady").expect("a known object");
+    assert_eq!(steady["state"], "converged", "{steady}");
+    all.kube.change("Widget", all.namespace, "changed", json!({"size": 3}));
+    all.kube.delete(ZOO, "PhaseOnly", all.namespace, "deleted");
+    all.sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", "changed");
+    all.sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", "PhaseOnly", "deleted");
+    expect_only_root(&all.sidecar, "OperatorDown", &["Unacknowledged", "FinalizerStuck"]);
+
+    for mut old in all.replicas.all.drain(..) {
+        old.pod.terminate();
+        old.pod.remove();
+    }
+    all.replicas.start_next(bed());
+    all.sidecar.expect_cleared(SLACK * 2, "OperatorDown", "Operator", "widget-operator");
+    all.wait_converged("Widget", "changed");
+    all.sidecar.expect_cleared(SLACK, "FinalizerStuck", "PhaseOnly", "deleted");
+    all.expect_metric(UP, 1.0);
+}
+
+/// The operator is absent on purpose: its Pod is deleted, it is rolled out in both ways, and it is scaled to zero. At the end,
+/// it is killed, which loopwatch sees.
+fn near_misses() {
+    let settings = quick_but(json!({"operator_down_after": "2s", "owner_absent_after": "4s"}));
+    let mut all = Watched::start("down-on-purpose", 1, settings.clone());
+    all.make("Widget", "steady");
+
+    // A sidecar outlives the main container of its Pod.
+    let account = bed().kubeconfig_of("down-on-purpose.kubeconfig", &bed().url, all.namespace, ACCOUNT);
+    let own = all.pod(0).to_owned();
+    let environment = [("POD_NAME", Path::new(&own)), ("POD_NAMESPACE", Path::new(all.namespace))];
+    let scope = [format!("--namespace={}", all.namespace), "--scrape-interval=1s".to_owned()];
+    let scope = scope.each_ref().map(String::as_str);
+    let beside = Sidecar::start_with(bed(), "down-on-purpose.beside", &account, &settings, &scope, &environment);
+    beside.wait_watched("Widget", 1);
+    beside.expect(SLACK, "its Pod is known", || beside.metric(UP));
+    all.replicas.all[0].pod.terminate();
+    all.wait_terminating(0);
+    all.end(0);
+    pause(LONG);
+    assert_eq!(opened(&beside), [], "the own Pod terminates\n{}", beside.account());
+    drop(beside);
+    all.replicas.all.remove(0).pod.remove();
+    all.replicas.start_next(bed());
+    all.expect_silence("the Pod was deleted");
+
+    // The new Pod starts before the old one ends.
+    all.replicas.change(&json!({"template": {"metadata": {"annotations": {"rollout": "1"}}}}));
+    all.replicas.start_next(bed());
+    all.wait_terminating(0);
+    all.end(0);
+    pause(LEASE_DURATION);
+    all.replicas.all.remove(0).pod.remove();
+    all.expect_silence("a rollout");
+
+    // The old Pod ends before the new one starts.
+    let recreate = json!({"type": "Recreate", "rollingUpdate": null});
+    all.replicas.change(&json!({"strategy": recreate, "template": {"metadata": {"annotations": {"rollout": "2"}}}}));
+    all.wait_terminating(0);
+    all.end(0);
+    pause(LONG);
+    all.replicas.all.remove(0).pod.remove();
+    pause(LONG);
+    all.replicas.start_next(bed());
+    all.expect_silence("a rollout with the strategy Recreate");
+
+    all.replicas.change(&json!({"replicas": 0}));
+    all.wait_terminating(0);
+    all.end(0);
+    pause(LONG / 2);
+    all.replicas.all.remove(0).pod.remove();
+    pause(LONG);
+    all.expect_silence("scaled to zero");
+    all.replicas.change(&json!({"replicas": 1}));
+    pause(LONG / 2);
+    all.replicas.start_next(bed());
+    all.resize("steady", 2);
+    all.expect_silence("scaled to one");
+    all.expect_metric(UP, 1.0);
+
+    all.kill(0);
+    all.expect_finding(secs(2) + SLACK, "OperatorDown");
+}
+
+/// Two restarts are none too many, three are. That explains why the operator is down.
+fn restart_loop() {
+    let mut all = Watched::start("down-restarts", 1, quick_but(json!({"operator_down_after": "20s"})));
+    let restart = |all: &mut Watched| {
+        all.kill(0);
+        all.replicas.all[0].pod.backs_off();
+        pause(secs(1));
+        all.replicas.all[0].restart();
+    };
+    let restarts = format!(r#"loopwatch_operator_restarts_total{{operator_pod="{}",container="manager"}}"#, all.pod(0));
+    restart(&mut all);
+    restart(&mut all);
+    all.expect_metric(&restarts, 2.0);
+    all.expect_silence("two restarts");
+    restart(&mut all);
+    let found = all.expect_finding(SLACK, "RestartLoop");
+    assert_eq!((found.evidence("restarts"), found.evidence("pod")), (&json!(3), &json!(all.pod(0))), "{found}");
+    assert_eq!((found.evidence("reason"), found.evidence("exit_code")), (&json!("Error"), &json!(137)), "{found}");
+    all.expect_metric(&restarts, 3.0);
+    all.kill(0);
+    all.expect_finding(secs(20) + SLACK, "OperatorDown");
+    expect_only_root(&all.sidecar, "RestartLoop", &["OperatorDown"]);
+    let found = all.expect_finding(SLACK, "RestartLoop");
+    assert_eq!(found.severity(), "critical", "{found}");
+    let others: Vec<_> =
+        opened(&all.sidecar).into_iter().filter(|(code, _)| code != "RestartLoop" && code != "OperatorDown").collect();
+    assert_eq!(others, [], "killed, but not for its memory");
+}
+
+/// One kill for its memory soon after its start is no finding, two are.
+fn out_of_memory_at_start() {
+    let mut all = Watched::start("down-memory", 1, quick_but(json!({"operator_down_after": "20s"})));
+    let kill = |all: &mut Watched| {
+        all.replicas.all[0].operator.fault("OutOfMemory?size=8Mi&delay=100ms");
+        assert_eq!(all.replicas.all[0].wait_end(secs(10), true), 137);
+        all.replicas.all[0].pod.backs_off();
+        pause(secs(1));
+        all.replicas.all[0].restart();
+    };
+    kill(&mut all);
+    pause(secs(2));
+    all.expect_silence("killed once");
+    kill(&mut all);
+    let found = all.expect_finding(SLACK, "StartupOutOfMemory");
+    let (kills, limit) = (found.evidence("kills"), found.evidence("memory_limit"));
+    assert_eq!((kills, limit), (&json!(2), &json!(256 << 20)), "{found}");
+    kill(&mut all);
+    all.expect_finding(SLACK, "RestartLoop");
+    expect_only_root(&all.sidecar, "StartupOutOfMemory", &["RestartLoop"]);
+}
+
+/// A rollout changes the leader once, and is healthy. A Lease that changes hands again and again is not, and neither is one
+/// that nobody renews.
+fn leaders() {
+    let mut all = Watched::start("down-leaders", 2, quick_but(json!({"leader_absent_after": "8s"})));
+    let leader = all.replicas.wait_for_leader();
+    let mut old = all.replicas.all.remove(leader);
+    old.pod.terminate();
+    drop(old.operator);
+    all.wait_led_by(0);
+    old.pod.remove();
+    all.replicas.start_next(bed());
+    pause(LEASE_DURATION);
+    all.expect_silence("one change of the leader");
+
+    let (_, before) = all.replicas.lease();
+    for replica in &all.replicas.all {
+        replica.operator.fault("LeaderFlapping?period=1s");
+    }
+    eventually(secs(60), "the Lease flaps between the Pods", || {
+        // A leader that loses the Lease ends, and its kubelet starts it again.
+        for replica in &mut all.replicas.all {
+            if replica.operator.process.ended().is_some() {
+                replica.pod.ended("Error", 1);
+                replica.restart();
+                replica.operator.fault("LeaderFlapping?period=1s");
+            }
+        }
+        let findings = all.sidecar.findings()?;
+        match findings.iter().any(|found| found.code() == "LeaderFlapping") {
+            true => Ok(()),
+            false => Err(format!("{:?} after {before} transitions", all.replicas.lease())),
+        }
+    });
+    let found = all.expect_finding(SLACK, "LeaderFlapping");
+    assert!(found.evidence("transitions").as_u64() >= Some(3), "{found}");
+    assert_eq!(found.0["confidence"], "confirmed", "{found}");
+
+    all.replicas.all.iter().for_each(|replica| replica.operator.process.pause());
+    let found = all.expect_finding(secs(8) + SLACK * 2, "LeaderAbsent");
+    assert_eq!(found.evidence("running_pods"), 2, "{found}");
+}
+
+/// The operator may no longer write the status of Widgets: each of its attempts is denied.
+fn rights_withdrawn() {
+    let (plane, namespace) = (bed(), "down-rights");
+    plane.kube.namespace(namespace);
+    service_account(&plane.kube, namespace);
+    let mut role = plane.kube.find(RBAC, "ClusterRole", "", "widget-operator").expect("the role of the zoo's operator");
+    role["metadata"] = json!({"name": namespace});
+    plane.kube.apply(&role);
+    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": namespace},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+    let account = plane.kubeconfig_of("down-rights.kubeconfig", &plane.url, namespace, ACCOUNT);
+    let (operator, sidecar) = scraped(namespace, &account, &account, quick_but(json!({"api_window": "3m"})));
+    plane.kube.zoo("Widget", namespace, "one", json!({}));
+    wait_converged(&sidecar, "Widget", namespace, "one");
+    assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
+
+    for rule in role["rules"].as_array_mut().into_iter().flatten() {
+        rule["resources"].as_array_mut().into_iter().for_each(|list| list.retain(|name| *name != "widgets/status"));
+    }
+    plane.kube.apply(&role);
+    let mut size = 1;
+    let found = sidecar.expect(secs(90), "ApiForbidden is found", || {
+        size += 1;
+        plane.kube.change("Widget", namespace, "one", json!({"size": size}));
+        pause(secs(2));
+        let findings = sidecar.findings()?;
+        let found = findings.iter().find(|found| found.code() == "ApiForbidden").cloned();
+        found.ok_or_else(|| summary(&findings))
+    });
+    assert!(found.evidence("requests").as_u64() >= Some(5), "{found}");
+    assert!(sidecar.opened().iter().all(|(code, _)| code != "ApiErrors"), "{}", sidecar.account());
+    drop(operator);
+}
+
+/// Starts an operator without Pods, and loopwatch, which knows the address of its metrics.
+fn scraped(namespace: &str, of_operator: &Path, of_loopwatch: &Path, settings: Value) -> (Operator, Sidecar) {
+    let kubeconfig = format!("--kubeconfig={}", of_operator.display());
+    let flags = ["--ready-after=200ms", "--wait-for-pods=false", kubeconfig.as_str()]; // the last --kubeconfig counts
+    let operator = Operator::start(bed(), &format!("{namespace}.operator"), namespace, &flags);
+    let flags = [
+        format!("--namespace={namespace}"),
+        format!("--scrape=http://{}/metrics", operator.metrics),
+        "--scrape-interval=1s".to_owned(),
+    ];
+    let name = format!("{namespace}.loopwatch");
+    let flags = flags.each_ref().map(String::as_str);
+    let sidecar = Sidecar::start(bed(), &name, of_loopwatch, &settings, &flags);
+    sidecar.wait_watched("Widget", 1);
+    sidecar.expect(secs(30), "the operator is up", || match sidecar.metric(UP)? {
+        1.0 => Ok(()),
+        other => Err(other.to_string()),
+    });
+    (operator, sidecar)
+}
+
+/// The API server refuses all requests of the operator for a while, during which objects change. Then the operator catches
+/// up, and loopwatch says how long that took.
+fn api_fails_and_recovers() {
+    let (plane, namespace) = (bed(), "down-api");
+    plane.kube.namespace(namespace);
+    let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
+    let of_operator = plane.kubeconfig_of("down-api.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
+    let account = plane.kubeconfig_of("down-api.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings = quick_but(json!({"api_window": "10s", "regressed_after": "1h"}));
+    let (operator, sidecar) = scraped(namespace, &of_operator, &account, settings);
+    let names: Vec<String> = (0..5).map(|index| format!("widget-{index}")).collect();
+    names.iter().for_each(|name| drop(plane.kube.zoo("Widget", namespace, name, json!({}))));
+    names.iter().for_each(|name| wait_converged(&sidecar, "Widget", namespace, name));
+
+    // A single refusal is no fault.
+    gate.refuse(Refusal { status: 503, retry_after: None, path: "widgets/widget-0/status" });
+    plane.kube.change("Widget", namespace, "widget-0", json!({"size": 2}));
+    eventually(secs(10), "the gate refuses", || if gate.refused() > 0 { Ok(()) } else { Err(String::new()) });
+    gate.open();
+    wait_converged(&sidecar, "Widget", namespace, "widget-0");
+    pause(secs(3));
+    assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
+
+    gate.refuse(Refusal { status: 503, retry_after: None, path: "/" });
+    gate.end_streams();
+    names.iter().for_each(|name| drop(plane.kube.change("Widget", namespace, name, json!({"size": 3}))));
+    let (found, _) = sidecar.expect_finding(secs(30), "ApiErrors", "Operator", "operator");
+    assert_eq!(found.severity(), "critical", "{found}");
+    sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", "widget-1");
+    pause(secs(35)); // a shorter fault counts as a broken connection
+    gate.open();
+    let over = std::time::Instant::now();
+    let series = "loopwatch_operator_recovery_seconds";
+    let took = sidecar.expect(secs(90), "the recovery is measured", || sidecar.metric(series));
+    let elapsed = over.elapsed().as_secs_f64();
+    assert!(took >= 0.0 && took <= elapsed + 2.0, "the recovery took {took} s, {elapsed:.0} s after the fault");
+    for name in &names {
+        wait_converged(&sidecar, "Widget", namespace, name);
+    }
+    sidecar.expect_cleared(secs(30), "ApiErrors", "Operator", "operator");
+    drop(operator);
+}
+
+/// An operator without metrics: its Pod says that it is down, and its objects say what that means for them.
+fn kopf_without_metrics(python: PathBuf) {
+    let (plane, namespace) = (bed(), "down-kopf");
+    let kube = &plane.kube;
+    kopf::install(plane);
+    kube.namespace(namespace);
+    let mut operator = KopfOperator::start(plane, &python, "down-kopf.operator", namespace);
+    // Its Pod stands for the process. Its account may do what that of the process may do, and read what loopwatch reads.
+    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": kopf::ACCOUNT, "namespace": namespace}}));
+    reader_account(kube, namespace);
+    for role in ["gadget-operator", "zoo-reader"] {
+        kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{role}:{namespace}:gadgets")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": kopf::ACCOUNT, "namespace": namespace}]}));
+    }
+    let labels = json!({"app": "gadget-operator"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "gadget-operator", "namespace": namespace}, "spec": {
+            "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
+                "serviceAccountName": kopf::ACCOUNT,
+                "containers": [{"name": "operator", "image": "registry.example.com/gadget-operator:v1"}]}}}});
+    let mut pods = pods::deploy(kube, &deployment, &[std::net::Ipv4Addr::new(127, 0, 0, 2)]);
+    let mut pod = pods.swap_remove(0);
+    let settings = quick_but(json!({"operator_down_after": "3s"}));
+    let sidecar = standalone(namespace, "gadget-operator", &settings);
+    sidecar.wait_watched(kopf::KIND, 1);
+    for name in ["changed", "deleted"] {
+        kube.zoo(kopf::KIND, namespace, name, json!({}));
+        wait_converged(&sidecar, kopf::KIND, namespace, name);
+    }
+    sidecar.expect(SLACK, "the operator is up", || sidecar.metric(UP));
+    assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
+
+    operator.process.kill();
+    pod.ended("Error", 137);
+    let (down, _) = sidecar.expect_finding(secs(3) + SLACK, "OperatorDown", "Operator", "gadget-operator");
+    assert_eq!(down.severity(), "critical", "{down}");
+    kube.change(kopf::KIND, namespace, "changed", json!({"size": 2}));
+    kube.delete(ZOO, kopf::KIND, namespace, "deleted");
+    sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", kopf::KIND, "changed");
+    sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", kopf::KIND, "deleted");
+    expect_only_root(&sidecar, "OperatorDown", &["Unacknowledged", "FinalizerStuck"]);
+    operator.start_again();
+    sidecar.expect_cleared(SLACK, "Unacknowledged", kopf::KIND, "changed");
+}
