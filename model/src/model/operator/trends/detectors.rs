@@ -119,11 +119,13 @@ impl Model {
         Some(process.detection(FindingCode::MemoryJump, process.now, evidence))
     }
 
-    /// Returns the innermost functions of the stack that grew most between two profiles.
+    /// Returns the innermost functions of the stack that grew most between two profiles, without those of the language:
+    /// every goroutine that waits ends in `runtime.gopark`.
     fn top_growth(&self, instance: &str, kind: ProfileKind) -> Vec<String> {
         let profile = self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind));
-        let stack = profile.and_then(|profile| profile.stacks.first());
-        stack.map(|stack| stack.functions.iter().take(FUNCTIONS).cloned().collect()).unwrap_or_default()
+        let Some(stack) = profile.and_then(|profile| profile.stacks.first()) else { return Vec::new() };
+        let culprit = stack.culprit();
+        stack.functions.iter().skip_while(|function| *function != culprit).take(FUNCTIONS).cloned().collect()
     }
 }
 
