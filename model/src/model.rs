@@ -100,7 +100,7 @@ use self::references::References;
 use self::reviews::Reviews;
 use self::revisions::Revisions;
 use self::softdelete::SoftDeleted;
-use self::sources::Sources;
+use self::sources::{Sources, source_subject};
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
 use self::tuning::Tuned;
@@ -499,10 +499,15 @@ impl Model {
         }
     }
 
-    /// Returns whether a subject is a controller of the operator, an object of one of its kinds, or all of these.
+    /// Returns whether a subject is a controller of the operator, an object of one of its kinds, or all of these, or a source
+    /// that reads from the operator's processes.
     fn is_work_of_operator(&self, subject: &Subject) -> bool {
         let (group, kind) = match subject {
             Subject::Controller { .. } => return true,
+            Subject::Source { .. } => {
+                let of_operator = [SourceId::Metrics, SourceId::Process, SourceId::Profiles];
+                return of_operator.iter().any(|id| source_subject(id) == *subject);
+            }
             Subject::Object { group, kind, .. } | Subject::Kind { group, kind } => (group, kind),
             _ => return false,
         };

@@ -327,6 +327,18 @@ fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
 }
 
 #[test]
+fn an_operator_that_is_down_explains_that_its_metrics_and_its_process_cannot_be_read() {
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    for source in [SourceId::Metrics, SourceId::Process, SourceId::Config] {
+        lab.observe(Observation::SourceFailed { source, cause: Cause::Refused, detail: String::new() });
+    }
+    lab.advance(Span::mins(3));
+    assert_eq!(lab.findings().len(), 4, "{:?}", lab.findings());
+    assert_eq!(lab.roots(), [DOWN, "ConfigInvalid source config"]);
+}
+
+#[test]
 fn a_restart_loop_explains_that_the_operator_is_down() {
     let (mut lab, mut op) = with_operator();
     op.crash_loop(&mut lab, 2, "Error");

@@ -547,7 +547,7 @@ findings! {
         meaning: "loopwatch cannot read one of its sources, so the objects of that source count as unknown.",
         near_miss: "A short interruption, such as a restart of the API server.",
         evidence: ["cause", "detail", "failing_for", "last_success"],
-        explained_by: [],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "The cause in the evidence shows why. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
