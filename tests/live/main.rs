@@ -27,6 +27,7 @@ mod itself;
 mod kopf;
 mod loops;
 mod lossless;
+mod memory;
 mod notify;
 mod outage;
 mod ownership;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
 fn trials() -> Vec<Trial> {
     // The longest tests come first.
     let parallel = [
+        memory::trials(),
         path::trials(),
         healthy::trials(),
         down::trials(),

@@ -57,11 +57,31 @@ impl Operator {
 
     /// Like [`Operator::start`], with the address of its metrics. Its profiles have the same address, and another port.
     pub fn start_at(plane: &ControlPlane, name: &str, namespace: &str, metrics: SocketAddr, flags: &[&str]) -> Self {
+        Self::launch(plane, name, namespace, metrics, flags, None)
+    }
+
+    /// Like [`Operator::start`], with a limit that the runtime keeps, such as `200MiB`.
+    pub fn start_limited(plane: &ControlPlane, name: &str, namespace: &str, memory: &str, flags: &[&str]) -> Self {
+        let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()));
+        Self::launch(plane, name, namespace, metrics, flags, Some(memory))
+    }
+
+    fn launch(
+        plane: &ControlPlane,
+        name: &str,
+        namespace: &str,
+        metrics: SocketAddr,
+        flags: &[&str],
+        memory: Option<&str>,
+    ) -> Self {
         let file = format!("{name}.kubeconfig");
         let kubeconfig = plane.kubeconfig_of(&file, &plane.url, NAMESPACE, ACCOUNT);
         let [faults, health, pprof] = [(); 3].map(|()| ports::free());
         let pprof = SocketAddr::from((metrics.ip(), pprof));
-        let process = Program::new(name, &plane.binaries.widget_operator, plane.directory())
+        let program = Program::new(name, &plane.binaries.widget_operator, plane.directory());
+        let process = memory
+            .into_iter()
+            .fold(program, |program, memory| program.env("GOMEMLIMIT", memory))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--namespace={namespace}"))
             .arg(format!("--metrics-bind-address={metrics}"))
@@ -106,6 +126,11 @@ impl Operator {
     /// Returns the port on which its faults are switched.
     pub fn fault_port(&self) -> u16 {
         self.faults
+    }
+
+    /// Makes the runtime collect its garbage.
+    pub fn collect_garbage(&self) {
+        http::get(self.pprof.port(), "/debug/pprof/heap?gc=1").unwrap_or_else(|error| panic!("{error}"));
     }
 
     fn wait_ready(&mut self) {

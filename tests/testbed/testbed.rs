@@ -31,6 +31,7 @@ pub mod rabbitmq;
 pub mod replicas;
 pub mod sidecar;
 pub mod standin;
+pub mod stretch;
 pub mod wait;
 pub mod webhook;
 pub mod wire;

@@ -1,0 +1,401 @@
+//! The operator's memory, tasks and file descriptors: leaks, their healthy twins, and the profiles that name their cause.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use libtest_mimic::Trial;
+use loopwatch::recording::RecordedObservation;
+use serde_json::{Value, json};
+
+use crate::bed::{bed, test, test_with};
+use crate::recorder::Recorder;
+use loopwatch_testbed::guard::Program;
+use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::sidecar::{Sidecar, program, quick_but};
+use loopwatch_testbed::stretch::stretched;
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::{http, repository};
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("memory::stretched", trends), test_with("memory::profiles", &["go"], profiles)]
+}
+
+/// A fault that changes the operator's process slowly, and the findings that hours of it must lead to.
+struct Slow {
+    /// The name of the namespace and of the scenario.
+    name: &'static str,
+    fault: &'static str,
+    /// When the fault begins, after the start of the operator.
+    after: Duration,
+    load: Load,
+    /// The findings about the operator.
+    found: &'static [&'static str],
+    /// The signal of its process that shows the fault, and the verdict on it.
+    signal: &'static str,
+    verdict: &'static str,
+    /// The factor by which the times of the scenario are stretched.
+    kept: i64,
+}
+
+/// What happens to the objects meanwhile, twice a second.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    None,
+    /// An object changes.
+    Changes,
+    /// There is one more object.
+    Objects,
+}
+
+/// How long the operator runs.
+const LENGTH: Duration = Duration::from_secs(152);
+
+/// The factors. Two hours are enough for the shortest time scale of a trend, and a day and a half for the longest one. With
+/// one sample per second, the buckets of these scales have a sample each.
+const HOURS: i64 = 50;
+const DAYS: i64 = 960;
+
+/// The runtime of Go collects garbage at least every two minutes, which is this long before the first stretch.
+const COLLECT_EVERY: Duration = Duration::from_secs(2);
+
+/// A longer time without a sample makes a trend begin anew: a tenth of its window, stretched.
+const MAX_GAP: Duration = Duration::from_secs(6);
+
+/// The limit of the runtime.
+const LIMIT: &str = "200MiB";
+
+const SLOW: [Slow; 6] = [
+    Slow {
+        name: "heap-leak",
+        fault: "HeapLeak?rate=1Mi",
+        found: &["HeapLeak", "MemoryExhaustionPredicted"],
+        verdict: "confirmed",
+        ..Slow::HEALTHY
+    },
+    Slow {
+        name: "task-leak",
+        fault: "TaskLeak?tasks=4",
+        load: Load::Changes,
+        found: &["TaskLeak", "TaskLimit"],
+        signal: "tasks",
+        verdict: "confirmed",
+        ..Slow::HEALTHY
+    },
+    Slow {
+        name: "descriptor-leak",
+        fault: "FileDescriptorLeak?period=500ms",
+        found: &["FileDescriptorLeak"],
+        signal: "descriptors",
+        verdict: "confirmed",
+        ..Slow::HEALTHY
+    },
+    Slow {
+        name: "cache-growth",
+        fault: "CacheGrowth?size=512Ki",
+        load: Load::Objects,
+        found: &["HeapGrowthExplained"],
+        verdict: "growth_explained",
+        ..Slow::HEALTHY
+    },
+    Slow { name: "heap-step", fault: "HeapStep?size=64Mi", after: Duration::from_secs(75), ..Slow::HEALTHY },
+    // A wave of a day, if stretched by the larger factor.
+    Slow { name: "heap-wave", fault: "HeapWave?size=64Mi&period=90s", kept: DAYS, ..Slow::HEALTHY },
+];
+
+/// Records each fault for minutes, stretches the recording to hours and to days, and replays it.
+fn trends() {
+    let recordings = std::thread::scope(|scope| {
+        let runs = SLOW.each_ref().map(|slow| scope.spawn(|| slow.recording()));
+        runs.map(|run| run.join().expect("a recording"))
+    });
+    // Replays need the processor, and would delay the samples.
+    let wrong: Vec<String> = SLOW.iter().zip(&recordings).flat_map(|(slow, recording)| slow.check(recording)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+// === impl Slow ===
+
+impl Slow {
+    const HEALTHY: Self = Self {
+        name: "",
+        fault: "",
+        after: Duration::from_secs(5),
+        load: Load::None,
+        found: &[],
+        signal: "live_heap",
+        verdict: "steady",
+        kept: HOURS,
+    };
+
+    /// Replays a stretched recording. Returns what is wrong.
+    fn check(&self, recording: &str) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for factor in [HOURS, DAYS] {
+            let file = bed().directory().join(format!("{}.{factor}.jsonl.gz", self.name));
+            pack(&file, &stretched(recording, factor));
+            if factor == self.kept && std::env::var_os("SCENARIOS").is_some() {
+                let kept = repository(format!("tests/scenarios/{}.jsonl.gz", self.name));
+                std::fs::copy(&file, kept).expect("the repository");
+            }
+            let opened = opened(&replay(&file, "table"));
+            let report: Value = serde_json::from_str(&replay(&file, "json")).expect("a report");
+            let confirmed = confirmed(&report);
+            let verdict = format!("signal=\"{}\",verdict=\"{}\"}} 1", self.signal, self.verdict);
+            let metrics = replay(&file, "metrics");
+            let mut verdicts = metrics.lines().filter(|line| line.starts_with("loopwatch_trend_verdict{"));
+            let found: BTreeSet<String> = self.found.iter().map(ToString::to_string).collect();
+            eprintln!("memory: {} x {factor}: {found:?}", self.name);
+            if opened != found || confirmed != found || !verdicts.any(|line| line.ends_with(&verdict)) {
+                let seen = format!("opened {opened:?}, at the end {}", report["findings"]);
+                let verdicts: Vec<&str> = metrics.lines().filter(|line| line.contains("trend_verdict{")).collect();
+                wrong.push(format!("{} x {factor}: {seen}, {verdicts:?}; expected {found:?}, {verdict}", self.name));
+            }
+        }
+        wrong
+    }
+
+    /// Records the fault. If the machine was too busy to take samples, records it once more.
+    fn recording(&self) -> String {
+        let first = self.record(self.name);
+        if longest_gap(&first) < MAX_GAP { first } else { self.record(&format!("{}-again", self.name)) }
+    }
+
+    /// Records the fault in a namespace, and returns the lines of the recording.
+    fn record(&self, name: &str) -> String {
+        let plane = bed();
+        plane.kube.namespace(name);
+        let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+        let operator = Operator::start_limited(plane, &format!("{name}.operator"), name, LIMIT, &flags);
+        let began = Instant::now();
+        plane.kube.zoo("Statusless", name, "object-0", json!({}));
+        let account = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}").expect("our own folder");
+        let file = plane.directory().join(format!("{name}.jsonl.gz"));
+        let scrape = format!("--scrape=http://{}", operator.metrics);
+        let flags = ["--watch=zoo.loopwatch.dev/Statusless", &scrape, "--scrape-interval=1s", "--profiles=off"];
+        let recorder = Recorder::start_with(name, name, &account, &file, &flags);
+        let (mut collected, mut is_on) = (Instant::now(), false);
+        for turn in 1.. {
+            if began.elapsed() > LENGTH {
+                break;
+            }
+            if !is_on && began.elapsed() > self.after {
+                operator.fault(self.fault);
+                is_on = true;
+            }
+            match self.load {
+                Load::None => {}
+                Load::Changes => _ = plane.kube.change("Statusless", name, "object-0", json!({"size": 1 + turn % 5})),
+                Load::Objects => _ = plane.kube.zoo("Statusless", name, &format!("object-{turn}"), json!({})),
+            }
+            if collected.elapsed() > COLLECT_EVERY {
+                operator.collect_garbage();
+                collected = Instant::now();
+            }
+            pause(Duration::from_millis(500));
+        }
+        drop(recorder);
+        let mut text = String::new();
+        let packed = File::open(&file).expect("a recording");
+        MultiGzDecoder::new(packed).read_to_string(&mut text).expect("a complete recording");
+        text
+    }
+}
+
+fn pack(file: &Path, text: &str) {
+    let mut packer = GzEncoder::new(File::create(file).expect("our own folder"), Compression::best());
+    packer.write_all(text.as_bytes()).expect("our own folder");
+    packer.finish().expect("our own folder");
+}
+
+/// Returns the longest time between two observations.
+fn longest_gap(recording: &str) -> Duration {
+    let lines = recording.lines().filter_map(|line| serde_json::from_str::<RecordedObservation>(line).ok());
+    let times: Vec<_> = lines.map(|line| line.at).collect();
+    let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
+    Duration::from_millis(longest.0.unsigned_abs())
+}
+
+fn replay(file: &Path, output: &str) -> String {
+    let output = program("memory.replay", bed()).arg("replay").arg(file).args(["-o", output]).run();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", file.display());
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Returns the codes of all findings that opened, by the timeline of a replay.
+fn opened(table: &str) -> BTreeSet<String> {
+    let lines = table.lines().filter_map(|line| line.split_once("  opened  "));
+    lines.filter_map(|(_, rest)| rest.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// Returns the codes of all findings that are open and confirmed.
+fn confirmed(report: &Value) -> BTreeSet<String> {
+    let findings = report["findings"].as_array().expect("findings").iter();
+    let confirmed = findings.filter(|finding| finding["confidence"] == "confirmed");
+    confirmed.filter_map(|finding| finding["code"].as_str()).map(str::to_owned).collect()
+}
+
+/// A leak of goroutines and one of memory exceed their thresholds. loopwatch takes profiles, which name the function that
+/// leaks, and keeps them. Without pprof, and without permission, it finds the same and takes none.
+fn profiles() {
+    let (plane, name) = (bed(), "profiles");
+    plane.kube.namespace(name);
+    let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+    let operator = Operator::start(plane, "profiles.operator", name, &flags);
+    plane.kube.zoo("Statusless", name, "busy", json!({}));
+    let watcher = |suffix: &str, flags: &[&str]| Watcher::start(&operator, &format!("{name}-{suffix}"), flags);
+    let pprof = format!("--pprof=http://{}", operator.pprof);
+    let without = format!("--pprof=http://127.0.0.1:{}", operator.fault_port());
+    let on = watcher("on", &[&pprof, "--profile-wait=2s"]);
+    let off = watcher("off", &[&pprof, "--profile-wait=2s", "--profiles=off"]);
+    let absent = watcher("absent", &[&without, "--profile-wait=2s"]);
+    let all = [&on, &off, &absent];
+    pause(Duration::from_secs(3));
+    for watcher in all {
+        assert_eq!(watcher.kept(), 0, "no profile without a reason");
+        assert_eq!(watcher.sidecar.opened(), [], "no finding without a reason");
+    }
+
+    // Each change starts some goroutines more.
+    operator.fault("TaskLeak?tasks=60");
+    let mut turn = 0;
+    let mut change = || {
+        turn += 1;
+        plane.kube.change("Statusless", name, "busy", json!({"size": 1 + turn % 5}));
+    };
+    let finding = on.sidecar.expect(SOON, "the function that leaks goroutines is known", || {
+        change();
+        on.names("TaskLimit", "leakedTask")
+    });
+    assert!(finding["evidence"]["tasks"].as_u64() > Some(800), "{finding}");
+    assert_eq!(finding["severity"], "info", "{finding}");
+    let finding = on.sidecar.expect(SOON, "the next threshold is exceeded", || {
+        change();
+        let finding = on.finding("TaskLimit")?;
+        if finding["evidence"]["threshold"] == 1500 { Ok(finding) } else { Err(finding.to_string()) }
+    });
+    assert!(finding["evidence"]["top_growth"].to_string().contains("leakedTask"), "{finding}");
+    for watcher in [&off, &absent] {
+        let finding = watcher.sidecar.expect(SOON, "the finding needs no profile", || watcher.finding("TaskLimit"));
+        assert!(finding["evidence"]["top_growth"].is_null(), "{finding}");
+    }
+    operator.cure("TaskLeak");
+    for watcher in all {
+        watcher.sidecar.expect(SOON, "the goroutines have ended", || match watcher.finding("TaskLimit") {
+            Ok(finding) => Err(finding.to_string()),
+            Err(_) => Ok(()),
+        });
+    }
+
+    operator.fault("HeapLeak?rate=8Mi");
+    let finding = on.sidecar.expect(SOON * 2, "the function that leaks memory is known", || {
+        operator.collect_garbage();
+        on.names("MemoryLarge", "main.resident")
+    });
+    assert_eq!(finding["severity"], "info", "{finding}");
+    let growth = on.top_growth();
+    assert!(growth.first().is_some_and(|most| *most > 4.0 * 1024.0 * 1024.0), "{growth:?}");
+    for watcher in [&off, &absent] {
+        watcher.sidecar.expect(SOON, "the finding needs no profile", || watcher.finding("MemoryLarge"));
+    }
+    operator.cure("HeapLeak");
+
+    let on_disk = on.kept();
+    let listed = on.listed();
+    assert_eq!((listed.len(), on_disk), (4, 4), "two profiles of each kind: {listed:?}");
+    for (kind, expected) in [("heap", "main.resident"), ("goroutines", "main.(*reconciler).leakedTask")] {
+        let newest = listed.iter().filter(|file| file["kind"] == kind).max_by_key(|file| file["taken_at"].to_string());
+        let path = newest.and_then(|file| file["path"].as_str()).unwrap_or_else(|| panic!("no {kind}: {listed:?}"));
+        let top = on.pprof_top(path);
+        assert!(top.contains(expected), "{path}: {top}");
+    }
+    for (watcher, reason) in [(&off, "--profiles=off"), (&absent, "serves no pprof")] {
+        let failing = watcher.finding("SourceFailing");
+        assert!(failing.is_err(), "{failing:?}");
+        let source = watcher.sidecar.source("profiles").unwrap_or_else(|error| panic!("{error}"));
+        let said = source["off"].as_str().unwrap_or_default();
+        assert!(source["up"] == true && said.contains(reason), "{source}");
+        assert_eq!((watcher.kept(), watcher.listed().len(), watcher.top_growth()), (0, 0, Vec::new()), "{reason}");
+    }
+}
+
+/// How long a threshold and a comparison may take.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A loopwatch with a directory for profiles.
+struct Watcher {
+    sidecar: Sidecar,
+    directory: PathBuf,
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    fn start(operator: &Operator, name: &str, flags: &[&str]) -> Self {
+        let plane = bed();
+        let directory = plane.directory().join(format!("{name}.profiles"));
+        std::fs::create_dir_all(&directory).expect("our own folder");
+        let account = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        let scrape = format!("--scrape=http://{}", operator.metrics);
+        let folder = format!("--profile-dir={}", directory.display());
+        let own =
+            ["--namespace=profiles", "--watch=zoo.loopwatch.dev/Statusless", &scrape, "--scrape-interval=1s", &folder];
+        let settings = quick_but(json!({"memory_levels": [120_000_000]}));
+        let sidecar = Sidecar::start(plane, name, &account, &settings, &[&own, flags].concat());
+        sidecar.wait_synced(1);
+        Self { sidecar, directory }
+    }
+
+    fn finding(&self, code: &str) -> Result<Value, String> {
+        let findings = self.sidecar.findings()?;
+        let found = findings.iter().find(|finding| finding.code() == code);
+        found.map(|finding| finding.0.clone()).ok_or_else(|| format!("{findings:?}"))
+    }
+
+    /// Returns a finding whose evidence names this function.
+    fn names(&self, code: &str, function: &str) -> Result<Value, String> {
+        let finding = self.finding(code)?;
+        if finding["evidence"]["top_growth"].to_string().contains(function) {
+            Ok(finding)
+        } else {
+            Err(finding.to_string())
+        }
+    }
+
+    /// The number of files in the directory.
+    fn kept(&self) -> usize {
+        std::fs::read_dir(&self.directory).expect("our own folder").count()
+    }
+
+    /// The profiles that the API lists.
+    fn listed(&self) -> Vec<Value> {
+        let text = http::get(self.sidecar.port, "/api/v1/profiles").unwrap_or_else(|error| panic!("{error}"));
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        answer["profiles"].as_array().cloned().expect("a list")
+    }
+
+    /// The growth of the stacks of the heap, by rank.
+    fn top_growth(&self) -> Vec<f64> {
+        let text = self.sidecar.metrics().unwrap_or_else(|error| panic!("{error}"));
+        let series = text.lines().filter(|line| line.starts_with("loopwatch_profile_top_growth_bytes{"));
+        series.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect()
+    }
+
+    /// Reads a profile as a user does.
+    fn pprof_top(&self, path: &str) -> String {
+        let url = format!("http://localhost:{}{path}", self.sidecar.port);
+        let folder = bed().directory();
+        let go = Program::new("profiles.go", "go", folder).env("PPROF_TMPDIR", folder.join("pprof"));
+        let output = go.args(["tool", "pprof", "-top", &url]).run();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+    }
+}
