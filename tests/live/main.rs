@@ -35,6 +35,7 @@ mod objects;
 mod path;
 mod pods;
 mod process;
+mod profiles;
 mod prometheus;
 mod proof;
 mod published;
@@ -108,6 +109,7 @@ fn trials() -> Vec<Trial> {
         install::trials(),
         pods::trials(),
         process::trials(),
+        profiles::trials(),
         kopf::trials(),
         loops::trials(),
         zoo::trials(),

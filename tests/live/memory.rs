@@ -1,9 +1,10 @@
-//! The operator's memory, tasks and file descriptors: leaks, their healthy twins, and the profiles that name their cause.
+//! The operator's memory, tasks and file descriptors: leaks and their healthy twins, recorded for minutes and stretched to
+//! hours.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
@@ -11,20 +12,20 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use libtest_mimic::Trial;
 use loopwatch::recording::RecordedObservation;
+use loopwatch_model::observation::Observation;
 use serde_json::{Value, json};
 
-use crate::bed::{bed, test, test_with};
+use crate::bed::{bed, test};
 use crate::recorder::Recorder;
-use loopwatch_testbed::guard::Program;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
-use loopwatch_testbed::sidecar::{Sidecar, program, quick_but};
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::program;
 use loopwatch_testbed::stretch::stretched;
 use loopwatch_testbed::wait::pause;
-use loopwatch_testbed::{http, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("memory::stretched", trends), test_with("memory::profiles", &["go"], profiles)]
+    vec![test("memory::stretched", stretched_runs)]
 }
 
 /// A fault that changes the operator's process slowly, and the findings that hours of it must lead to.
@@ -110,7 +111,7 @@ const SLOW: [Slow; 6] = [
 ];
 
 /// Records each fault for minutes, stretches the recording to hours and to days, and replays it.
-fn trends() {
+fn stretched_runs() {
     let recordings = std::thread::scope(|scope| {
         let runs = SLOW.each_ref().map(|slow| scope.spawn(|| slow.recording()));
         runs.map(|run| run.join().expect("a recording"))
@@ -215,10 +216,11 @@ fn pack(file: &Path, text: &str) {
     packer.finish().expect("our own folder");
 }
 
-/// Returns the longest time between two observations.
+/// Returns the longest time between two samples of the metrics.
 fn longest_gap(recording: &str) -> Duration {
     let lines = recording.lines().filter_map(|line| serde_json::from_str::<RecordedObservation>(line).ok());
-    let times: Vec<_> = lines.map(|line| line.at).collect();
+    let samples = lines.filter(|line| matches!(line.saw, Observation::MetricsScraped(_)));
+    let times: Vec<_> = samples.map(|line| line.at).collect();
     let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
     Duration::from_millis(longest.0.unsigned_abs())
 }
@@ -240,163 +242,4 @@ fn confirmed(report: &Value) -> BTreeSet<String> {
     let findings = report["findings"].as_array().expect("findings").iter();
     let confirmed = findings.filter(|finding| finding["confidence"] == "confirmed");
     confirmed.filter_map(|finding| finding["code"].as_str()).map(str::to_owned).collect()
-}
-
-/// A leak of goroutines and one of memory exceed their thresholds. loopwatch takes profiles, which name the function that
-/// leaks, and keeps them. Without pprof, and without permission, it finds the same and takes none.
-fn profiles() {
-    let (plane, name) = (bed(), "profiles");
-    plane.kube.namespace(name);
-    let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
-    let operator = Operator::start(plane, "profiles.operator", name, &flags);
-    plane.kube.zoo("Statusless", name, "busy", json!({}));
-    let watcher = |suffix: &str, flags: &[&str]| Watcher::start(&operator, &format!("{name}-{suffix}"), flags);
-    let pprof = format!("--pprof=http://{}", operator.pprof);
-    let without = format!("--pprof=http://127.0.0.1:{}", operator.fault_port());
-    let on = watcher("on", &[&pprof, "--profile-wait=2s"]);
-    let off = watcher("off", &[&pprof, "--profile-wait=2s", "--profiles=off"]);
-    let absent = watcher("absent", &[&without, "--profile-wait=2s"]);
-    let all = [&on, &off, &absent];
-    pause(Duration::from_secs(3));
-    for watcher in all {
-        assert_eq!(watcher.kept(), 0, "no profile without a reason");
-        assert_eq!(watcher.sidecar.opened(), [], "no finding without a reason");
-    }
-
-    // Each change starts some goroutines more.
-    operator.fault("TaskLeak?tasks=40");
-    let mut turn = 0;
-    let mut change = || {
-        turn += 1;
-        pause(Duration::from_millis(200));
-        plane.kube.change("Statusless", name, "busy", json!({"size": 1 + turn % 5}));
-    };
-    let finding = on.sidecar.expect(SOON, "the function that leaks goroutines is known", || {
-        change();
-        on.names("TaskLimit", "leakedTask")
-    });
-    assert!(finding["evidence"]["tasks"].as_u64() > Some(800), "{finding}");
-    assert_eq!(finding["severity"], "info", "{finding}");
-    let finding = on.sidecar.expect(SOON, "the next threshold is exceeded", || {
-        change();
-        let finding = on.finding("TaskLimit")?;
-        if finding["evidence"]["threshold"].as_u64() >= Some(1500) { Ok(finding) } else { Err(finding.to_string()) }
-    });
-    assert!(finding["evidence"]["top_growth"].to_string().contains("leakedTask"), "{finding}");
-    for watcher in [&off, &absent] {
-        let finding = watcher.sidecar.expect(SOON, "the finding needs no profile", || watcher.finding("TaskLimit"));
-        assert!(finding["evidence"]["top_growth"].is_null(), "{finding}");
-    }
-    operator.cure("TaskLeak");
-    for watcher in all {
-        watcher.sidecar.expect(SOON, "the goroutines have ended", || match watcher.finding("TaskLimit") {
-            Ok(finding) => Err(finding.to_string()),
-            Err(_) => Ok(()),
-        });
-    }
-
-    operator.fault("HeapLeak?rate=8Mi");
-    let finding = on.sidecar.expect(SOON * 2, "the function that leaks memory is known", || {
-        operator.collect_garbage();
-        on.names("MemoryLarge", "main.resident")
-    });
-    assert_eq!(finding["severity"], "info", "{finding}");
-    let growth = on.top_growth();
-    assert!(growth.first().is_some_and(|most| *most > 4.0 * 1024.0 * 1024.0), "{growth:?}");
-    for watcher in [&off, &absent] {
-        watcher.sidecar.expect(SOON, "the finding needs no profile", || watcher.finding("MemoryLarge"));
-    }
-    operator.cure("HeapLeak");
-
-    let on_disk = on.kept();
-    let listed = on.listed();
-    assert_eq!((listed.len(), on_disk), (4, 4), "two profiles of each kind: {listed:?}");
-    for (kind, expected) in [("heap", "main.resident"), ("goroutines", "main.(*reconciler).leakedTask")] {
-        let newest = listed.iter().filter(|file| file["kind"] == kind).max_by_key(|file| file["taken_at"].to_string());
-        let path = newest.and_then(|file| file["path"].as_str()).unwrap_or_else(|| panic!("no {kind}: {listed:?}"));
-        let top = on.pprof_top(path);
-        assert!(top.contains(expected), "{path}: {top}");
-    }
-    for (watcher, reason) in [(&off, "--profiles=off"), (&absent, "serves no pprof")] {
-        let failing = watcher.finding("SourceFailing");
-        assert!(failing.is_err(), "{failing:?}");
-        let source = watcher.sidecar.source("profiles").unwrap_or_else(|error| panic!("{error}"));
-        let said = source["off"].as_str().unwrap_or_default();
-        assert!(source["up"] == true && said.contains(reason), "{source}");
-        assert_eq!((watcher.kept(), watcher.listed().len(), watcher.top_growth()), (0, 0, Vec::new()), "{reason}");
-    }
-}
-
-/// How long a threshold and a comparison may take.
-const SOON: Duration = Duration::from_secs(30);
-
-/// A loopwatch with a directory for profiles.
-struct Watcher {
-    sidecar: Sidecar,
-    directory: PathBuf,
-}
-
-// === impl Watcher ===
-
-impl Watcher {
-    fn start(operator: &Operator, name: &str, flags: &[&str]) -> Self {
-        let plane = bed();
-        let directory = plane.directory().join(format!("{name}.profiles"));
-        std::fs::create_dir_all(&directory).expect("our own folder");
-        let account = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-        let scrape = format!("--scrape=http://{}", operator.metrics);
-        let folder = format!("--profile-dir={}", directory.display());
-        let own =
-            ["--namespace=profiles", "--watch=zoo.loopwatch.dev/Statusless", &scrape, "--scrape-interval=1s", &folder];
-        let settings = quick_but(json!({"memory_levels": [120_000_000]}));
-        let sidecar = Sidecar::start(plane, name, &account, &settings, &[&own, flags].concat());
-        sidecar.wait_synced(1);
-        Self { sidecar, directory }
-    }
-
-    fn finding(&self, code: &str) -> Result<Value, String> {
-        let findings = self.sidecar.findings()?;
-        let found = findings.iter().find(|finding| finding.code() == code);
-        found.map(|finding| finding.0.clone()).ok_or_else(|| format!("{findings:?}"))
-    }
-
-    /// Returns a finding whose evidence names this function.
-    fn names(&self, code: &str, function: &str) -> Result<Value, String> {
-        let finding = self.finding(code)?;
-        if finding["evidence"]["top_growth"].to_string().contains(function) {
-            Ok(finding)
-        } else {
-            Err(finding.to_string())
-        }
-    }
-
-    /// The number of files in the directory.
-    fn kept(&self) -> usize {
-        std::fs::read_dir(&self.directory).expect("our own folder").count()
-    }
-
-    /// The profiles that the API lists.
-    fn listed(&self) -> Vec<Value> {
-        let text = http::get(self.sidecar.port, "/api/v1/profiles").unwrap_or_else(|error| panic!("{error}"));
-        let answer: Value = serde_json::from_str(&text).expect("JSON");
-        answer["profiles"].as_array().cloned().expect("a list")
-    }
-
-    /// The growth of the stacks of the heap, by rank.
-    fn top_growth(&self) -> Vec<f64> {
-        let text = self.sidecar.metrics().unwrap_or_else(|error| panic!("{error}"));
-        let series = text.lines().filter(|line| line.starts_with("loopwatch_profile_top_growth_bytes{"));
-        series.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect()
-    }
-
-    /// Reads a profile as a user does.
-    fn pprof_top(&self, path: &str) -> String {
-        let url = format!("http://localhost:{}{path}", self.sidecar.port);
-        let folder = bed().directory();
-        let go = Program::new("profiles.go", "go", folder).env("PPROF_TMPDIR", folder.join("pprof"));
-        let output = go.args(["tool", "pprof", "-top", &url]).run();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{errors}");
-        String::from_utf8_lossy(&output.stdout).into_owned() + &errors
-    }
 }

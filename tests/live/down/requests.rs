@@ -77,7 +77,7 @@ pub(super) fn api_fails_and_recovers() {
     let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
     let of_operator = plane.kubeconfig_of("down-api.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
     let account = plane.kubeconfig_of("down-api.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let settings = quick_but(json!({"api_window": "10s", "regressed_after": "1h"}));
+    let settings = quick_but(json!({"api_window": "1m"}));
     let (operator, sidecar) = scraped(namespace, &of_operator, &account, settings);
     let names: Vec<String> = (0..5).map(|index| format!("widget-{index}")).collect();
     names.iter().for_each(|name| drop(plane.kube.zoo("Widget", namespace, name, json!({}))));
@@ -103,16 +103,17 @@ pub(super) fn api_fails_and_recovers() {
         found.filter(|found| found.severity() == "critical").map(|_| ()).ok_or_else(|| summary(&findings))
     });
     sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", "widget-1");
-    pause(secs(35)); // a shorter fault counts as a broken connection
+    pause(secs(32)); // a shorter fault counts as a broken connection
     gate.open();
     let over = std::time::Instant::now();
     let series = "loopwatch_operator_recovery_seconds";
-    let took = sidecar.expect(secs(90), "the recovery is measured", || sidecar.metric(series));
+    let took = sidecar.expect(secs(150), "the recovery is measured", || sidecar.metric(series));
     let elapsed = over.elapsed().as_secs_f64();
-    assert!(took >= 0.0 && took <= elapsed + 2.0, "the recovery took {took} s, {elapsed:.0} s after the fault");
+    // It counts from the last request that failed, and the operator asks more and more rarely.
+    assert!(took > 0.0 && took <= elapsed + 32.0, "the recovery took {took} s, {elapsed:.0} s after the fault");
     for name in &names {
         wait_converged(&sidecar, "Widget", namespace, name);
     }
-    sidecar.expect_cleared(secs(30), "ApiErrors", "Operator", &name);
+    sidecar.expect_cleared(secs(60), "ApiErrors", "Operator", &name);
     drop(operator);
 }
