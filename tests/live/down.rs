@@ -16,7 +16,7 @@ use loopwatch_testbed::kopf::{self, KopfOperator};
 use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::operator::ACCOUNT;
 use loopwatch_testbed::pods;
-use loopwatch_testbed::replicas::{LEASE_DURATION, Replicas};
+use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, quick_but, summary};
 use loopwatch_testbed::wait::{eventually, pause};
 
@@ -37,6 +37,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// One kind of the zoo has no status subresource.
 const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
 const UP: &str = "loopwatch_operator_up";
+/// The time after which a standby takes over. With less, a leader on a busy machine loses the Lease, and ends.
+const LEASE: Duration = Duration::from_secs(8);
 /// A time within which a wrong finding would open, several times the threshold.
 const LONG: Duration = Duration::from_secs(6);
 
@@ -58,7 +60,9 @@ impl Watched {
         let kube = plane.kube.clone();
         kube.namespace(namespace);
         reader_account(&kube, namespace);
-        let replicas = Replicas::start(plane, namespace, count, &["--ready-after=200ms", "--wait-for-pods=false"]);
+        let lease = format!("--leader-elect-lease-duration={}s", LEASE.as_secs()); // the last one counts
+        let flags = ["--ready-after=200ms", "--wait-for-pods=false", lease.as_str()];
+        let replicas = Replicas::start(plane, namespace, count, &flags);
         let sidecar = standalone(namespace, "widget-operator", &settings);
         sidecar.wait_watched("Widget", 1);
         let watched = Self { kube, namespace, replicas, sidecar };
@@ -133,7 +137,7 @@ impl Watched {
     }
 
     fn wait_led_by(&self, index: usize) {
-        eventually(LEASE_DURATION * 5, "another replica leads", || match self.replicas.leader() {
+        eventually(LEASE * 5, "another replica leads", || match self.replicas.leader() {
             Some(leader) if leader == index => Ok(()),
             other => Err(format!("{other:?} leads")),
         });
@@ -240,7 +244,9 @@ fn killed() {
 /// The operator is absent on purpose: its Pod is deleted, it is rolled out in both ways, and it is scaled to zero. At the end,
 /// it is killed, which loopwatch sees.
 fn near_misses() {
-    let settings = quick_but(json!({"operator_down_after": "2s", "owner_absent_after": "4s"}));
+    // While the process of a Pod ends, its metrics cannot be read.
+    let absent = json!({"operator_down_after": "2s", "owner_absent_after": "4s", "source_failing_after": "1m"});
+    let settings = quick_but(absent);
     let mut all = Watched::start("down-on-purpose", 1, settings.clone());
     all.make("Widget", "steady");
     all.make("Widget", "ignored");
@@ -269,7 +275,7 @@ fn near_misses() {
     all.replicas.start_next(bed());
     all.wait_terminating(0);
     all.end(0);
-    pause(LEASE_DURATION);
+    pause(LEASE);
     all.replicas.all.remove(0).pod.remove();
     all.expect_silence("a rollout");
 
@@ -328,9 +334,8 @@ fn restart_loop() {
     expect_only_root(&all.sidecar, "RestartLoop", &["OperatorDown"]);
     let found = all.expect_finding(SLACK, "RestartLoop");
     assert_eq!(found.severity(), "critical", "{found}");
-    let others: Vec<_> =
-        opened(&all.sidecar).into_iter().filter(|(code, _)| code != "RestartLoop" && code != "OperatorDown").collect();
-    assert_eq!(others, [], "killed, but not for its memory");
+    let is_memory = |(code, _): &(String, String)| code == "StartupOutOfMemory";
+    assert!(!opened(&all.sidecar).iter().any(is_memory), "killed, but not for its memory");
 }
 
 /// One kill for its memory soon after its start is no finding, two are.
@@ -358,7 +363,7 @@ fn out_of_memory_at_start() {
 /// A rollout changes the leader once, and is healthy. A Lease that nobody may renew is not, and neither is one that changes
 /// hands again and again.
 fn leaders() {
-    let mut all = Watched::start("down-leaders", 2, quick_but(json!({"leader_absent_after": "8s"})));
+    let mut all = Watched::start("down-leaders", 2, quick_but(json!({"leader_absent_after": "18s"})));
     let leader = all.replicas.wait_for_leader();
     let old = all.replicas.all.remove(leader);
     old.pod.terminate();
@@ -366,15 +371,15 @@ fn leaders() {
     all.wait_led_by(0);
     old.pod.remove();
     all.replicas.start_next(bed());
-    pause(LEASE_DURATION);
+    pause(LEASE);
     all.expect_silence("one change of the leader");
 
     // The leader ends, because it cannot renew the Lease. Both Pods run, but neither may take it.
     let leader = all.replicas.wait_for_leader();
     all.kube.delete(RBAC, "RoleBinding", all.namespace, "widget-operator-leader-election");
-    assert_ne!(all.replicas.all[leader].wait_end(LEASE_DURATION * 4, false), 0);
+    assert_ne!(all.replicas.all[leader].wait_end(LEASE * 4, false), 0);
     all.replicas.all[leader].restart();
-    let found = all.expect_finding(secs(8) + SLACK, "LeaderAbsent");
+    let found = all.expect_finding(secs(18) + SLACK, "LeaderAbsent");
     assert_eq!(found.evidence("running_pods"), 2, "{found}");
     assert_eq!(found.0["confidence"], "confirmed", "{found}");
     allow_leader_election(&all.kube, all.namespace);
@@ -384,7 +389,7 @@ fn leaders() {
     for replica in &all.replicas.all {
         replica.operator.fault("LeaderFlapping?period=1s");
     }
-    eventually(secs(60), "the Lease flaps between the Pods", || {
+    eventually(secs(90), "the Lease flaps between the Pods", || {
         // A leader that loses the Lease ends, and its kubelet starts it again.
         for replica in &mut all.replicas.all {
             if replica.operator.process.ended().is_some() {
