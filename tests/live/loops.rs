@@ -168,13 +168,19 @@ fn stuck() {
 
 /// A handler that blocks lets many objects wait. Near miss: a burst of many changes, which the operator works off.
 fn backlog() {
-    let case = Case::scraping("loop-backlog", &settings(), 1);
+    let mut settings = settings();
+    for threshold in ["queue_backlog_after", "workers_saturated_after"] {
+        settings[threshold] = json!("8s"); // the burst takes about three
+    }
+    let case = Case::scraping("loop-backlog", &settings, 1);
     let names: Vec<String> = (0..40).map(|number| format!("w-{number:02}")).collect();
-    case.operator.fault("QueueBacklog?kind=Widget&delay=60ms");
-    for name in &names {
-        case.kube.zoo("Widget", &case.namespace, name, json!({}));
+    for some in names.chunks(8) {
+        some.iter().for_each(|name| _ = case.kube.zoo("Widget", &case.namespace, name, json!({})));
+        some.iter().for_each(|name| case.wait_settled("Widget", name));
     }
     case.make("PhaseOnly", TWIN);
+    // The switch lets the operator reconcile all objects at once.
+    case.operator.fault("QueueBacklog?kind=Widget&delay=80ms");
     let deepest = eventually(FOUND * 2, "the queue is long", || match series(&case, "queue_depth", "widget", "") {
         depth if depth > 10.0 => Ok(depth),
         depth => Err(depth.to_string()),
@@ -183,9 +189,6 @@ fn backlog() {
         0.0 => Ok(()),
         depth => Err(format!("{depth} after {deepest}")),
     });
-    for name in &names {
-        case.wait_settled("Widget", name);
-    }
     expect_opened(&case, &[]);
 
     case.operator.fault("QueueBacklog?kind=Widget&delay=60s");
