@@ -8,7 +8,7 @@ use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
 use loopwatch_model::observation::{
     Answer, Cause, ContainerView, GrowingStack, MetricsView, Observation, OperatorView, PodView, Probe, ProcessView,
-    ProfileKind, ProfileView, Runtime,
+    ProfileKind, ProfileView, Runtime, SourceId,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::TrendSignal;
@@ -337,6 +337,22 @@ fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
     let before = operator.probes.len();
     operator.heap(1.0, |t| 80.0 + 20.0 * t);
     assert_eq!(operator.probes.len(), before, "the answer is there");
+}
+
+#[test]
+fn an_answer_without_a_profile_does_not_hide_why_the_source_is_off() {
+    let mut operator = Operator::new();
+    let (source, reason) = (SourceId::Profiles, "the operator serves no pprof".to_owned());
+    operator.lab.observe(Observation::SourceOff { source, reason: reason.clone() });
+    let shown = |operator: &Operator| {
+        let sources = operator.lab.snapshot().sources;
+        sources.into_iter().find(|source| source.source == "profiles").map(|source| (source.off, source.last_success))
+    };
+    for answer in [Answer::Absent, Answer::Failed(Cause::Timeout)] {
+        let probe = Probe::Profile { instance: INSTANCE.to_owned(), kind: ProfileKind::Heap };
+        operator.lab.observe(Observation::Answered { probe, answer });
+        assert_eq!(shown(&operator), Some((Some(reason.clone()), None)));
+    }
 }
 
 #[test]

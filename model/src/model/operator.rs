@@ -223,8 +223,10 @@ impl Model {
     }
 
     pub(super) fn profiled(&mut self, instance: &str, kind: ProfileKind, answer: Answer) {
+        // Any other answer leaves the source as it is, for example off because the operator serves no pprof.
+        let Answer::Profiled(profile) = answer else { return };
         self.sources.note_success(&SourceId::Profiles, self.now);
-        if let (Some(known), Answer::Profiled(profile)) = (self.operator.instances.get_mut(instance), answer) {
+        if let Some(known) = self.operator.instances.get_mut(instance) {
             known.profiles.insert(kind, *profile);
             self.review_trends();
         }
