@@ -57,7 +57,7 @@ fn three_sources() {
         same(&shape(&recorded, &watched), &shape(&served, &watched), "recording and server").expect("the same tree");
     }
     // Near misses: a name that is almost right, and an unknown kind.
-    for (arguments, expected) in [(["widget", "targe"], "did you mean target?"), (["gadget", "target"], "gadget")] {
+    for (arguments, expected) in [(["widget", "targe"], "did you mean target?"), (["gizmo", "target"], "gizmo")] {
         let (code, errors) = fails(&arguments, &kubeconfig);
         assert!(code == 2 && errors.contains(expected), "{code}: {errors}");
     }
