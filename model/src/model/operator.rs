@@ -139,6 +139,11 @@ impl Instance {
 }
 
 /// Returns whether two start times are those of two processes.
+fn differ(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
+    is_another(one, other) || is_another(other, one)
+}
+
+/// Returns whether a start time is that of a later process.
 fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
     known.zip(started).is_some_and(|(known, started)| started > known.after(SAME_START))
 }

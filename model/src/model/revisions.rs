@@ -6,6 +6,7 @@
 
 use super::Model;
 use super::kinds::Kind;
+use super::leases::pod_of;
 use crate::observation::{PodView, Revision, Role};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};
 
@@ -42,9 +43,8 @@ impl Model {
     /// or else of the newest Pod that is ready.
     fn revision_in_charge(&self) -> Option<&Revision> {
         let view = self.operator.view.as_ref()?;
-        let holds = |pod: &&PodView| {
-            self.leases.holders_in(self.now, &view.namespace).any(|holder| is_of_pod(holder, &pod.name))
-        };
+        let holds =
+            |pod: &&PodView| self.leases.holders_in(self.now, &view.namespace).any(|holder| pod_of(holder) == pod.name);
         let is_ready =
             |pod: &&PodView| pod.deleted.is_none() && pod.containers.first().is_some_and(|container| container.ready);
         let pods = || view.pods.iter().filter(|pod| !pod.revision.label().is_empty());
@@ -83,10 +83,4 @@ impl Model {
             instances: self.operator.summaries(),
         }
     }
-}
-
-/// Returns whether this identity of a leader election belongs to a Pod: client-go writes the name of the Pod, `_` and a
-/// random part.
-fn is_of_pod(holder: &str, pod: &str) -> bool {
-    holder.strip_prefix(pod).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }

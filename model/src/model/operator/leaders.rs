@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::Model;
 use super::super::detection::Detection;
+use super::super::leases::pod_of;
 use super::pods::PodsSay;
 use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
@@ -177,11 +178,6 @@ fn is_of_workload(holder: &str, workload: &str) -> bool {
     let pod = pod_of(holder);
     let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
     pod == workload || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
-}
-
-/// Returns the name of the Pod that holds a lease: client-go appends `_` and a UUID.
-pub(super) fn pod_of(holder: &str) -> &str {
-    holder.split('_').next().unwrap_or(holder)
 }
 
 /// Returns the hash of the template in the name of a Deployment's Pod; empty if it has none.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::super::Model;
 use super::super::detection::Detection;
+use super::super::leases::pod_of;
 use super::Instance;
 use super::history::{History, Loop, STALE_AFTER};
-use super::leaders::pod_of;
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ControllerView, Role};

@@ -1,6 +1,6 @@
 //! What snapshots and detectors see of an instance.
 
-use super::{Instance, Operator, is_another};
+use super::{Instance, Operator, differ};
 use crate::observation::{ProcessView, Runtime};
 use crate::snapshot::InstanceSummary;
 
@@ -29,7 +29,7 @@ impl Instance {
         let Some((_, metrics)) = &self.metrics else { return kernel };
         let reported = &metrics.process;
         // Metrics that are served by an earlier process describe that one.
-        if is_another(reported.started, kernel.started) || is_another(kernel.started, reported.started) {
+        if differ(reported.started, kernel.started) {
             return kernel;
         }
         ProcessView {

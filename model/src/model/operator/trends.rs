@@ -14,7 +14,7 @@ use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use super::super::Model;
-use super::SAME_START;
+use super::differ;
 use crate::finding::Subject;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
@@ -129,8 +129,7 @@ impl Watched {
 
     /// Forgets an earlier process.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
-        let differs = |(known, seen): (Timestamp, Timestamp)| seen.since(known).max(known.since(seen)) > SAME_START;
-        let restarted = self.started.zip(signals.started).is_some_and(differs)
+        let restarted = differ(self.started, signals.started)
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);

@@ -5,24 +5,14 @@ use std::collections::BTreeMap;
 use super::super::super::Model;
 use super::super::super::detection::Detection;
 use super::{Reason, Watched};
-use crate::finding::{Confidence, Evidence, FindingCode, Value};
+use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 use crate::trend::{Trend, TrendState, TrendVerdict};
 
-/// All findings of this file.
-const OF_PROCESSES: [FindingCode; 9] = [
-    FindingCode::HeapLeak,
-    FindingCode::HeapGrowthExplained,
-    FindingCode::TaskLeak,
-    FindingCode::TaskLimit,
-    FindingCode::MemoryExhaustionPredicted,
-    FindingCode::GarbageCollectionThrash,
-    FindingCode::FileDescriptorLeak,
-    FindingCode::MemoryJump,
-    FindingCode::MemoryLarge,
-];
+/// The area of all findings of this file.
+const AREA: &str = "process";
 
 /// The number of functions of the top stack in the evidence.
 const FUNCTIONS: usize = 2;
@@ -57,7 +47,7 @@ impl Model {
         }
         let subject = self.operator_subject();
         let earlier = self.operator.trends.subject.replace(subject.clone()).filter(|earlier| *earlier != subject);
-        for code in OF_PROCESSES {
+        for code in FINDINGS.iter().filter(|info| info.area == AREA).map(|info| info.code) {
             if let Some(earlier) = &earlier {
                 self.open_findings.clear(now, code, earlier);
             }
