@@ -289,6 +289,27 @@ fn a_finalizer_of_another_program_is_another_death() {
 }
 
 #[test]
+fn a_finalizer_of_the_framework_is_of_the_operator_that_writes_the_status() {
+    const MARKER: &str = "kopf.zalando.org/KopfFinalizerMarker";
+    // A name that many programs share may be that of another program.
+    for (manager, is_own) in [("kopf", true), ("manager", false)] {
+        let (mut lab, mut op) = with_operator();
+        let mut doomed = lab.converged("doomed");
+        doomed.finalizers = vec![MARKER.into()];
+        let mut view = lab.view(&doomed);
+        for written in view.managers.iter_mut().filter(|written| written.owns.status) {
+            written.name = manager.into();
+            written.finalizers = vec![MARKER.into()];
+        }
+        view.deleted = Some(lab.now);
+        lab.apply_view(view);
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::mins(40));
+        assert_eq!(lab.roots() == [DOWN], is_own, "{manager}: {:?}", lab.findings());
+    }
+}
+
+#[test]
 fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
     let delete = |lab: &mut Lab| {
         let mut doomed = lab.converged("doomed");

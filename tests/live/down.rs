@@ -452,8 +452,7 @@ fn kopf_without_metrics(python: PathBuf) {
     kube.delete(ZOO, kopf::KIND, namespace, "deleted");
     sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", kopf::KIND, "changed");
     sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", kopf::KIND, "deleted");
-    let (late, _) = sidecar.expect_finding(SLACK, "Unacknowledged", kopf::KIND, "changed");
-    assert_eq!(late.0["explained_by"], down.0["id"], "{late}");
+    expect_only_root(&sidecar, "OperatorDown", &["Unacknowledged", "FinalizerStuck"]);
     operator.start_again();
     sidecar.expect_cleared(SLACK, "Unacknowledged", kopf::KIND, "changed");
 }

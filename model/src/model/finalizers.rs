@@ -31,7 +31,8 @@ const GARBAGE_COLLECTOR_FACTOR: i64 = 4;
 
 /// Returns the actor that should remove a finalizer of an object: a component of Kubernetes, else the field manager that
 /// removed it from other objects, else the operator that serves its domain, else the field manager that added it, if that
-/// one behaves like a controller.
+/// one behaves like a controller. A field manager that also writes the status of a primary kind is the operator: frameworks
+/// such as kopf add finalizers of their own domain.
 pub(crate) fn actor(
     view: &ObjectView,
     finalizer: &str,
@@ -44,7 +45,10 @@ pub(crate) fn actor(
     }
     if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
         let successor = successor(view, remover, finalizer, group, served);
-        return successor.unwrap_or_else(|| remover_actor(remover, finalizer, served));
+        return match is_operator(view, remover, group, served) {
+            true => Actor::Operator { group: group.clone(), manager: Some(remover.clone()) },
+            false => successor.unwrap_or_else(|| remover_actor(remover, finalizer, served)),
+        };
     }
     let adder = view
         .managers
@@ -60,10 +64,20 @@ pub(crate) fn actor(
         return Actor::Operator { group: operator.clone(), manager: adder.or_else(writes_status) };
     }
     match (adder, finalizer.split_once('/')) {
+        (Some(manager), _) if is_operator(view, &manager, group, served) => {
+            Actor::Operator { group: group.clone(), manager: Some(manager) }
+        }
         (Some(manager), _) => Actor::Adder { manager, group: group.clone() },
         (None, Some((domain, _))) => Actor::Domain(domain.into()),
         (None, None) => Actor::Unknown,
     }
+}
+
+/// Returns whether a field manager writes the status of an object of a primary kind. A name that many programs share may
+/// stand for another program.
+fn is_operator(view: &ObjectView, manager: &str, group: &Arc<str>, served: &BTreeSet<Arc<str>>) -> bool {
+    let writes_status = || writers::status_writer(view).is_some_and(|writer| writer.name == manager);
+    served.contains(group) && !controllers::is_generic(manager) && writes_status()
 }
 
 /// Returns the operator of a kind under its present field manager, if that one has written the status since `manager` wrote
