@@ -25,6 +25,7 @@ use std::time::Duration;
 use self::measure::{Figures, MeasuredProcess};
 use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::guard::{self, Program};
+use loopwatch_testbed::operator::{self, Operator};
 use loopwatch_testbed::sidecar::program as loopwatch;
 use loopwatch_testbed::{binaries, ports, repository, sidecar};
 
@@ -55,11 +56,29 @@ fn main() -> ExitCode {
     say("measuring kube-state-metrics");
     let theirs = measure_one(&plane, run_kube_state_metrics(&plane, &kubeconfig, &kube_state_metrics));
     say("measuring loopwatch");
-    let ours = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "unhealthy"));
+    let ours = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "loopwatch", &[]));
     say("measuring loopwatch --object-series=all");
-    let all = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "all"));
-    print!("{}", table::render(&theirs, &ours, &all));
+    let all = measure_one(&plane, run_loopwatch(&plane, &kubeconfig, "loopwatch-all", &["--object-series=all"]));
+    say("measuring loopwatch beside an operator, with every source on");
+    let full = measure_beside_operator(&plane, &kubeconfig);
+    print!("{}", table::render(&theirs, &ours, &all, &full));
     ExitCode::SUCCESS
+}
+
+/// Measures loopwatch while it also scrapes an operator, reads its process and keeps its state.
+fn measure_beside_operator(plane: &ControlPlane, kubeconfig: &Path) -> Figures {
+    operator::install(plane);
+    plane.kube.namespace("beside");
+    let operator = Operator::start(plane, "beside.operator", "beside", &[]);
+    let flags = [
+        format!("--scrape=http://{}/metrics", operator.metrics),
+        format!("--pprof=http://{}/debug/pprof", operator.pprof),
+        format!("--pid={}", operator.process.id()),
+        format!("--state-dir={}", plane.directory().join("beside.state").display()),
+        format!("--profile-dir={}", plane.directory().join("beside.profiles").display()),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    measure_one(plane, run_loopwatch(plane, kubeconfig, "loopwatch-full", &flags))
 }
 
 /// Measures one process from its start to its end.
@@ -73,13 +92,13 @@ fn measure_one(plane: &ControlPlane, mut process: MeasuredProcess) -> Figures {
     figures
 }
 
-fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, series: &str) -> MeasuredProcess {
+fn run_loopwatch(plane: &ControlPlane, kubeconfig: &Path, name: &str, flags: &[&str]) -> MeasuredProcess {
     let port = ports::free();
-    let program = loopwatch(&format!("loopwatch-{series}"), plane)
+    let program = loopwatch(name, plane)
         .arg("run")
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg(format!("--listen=127.0.0.1:{port}"))
-        .arg(format!("--object-series={series}"));
+        .args(flags);
     MeasuredProcess::start(&program, port)
 }
 
