@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
+use crate::export::alertmanager::Alerting;
 use crate::export::notify::Notifier;
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
@@ -75,7 +76,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, notify, profiles, .. } = configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, notify, alerting, profiles, .. } = configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
     if let Some(dir) = &state_dir {
@@ -88,6 +89,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let requests = &exporter.metrics().notify_requests;
     let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), own_pod()));
+    let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
     let (sender, effective) = watch::channel(Effective {
@@ -111,6 +113,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
     if let Some((notifier, delivering)) = notifying {
         notifier.close(delivering).await;
+    }
+    if let Some(alerting) = alerting {
+        alerting.close().await;
     }
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");

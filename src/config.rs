@@ -23,6 +23,7 @@ use loopwatch_model::time::Span;
 pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
+use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
@@ -54,6 +55,9 @@ pub(crate) struct Flags {
     /// Where to send events.
     #[command(flatten)]
     pub notify: NotifyFlags,
+    /// Where to post alerts.
+    #[command(flatten)]
+    pub alerting: AlertFlags,
     /// How to take profiles of the operator.
     #[command(flatten)]
     pub profiles: ProfileFlags,
@@ -165,6 +169,25 @@ pub(crate) struct NotifyFlags {
     /// File with the certificate authorities of the webhook, in PEM [default: those of the system]
     #[arg(long, value_name = "FILE")]
     pub notify_ca_file: Option<PathBuf>,
+}
+
+/// Where to post alerts.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Alerting")]
+pub(crate) struct AlertFlags {
+    /// Alertmanager to post alerts to, for clusters without Prometheus; every address of the host gets them. With the rules
+    /// of loopwatch in Prometheus, too, each problem would page twice
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    pub alertmanager: Vec<AlertmanagerUrl>,
+    /// File with the bearer token for Alertmanager
+    #[arg(long, value_name = "FILE")]
+    pub alertmanager_token_file: Option<PathBuf>,
+    /// File with the certificate authorities of Alertmanager, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub alertmanager_ca_file: Option<PathBuf>,
+    /// Label to add to all alerts, such as cluster=production
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
+    pub alert_label: Vec<AlertLabel>,
 }
 
 /// A deadline for one kind, or for all kinds that have none of their own.
@@ -288,6 +311,22 @@ impl NotifyFlags {
     pub(crate) fn webhook(&self) -> Option<Webhook> {
         let Self { notify, notify_token_file: token_file, notify_ca_file: ca_file } = self.clone();
         notify.map(|url| Webhook { url, token_file, ca_file })
+    }
+}
+
+// === impl AlertFlags ===
+
+impl AlertFlags {
+    /// Where to post alerts, if anywhere.
+    #[must_use]
+    pub(crate) fn options(&self) -> Option<AlertmanagerOptions> {
+        let Self { alertmanager, alertmanager_token_file, alertmanager_ca_file, alert_label } = self.clone();
+        (!alertmanager.is_empty()).then_some(AlertmanagerOptions {
+            urls: alertmanager,
+            token_file: alertmanager_token_file,
+            ca_file: alertmanager_ca_file,
+            labels: alert_label,
+        })
     }
 }
 

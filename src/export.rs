@@ -5,7 +5,8 @@
 //!               ┌─ prometheus ─▶ /metrics        exactly the series that `catalog` lists
 //!  Model ─View──┼─ json ───────▶ /api/v1/…       the same shapes as `check -o json`
 //!               ├─ page ───────▶ /               for people, over `kubectl port-forward`
-//!               └─ report ─────▶ the terminal    `check` and `replay`
+//!               ├─ report ─────▶ the terminal    `check` and `replay`
+//!               └─ alertmanager ▶ Alertmanager   alerts, for clusters without Prometheus
 //!
 //!  Model::reference_events ── notify ─▶ a webhook
 //! ```
@@ -25,7 +26,9 @@ pub(crate) mod report; // the output of `check` and `replay`
 mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
+mod post; // requests to receivers
 pub(crate) mod notify; // events for a webhook
+pub(crate) mod alertmanager; // alerts for Alertmanager
 pub(crate) mod explain; // finds the object that somebody asks about
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server

@@ -88,6 +88,28 @@ pub struct SelfMetrics {
     pub rebuilds: Family<RebuildLabels, Counter>,
     /// Requests to the webhook.
     pub notify_requests: Family<NotifyLabels, Counter>,
+    /// Alerts for Alertmanagers.
+    pub alerting: AlertingMetrics,
+}
+
+/// The metrics of the alerts that loopwatch posts itself.
+#[derive(Clone, Debug, Default)]
+pub struct AlertingMetrics {
+    /// Requests to Alertmanagers.
+    pub requests: Family<AlertmanagerLabels, Counter>,
+    /// Alerts that fire.
+    pub firing: Gauge,
+    /// Alerts without room.
+    pub dropped: Counter,
+}
+
+/// Labels of [`AlertingMetrics::requests`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AlertmanagerLabels {
+    /// The URL, as configured, without its path.
+    pub alertmanager: String,
+    /// `ok`, `rejected` or `failed`.
+    pub result: &'static str,
 }
 
 /// Labels of [`SelfMetrics::recording_unread`].
@@ -147,6 +169,7 @@ impl SelfMetrics {
             recording_unread: Family::default(),
             rebuilds,
             notify_requests: Family::default(),
+            alerting: AlertingMetrics::default(),
         }
     }
 }

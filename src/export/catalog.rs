@@ -341,6 +341,15 @@ catalog! {
         "loopwatch_notify_requests_total" Counter Alpha ["result"]
             "Events for the webhook of --notify, by result: ok, rejected (not repeated), failed (one attempt), dropped (given up, or no room), not_leader (another replica sends them)."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.notify_requests));
+        "loopwatch_alertmanager_requests_total" Counter Alpha ["alertmanager", "result"]
+            "Requests with alerts to each URL of --alertmanager, by result: ok, rejected (not repeated), failed (repeated)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.alerting.requests));
+        "loopwatch_alertmanager_alerts" Gauge Alpha []
+            "Alerts that loopwatch posts to Alertmanager itself and that fire now, without the one that always fires."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.alerting.firing));
+        "loopwatch_alertmanager_alerts_dropped_total" Counter Alpha []
+            "Evaluations of alerts that did not fire because 1000 others did."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.alerting.dropped));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

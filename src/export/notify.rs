@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 mod body;
-mod client;
 mod leadership;
 mod url;
 
@@ -33,9 +32,9 @@ pub(crate) mod receiver;
 mod tests;
 
 use self::body::Notification;
-use self::client::{Answer, WebhookClient};
 use self::leadership::Leadership;
 pub(crate) use self::url::WebhookUrl;
+use super::post::{Answer, Destination, Poster};
 use crate::sources::Backoff;
 use crate::telemetry::NotifyLabels;
 
@@ -103,6 +102,14 @@ struct Patience {
 /// The maximum number of events that wait. Beyond it, the oldest are dropped.
 const QUEUE: usize = 1_000;
 
+// === impl Webhook ===
+
+impl From<Webhook> for Destination {
+    fn from(Webhook { url, token_file, ca_file }: Webhook) -> Self {
+        Self { uri: url.uri().clone(), address: None, token_file, ca_file }
+    }
+}
+
 // === impl Patience ===
 
 impl Default for Patience {
@@ -138,7 +145,8 @@ impl Notifier {
             leadership: Mutex::new(Leadership::new(pod)),
             requests,
         }));
-        let delivering = tokio::spawn(deliver(notifier.0.clone(), WebhookClient::new(webhook, patience.request)));
+        let poster = Poster::new(webhook.into(), patience.request);
+        let delivering = tokio::spawn(deliver(notifier.0.clone(), poster));
         (notifier, delivering)
     }
 
@@ -212,7 +220,7 @@ impl Shared {
 }
 
 /// Delivers events one by one, so that they arrive in order.
-async fn deliver(shared: Arc<Shared>, mut client: WebhookClient) {
+async fn deliver(shared: Arc<Shared>, mut client: Poster) {
     let mut problems = Problems::default();
     while let Some(Waiting { since, event }) = shared.next().await {
         let body = Notification::of(&event).to_json();

@@ -3,8 +3,7 @@
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo, Severity};
 
-/// The alert that covers all tickets, and critical findings without an alert of their own.
-const TICKET: &str = "LoopwatchFinding";
+use super::summary::{TICKET, alert_name};
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
@@ -113,8 +112,8 @@ Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
 #[must_use]
 pub(super) fn alert(info: &FindingInfo) -> Option<String> {
     match info.alert {
-        Alert::Page => Some(format!("Loopwatch{}", info.name)),
-        Alert::Ticket => Some(TICKET.to_owned()),
+        Alert::Page => alert_name(info, Severity::Critical),
+        Alert::Ticket => alert_name(info, Severity::Warning),
         Alert::None => None,
     }
 }
@@ -127,7 +126,8 @@ pub(super) fn findings() -> String {
     for info in &pages {
         let selector = selector(&[info], &[Severity::Critical]);
         let severity = Severity::Critical.as_str();
-        rules.push(rule(&format!("Loopwatch{}", info.name), &[info], &selector, severity, info.name));
+        let name = alert_name(info, Severity::Critical).unwrap_or_default();
+        rules.push(rule(&name, &[info], &selector, severity, info.name));
     }
     let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
     let lowered = selector(&pages, &[Severity::Warning]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity, Subject, Value};
+use loopwatch_model::finding::{Alert, Finding, FindingCode, FindingId, FindingInfo, Severity, Subject, Value};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
@@ -70,6 +70,20 @@ const SHORTEST: Span = Span::secs(1);
 pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen = matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
     (!began_unseen).then(|| snapshot.at.since(finding.since)).filter(|age| *age >= SHORTEST)
+}
+
+/// The alert that covers all tickets, and critical findings without an alert of their own.
+pub(crate) const TICKET: &str = "LoopwatchFinding";
+
+/// The name of the alert that covers a finding of a severity, in the rules of `alerts/` and in what loopwatch posts itself;
+/// `None` if it does not alert.
+#[must_use]
+pub(crate) fn alert_name(info: &FindingInfo, severity: Severity) -> Option<String> {
+    match (info.alert, severity) {
+        (_, Severity::Info) => None,
+        (Alert::Page, Severity::Critical) => Some(format!("Loopwatch{}", info.name)),
+        _ => Some(TICKET.to_owned()),
+    }
 }
 
 /// Open findings, with their explanations.

@@ -53,10 +53,15 @@ const MAX_BUFFER: usize = 64 << 10;
 
 impl Trust {
     /// Builds a client. Loading the certificates of the system takes some milliseconds, so another thread does it.
+    /// `server_name` is the name in the certificate if the URLs of the requests have an address instead.
     ///
     /// # Errors
     /// Names the file of the authorities if it cannot be used.
-    pub(crate) async fn client(self, connect_within: Option<Duration>) -> Result<PeerClient, String> {
+    pub(crate) async fn client(
+        self,
+        connect_within: Option<Duration>,
+        server_name: Option<String>,
+    ) -> Result<PeerClient, String> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false); // TLS is the next layer
         connector.set_connect_timeout(connect_within);
@@ -65,19 +70,24 @@ impl Trust {
         builder.http1_max_buf_size(MAX_BUFFER);
         let connector = match self {
             Self::Plain => return Ok(BoxService::new(builder.build(connector).map_err(BoxError::from))),
-            Self::Anyone => self.secure(connector)?,
+            Self::Anyone => self.secure(connector, server_name)?,
             Self::System | Self::Authorities { .. } => {
-                spawn_blocking(|| self.secure(connector)).await.map_err(|error| error.to_string())??
+                spawn_blocking(|| self.secure(connector, server_name)).await.map_err(|error| error.to_string())??
             }
         };
         Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)))
     }
 
     /// Adds TLS to a connector.
-    fn secure(self, connector: HttpConnector) -> Result<impl Connect + Clone + Send + Sync + 'static, String> {
+    fn secure(
+        self,
+        connector: HttpConnector,
+        server_name: Option<String>,
+    ) -> Result<impl Connect + Clone + Send + Sync + 'static, String> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = Config::new(Uri::from_static("https://peer"));
+        config.tls_server_name = server_name;
         match self {
             Self::Plain | Self::System => {}
             Self::Authorities { file, pem } => config.root_cert = Some(certificates(&file, &pem)?),

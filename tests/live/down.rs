@@ -23,7 +23,7 @@ use loopwatch_testbed::wait::{eventually, pause};
 /// The tests of this file. The one about outages takes minutes: `cargo test --test live -- --ignored down`.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        test("down::api_fails_and_recovers", requests::api_fails_and_recovers).with_ignored_flag(true),
+        test("down::api_fails_and_recovers", requests::api_fails_and_recovers),
         test("down::rights_withdrawn", requests::rights_withdrawn),
         test("down::leaders", leaders),
         test("down::killed", killed),

@@ -280,7 +280,7 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
         files.push((file, "contains no valid token"));
     }
     for (file, expected) in files {
-        let mut client = WebhookClient::new(token_webhook(&receiver.url, &file), SHORT.request);
+        let mut client = Poster::new(token_webhook(&receiver.url, &file).into(), SHORT.request);
         let Answer::Failed { problem, .. } = client.post(b"{}").await else { panic!("{}", file.display()) };
         assert!(problem.contains(expected) && !problem.contains("S3CRET"), "{problem}");
     }
@@ -300,7 +300,7 @@ async fn problems_of_a_connection_are_named() {
         (webhook(&https), ""),
         (no_ca, "contains no valid certificate in PEM"),
     ] {
-        let mut client = WebhookClient::new(webhook.clone(), Duration::from_secs(20));
+        let mut client = Poster::new(webhook.clone().into(), Duration::from_secs(20));
         let Answer::Failed { problem, .. } = client.post(b"{}").await else { panic!("{webhook:?}") };
         assert!(problem.contains(expected) && !problem.is_empty() && !problem.contains("S3CRET"), "{problem}");
         assert!(!problem.contains('\n'), "{problem}");

@@ -190,7 +190,7 @@ impl Peer {
         let client = match &mut self.client {
             Some(client) => client,
             none => {
-                let client = self.trust.clone().client(Some(limits.connect)).await;
+                let client = self.trust.clone().client(Some(limits.connect), None).await;
                 none.insert(client.map_err(|problem| Failure::new(Cause::Tls, problem))?)
             }
         };

@@ -34,16 +34,16 @@ async fn a_receiver_needs_a_certificate_of_the_given_authority() {
     let pem = |der: &str| format!("-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n");
     let url = start();
     let within = Duration::from_secs(20);
-    let untrusted = WebhookClient::new(webhook(&url), within).post(b"{}").await;
+    let untrusted = Poster::new(webhook(&url).into(), within).post(b"{}").await;
     assert!(matches!(&untrusted, Answer::Failed { problem, .. } if problem.contains("ertificate")), "{untrusted:?}");
 
-    let mut client = WebhookClient::new(Webhook { ca_file: Some(file.clone()), ..webhook(&url) }, within);
+    let mut client = Poster::new(Webhook { ca_file: Some(file.clone()), ..webhook(&url) }.into(), within);
     assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "the file is missing");
     std::fs::write(&file, pem(CERTIFICATE)).expect("written");
     assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "not an authority");
     std::fs::write(&file, pem(AUTHORITY)).expect("written");
     assert_eq!(client.post(b"{}").await, Answer::Accepted, "the file is read again");
     let other = url.replace("127.0.0.1", "localhost");
-    let mut client = WebhookClient::new(Webhook { ca_file: Some(file), ..webhook(&other) }, within);
+    let mut client = Poster::new(Webhook { ca_file: Some(file), ..webhook(&other) }.into(), within);
     assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "a certificate for another host");
 }

@@ -1,22 +1,36 @@
-//! One request to the webhook.
+//! One request that sends something to a receiver: the webhook of `--notify`, or an Alertmanager.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, header};
+use http::uri::{Authority, Scheme};
+use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
-use super::Webhook;
 use crate::sources::failure::layers;
 use crate::sources::peer::{PeerClient, Trust, authorization, read};
 use crate::telemetry::VERSION;
 
-/// Sends requests to the webhook, over one connection that stays open for a while.
-pub(super) struct WebhookClient {
-    webhook: Webhook,
+/// A receiver, and how to reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub(super) uri: Uri,
+    /// The address to connect to, if the name of the host stands for several.
+    pub(super) address: Option<SocketAddr>,
+    /// A file with the bearer token.
+    pub(super) token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    pub(super) ca_file: Option<PathBuf>,
+}
+
+/// Sends requests to a receiver, over one connection that stays open for a while.
+pub(super) struct Poster {
+    destination: Destination,
     /// Time for a request, with the connection and the head of the response.
     within: Duration,
     /// The HTTP client, and whom it trusts.
@@ -45,14 +59,31 @@ const MAX_BODY: usize = 64 << 10;
 /// The longest wait that a receiver can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-// === impl WebhookClient ===
+// === impl Destination ===
 
-impl WebhookClient {
-    pub(super) fn new(webhook: Webhook, within: Duration) -> Self {
-        Self { webhook, within, http: None }
+impl Destination {
+    /// Returns the URL to request: with the address instead of the name of the host, if there is one.
+    fn target(&self) -> Result<Uri, String> {
+        let Some(address) = self.address else { return Ok(self.uri.clone()) };
+        let mut parts = self.uri.clone().into_parts();
+        parts.authority = Some(address.to_string().parse().map_err(|_| format!("{address} is no address"))?);
+        Uri::from_parts(parts).map_err(|error| error.to_string())
     }
 
-    /// Sends a body and waits for the answer.
+    /// Returns the name in the certificate, if the URL to request has an address instead.
+    fn server_name(&self) -> Option<String> {
+        self.address.and_then(|_| self.uri.host()).map(|host| host.trim_matches(['[', ']']).to_owned())
+    }
+}
+
+// === impl Poster ===
+
+impl Poster {
+    pub(super) fn new(destination: Destination, within: Duration) -> Self {
+        Self { destination, within, http: None }
+    }
+
+    /// Sends a body in JSON and waits for the answer.
     pub(super) async fn post(&mut self, body: &[u8]) -> Answer {
         let failed = |problem| Answer::Failed { problem, retry_after: None };
         match timeout(self.within, self.request(body)).await {
@@ -71,12 +102,13 @@ impl WebhookClient {
     }
 
     async fn request(&mut self, body: &[u8]) -> Result<http::Response<Incoming>, String> {
-        let mut request = Request::post(self.webhook.url.uri())
+        let mut request = Request::post(self.destination.target()?)
+            .header(header::HOST, self.destination.uri.authority().map_or("", Authority::as_str))
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::USER_AGENT, format!("loopwatch/{VERSION}"))
             .body(Full::new(Bytes::copy_from_slice(body)))
             .map_err(|error| error.to_string())?;
-        if let Some(file) = &self.webhook.token_file {
+        if let Some(file) = &self.destination.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, authorization(file).await?);
         }
         let http = self.http().await?;
@@ -86,15 +118,15 @@ impl WebhookClient {
 
     /// Returns the HTTP client: a new one if the file of the certificate authorities has changed.
     async fn http(&mut self) -> Result<&mut PeerClient, String> {
-        let trust = match &self.webhook.ca_file {
-            _ if !self.webhook.url.is_https() => Trust::Plain,
+        let trust = match &self.destination.ca_file {
+            _ if self.destination.uri.scheme() != Some(&Scheme::HTTPS) => Trust::Plain,
             Some(file) => Trust::Authorities { file: file.clone(), pem: read(file).await? },
             None => Trust::System,
         };
         let same = self.http.take().filter(|(known, _)| *known == trust);
         let http = match same {
             Some((_, http)) => http,
-            None => trust.clone().client(None).await?,
+            None => trust.clone().client(None, self.destination.server_name()).await?,
         };
         Ok(&mut self.http.insert((trust, http)).1)
     }

@@ -1,0 +1,136 @@
+//! Alerts: loopwatch posts its findings to Alertmanager itself, for clusters without Prometheus.
+//!
+//! ```text
+//!  View::snapshot ─▶ Board ─▶ Posting ─▶ one task per URL ─▶ POST /api/v2/alerts, to each address of its host
+//!   every 5 s        what       the newest one only           repeats until it is accepted
+//!                    fires
+//! ```
+//!
+//! A posting holds everything that fires or has cleared lately, so a receiver that was away needs only the newest one: no
+//! queue grows while it is away. Every replica posts the same alerts, and Alertmanager merges those with equal labels.
+//! When the process stops, alerts stay as they are: they expire if no other process repeats them. `docs/alertmanager.md`
+//! describes this for users.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod board;
+mod label;
+mod posting;
+mod receiver;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use self::board::Board;
+pub(crate) use self::label::AlertLabel;
+use self::posting::Posting;
+use self::receiver::Receiver;
+pub(crate) use self::url::AlertmanagerUrl;
+use super::view::View;
+use crate::telemetry::{AlertingMetrics, SelfMetrics};
+
+/// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlertmanagerOptions {
+    /// At least one.
+    pub(crate) urls: Vec<AlertmanagerUrl>,
+    /// A file with the bearer token.
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Labels of all alerts, such as the name of the cluster.
+    pub(crate) labels: Vec<AlertLabel>,
+}
+
+/// The tasks that post alerts.
+pub(crate) struct Alerting {
+    stop: CancellationToken,
+    evaluating: JoinHandle<()>,
+    posting: Vec<JoinHandle<()>>,
+}
+
+/// How often loopwatch looks at the findings.
+const EVALUATE: Duration = Duration::from_secs(5);
+
+/// How long a last posting may take when the process stops.
+const STOP: Duration = Duration::from_secs(5);
+
+// === impl Alerting ===
+
+impl Alerting {
+    /// Starts the tasks.
+    pub(crate) fn start(options: &AlertmanagerOptions, view: Arc<dyn View>, metrics: &SelfMetrics) -> Self {
+        let metrics = metrics.alerting.clone();
+        let stop = CancellationToken::new();
+        let (sender, postings) = watch::channel(Arc::new(Posting::default()));
+        let mut posting = Vec::new();
+        for url in &options.urls {
+            info!(alertmanager = %url, "alerts are posted");
+            let receiver = Receiver::new(url, options, metrics.requests.clone());
+            posting.push(tokio::spawn(receiver.run(postings.clone())));
+        }
+        let board = Board::new(options.labels.iter().cloned().map(AlertLabel::into_pair).collect());
+        let evaluating = tokio::spawn(evaluate(board, view, sender, metrics, stop.clone()));
+        Self { stop, evaluating, posting }
+    }
+
+    /// Posts what has changed last, and stops.
+    pub(crate) async fn close(self) {
+        self.stop.cancel();
+        let mut tasks: Vec<JoinHandle<()>> = self.posting;
+        tasks.push(self.evaluating);
+        let all = async {
+            for task in &mut tasks {
+                if let Err(error) = task.await {
+                    warn!(%error, "a task panicked; this is a bug in loopwatch");
+                }
+            }
+        };
+        if timeout(STOP, all).await.is_err() {
+            warn!("the process stops before all Alertmanagers have accepted the last alerts");
+            tasks.iter().for_each(JoinHandle::abort);
+        }
+    }
+}
+
+/// Looks at the findings regularly, and publishes what the Alertmanagers should know. Dropping the sender ends their tasks.
+async fn evaluate(
+    mut board: Board,
+    view: Arc<dyn View>,
+    postings: watch::Sender<Arc<Posting>>,
+    metrics: AlertingMetrics,
+    stop: CancellationToken,
+) {
+    let mut ticks = interval(EVALUATE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ready = false;
+    loop {
+        let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
+        // Until the first lists are complete, loopwatch does not know which alerts of an earlier process still fire.
+        ready = ready || view.pending().is_empty();
+        if ready {
+            let dropped = board.update(&view.snapshot());
+            metrics.dropped.inc_by(dropped);
+        }
+        metrics.firing.set(i64::try_from(board.firing()).unwrap_or(i64::MAX));
+        if let Some(posting) = board.posting() {
+            postings.send_replace(Arc::new(posting));
+        }
+        if stopping {
+            return;
+        }
+    }
+}
+
+/// Labels or annotations of an alert.
+type Pairs = BTreeMap<String, String>;

@@ -1,0 +1,281 @@
+//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in `alerts/findings.rules.yaml`.
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
+use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::Pairs;
+use super::posting::{Alert, Posting};
+use crate::export::summary::{Findings, alert_name, runbook};
+
+/// What fires, and what has cleared lately.
+#[derive(Debug)]
+pub(super) struct Board {
+    labels: Vec<(String, String)>,
+    /// The instant of the last snapshot; `None` before the first one.
+    now: Option<Timestamp>,
+    /// The start of loopwatch, as the first snapshot shows it.
+    started: Timestamp,
+    firing: BTreeMap<Key, Firing>,
+    cleared: BTreeMap<Key, Cleared>,
+    /// When the last posting was made, and whether anything has changed since.
+    posted: Option<Timestamp>,
+    changed: bool,
+}
+
+/// What distinguishes alerts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    severity: Severity,
+    code: FindingCode,
+    group: String,
+    kind: String,
+    namespace: String,
+}
+
+/// An alert that fires.
+#[derive(Debug)]
+struct Firing {
+    since: Timestamp,
+    /// The number of affected objects and the names of the worst. If they change, the alert is posted again at once.
+    shown: (usize, Vec<String>),
+    annotations: Pairs,
+}
+
+/// An alert that has cleared.
+#[derive(Debug)]
+struct Cleared {
+    since: Timestamp,
+    at: Timestamp,
+    annotations: Pairs,
+}
+
+/// How long a finding must be open before its alert fires: a finding that explains it may open a moment later.
+const HOLD: Span = Span::secs(15);
+
+/// How often the same alerts are posted again, as Prometheus does by default.
+const REPEAT: Span = Span::secs(60);
+
+/// How long an alert fires without another posting. Prometheus allows four repetitions.
+const LIFETIME: Span = Span::mins(5);
+
+/// How long a cleared alert is repeated, so that an Alertmanager that was away learns of it, as Prometheus does.
+const REMEMBERED: Span = Span::mins(15);
+
+/// The maximum number of alerts that fire.
+const MAX_ALERTS: usize = 1_000;
+
+/// The part of them that only critical alerts may use.
+const FOR_CRITICAL: usize = 200;
+
+/// The number of objects that an alert names.
+const NAMED: usize = 3;
+
+// === impl Board ===
+
+impl Board {
+    pub(super) fn new(labels: Vec<(String, String)>) -> Self {
+        Self {
+            labels,
+            now: None,
+            started: Timestamp::default(),
+            firing: BTreeMap::new(),
+            cleared: BTreeMap::new(),
+            posted: None,
+            changed: false,
+        }
+    }
+
+    /// Returns the number of alerts that fire.
+    pub(super) fn firing(&self) -> usize {
+        self.firing.len()
+    }
+
+    /// Takes the findings of a snapshot. Returns the number of new alerts for which there is no room.
+    pub(super) fn update(&mut self, snapshot: &Snapshot) -> u64 {
+        let now = snapshot.at;
+        if self.now.is_none() {
+            self.started = now;
+        }
+        self.now = Some(now);
+        let groups = groups(snapshot);
+        self.clear_others(now, &groups);
+        let mut dropped = 0;
+        for (key, group) in groups {
+            let known = self.firing.get(&key);
+            if known.is_none() && !group.is_due(now) {
+                continue;
+            }
+            let room = if key.severity == Severity::Critical { MAX_ALERTS } else { MAX_ALERTS - FOR_CRITICAL };
+            if known.is_none() && self.firing.len() >= room {
+                dropped += 1;
+                continue;
+            }
+            let since = known.map_or_else(|| group.since().min(now), |known| known.since);
+            let shown = group.shown();
+            self.changed |= known.is_none_or(|known| known.shown != shown);
+            self.cleared.remove(&key);
+            let annotations = group.annotations(now, &key);
+            self.firing.insert(key, Firing { since, shown, annotations });
+        }
+        dropped
+    }
+
+    /// Clears the alerts without findings. One that fires stays if another finding explains all of its findings by now: its
+    /// recipients would believe that the problem is over.
+    fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<Key, Group<'_>>) {
+        let firing = std::mem::take(&mut self.firing);
+        for (key, alert) in firing {
+            if groups.contains_key(&key) {
+                self.firing.insert(key, alert);
+                continue;
+            }
+            self.changed = true;
+            let Firing { since, annotations, .. } = alert;
+            self.cleared.insert(key, Cleared { since, at: now, annotations });
+        }
+        self.cleared.retain(|_, cleared| now.since(cleared.at) < REMEMBERED);
+        while self.cleared.len() > MAX_ALERTS {
+            self.cleared.pop_last();
+        }
+    }
+
+    /// Returns what the Alertmanagers should know, if it has changed or it is time to repeat it.
+    pub(super) fn posting(&mut self) -> Option<Posting> {
+        let now = self.now?;
+        let is_due = self.posted.is_none_or(|posted| now.since(posted) >= REPEAT || posted > now);
+        if !is_due && !self.changed {
+            return None;
+        }
+        (self.posted, self.changed) = (Some(now), false);
+        let lives_until = now.after(LIFETIME);
+        // A clock that was set back must not make an alert begin after its end, which Alertmanager rejects.
+        let firing = self.firing.iter().map(|(key, Firing { since, annotations, .. })| {
+            Alert::new(self.labels_of(key), annotations.clone(), (*since).min(now), lives_until)
+        });
+        let cleared = self.cleared.iter().map(|(key, Cleared { since, at, annotations })| {
+            let at = (*at).min(now);
+            Alert::new(self.labels_of(key), annotations.clone(), (*since).min(at), at)
+        });
+        let heartbeat = Alert::new(self.heartbeat(), heartbeat_text(), self.started.min(now), lives_until);
+        Some(Posting::of(std::iter::once(heartbeat).chain(firing).chain(cleared)))
+    }
+
+    fn labels_of(&self, key: &Key) -> Pairs {
+        let Key { severity, code, group, kind, namespace } = key;
+        let name = alert_name(code.info(), *severity).unwrap_or_default();
+        let own = [
+            ("alertname", name.as_str()),
+            ("finding", code.name()),
+            ("group", group),
+            ("kind", kind),
+            ("severity", severity.as_str()),
+            ("target_namespace", namespace),
+        ];
+        self.with_user_labels(&own)
+    }
+
+    /// Returns the labels of the alert that always fires, so that somebody notices if loopwatch or the way to the
+    /// Alertmanager is gone.
+    fn heartbeat(&self) -> Pairs {
+        self.with_user_labels(&[("alertname", "LoopwatchWatchdog"), ("severity", "none")])
+    }
+
+    fn with_user_labels(&self, own: &[(&str, &str)]) -> Pairs {
+        let own = own.iter().filter(|(_, value)| !value.is_empty());
+        let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.labels.iter().cloned().chain(own).collect()
+    }
+}
+
+/// The confirmed findings of one alert.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    roots: Vec<&'a Finding>,
+    /// Findings that another one explains.
+    explained: Vec<&'a Finding>,
+}
+
+// === impl Group ===
+
+impl Group<'_> {
+    /// Returns whether a new alert may fire.
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.roots.iter().any(|finding| now.since(finding.found) >= HOLD)
+    }
+
+    /// Returns the findings that the alert shows: the roots, unless there are none any more.
+    fn findings(&self) -> &[&Finding] {
+        if self.roots.is_empty() { &self.explained } else { &self.roots }
+    }
+
+    fn since(&self) -> Timestamp {
+        self.findings().iter().map(|finding| finding.since).min().unwrap_or_default()
+    }
+
+    /// Returns the findings that have been open longest.
+    fn worst(&self) -> Vec<&Finding> {
+        let mut worst: Vec<&Finding> = self.findings().to_vec();
+        worst.sort_by_key(|finding| (finding.since, finding.id));
+        worst.truncate(NAMED);
+        worst
+    }
+
+    fn shown(&self) -> (usize, Vec<String>) {
+        let names = self.worst().into_iter().map(|finding| finding.subject.name().to_owned());
+        (self.findings().len(), names.collect())
+    }
+
+    fn annotations(&self, now: Timestamp, key: &Key) -> Pairs {
+        let (info, worst) = (key.code.info(), self.worst());
+        let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
+        let mut text = format!("{} in {place}: {} affected.\n{}", key.kind, self.findings().len(), info.advice);
+        let named = worst.iter().filter(|finding| !finding.subject.name().is_empty());
+        let named: Vec<String> =
+            named.map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since))).collect();
+        if !named.is_empty() {
+            text.push_str(&format!("\nLongest: {}.", named.join(", ")));
+        }
+        if let Some(first) = worst.first() {
+            text.push_str(&format!("\n{}: {}.\nNext: {}", first.subject, first.summary(), first.command()));
+        }
+        let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
+        [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+}
+
+/// The alerts of a snapshot.
+fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
+    let tree = Findings::of(snapshot);
+    let mut groups = BTreeMap::<Key, Group<'_>>::new();
+    let alerting = |finding: &&Finding| {
+        finding.confidence == Confidence::Confirmed && alert_name(finding.info(), finding.severity).is_some()
+    };
+    for finding in snapshot.findings.iter().filter(alerting) {
+        let subject = &finding.subject;
+        let key = Key {
+            severity: finding.severity,
+            code: finding.code,
+            group: subject.group().to_owned(),
+            kind: subject.kind().to_owned(),
+            namespace: subject.namespace().to_owned(),
+        };
+        let group = groups.entry(key).or_default();
+        let list = if tree.root_of(finding).is_some() { &mut group.explained } else { &mut group.roots };
+        list.push(finding);
+    }
+    groups
+}
+
+fn heartbeat_text() -> Pairs {
+    let text = "This alert always fires. Route it to a service that notifies you when it stops: then loopwatch, its cluster \
+                or the way to this Alertmanager is gone.";
+    [("summary".to_owned(), "loopwatch runs".to_owned()), ("description".to_owned(), text.to_owned())].into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! What the Alertmanagers should know: the bodies of requests to their API, version 2.
+
+use loopwatch_model::time::Timestamp;
+use serde::Serialize;
+
+use super::Pairs;
+
+/// One alert, in the shape of `postableAlert` in the OpenAPI specification of Alertmanager.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Alert {
+    labels: Pairs,
+    annotations: Pairs,
+    starts_at: Timestamp,
+    /// In the past if the alert has cleared.
+    ends_at: Timestamp,
+}
+
+/// Everything that fires or has cleared lately.
+#[derive(Debug, Default)]
+pub(super) struct Posting {
+    /// Each the body of one request.
+    pub(super) bodies: Vec<Vec<u8>>,
+}
+
+/// The maximum number of alerts in one request: that of Prometheus.
+const BATCH: usize = 64;
+
+// === impl Alert ===
+
+impl Alert {
+    pub(super) const fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
+        Self { labels, annotations, starts_at, ends_at }
+    }
+}
+
+// === impl Posting ===
+
+impl Posting {
+    pub(super) fn of(alerts: impl Iterator<Item = Alert>) -> Self {
+        let alerts: Vec<Alert> = alerts.collect();
+        // Texts and times always serialise.
+        let bodies = alerts.chunks(BATCH).map(|batch| serde_json::to_vec(batch).unwrap_or_default());
+        Self { bodies: bodies.collect() }
+    }
+}

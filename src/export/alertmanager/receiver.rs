@@ -1,0 +1,222 @@
+//! The task that posts to one URL. Its host may stand for several Alertmanagers: those of a cluster share silences, but
+//! each must learn of each alert.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::Uri;
+use http::uri::Scheme;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use tokio::net::lookup_host;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::posting::Posting;
+use super::{AlertmanagerOptions, AlertmanagerUrl};
+use crate::export::post::{Answer, Destination, Poster};
+use crate::sources::Backoff;
+use crate::telemetry::AlertmanagerLabels;
+
+/// The Alertmanagers behind one URL.
+pub(super) struct Receiver {
+    uri: Uri,
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    /// By address.
+    instances: BTreeMap<SocketAddr, Instance>,
+    requests: Family<AlertmanagerLabels, Counter>,
+    /// The URL for people and for the label of the metrics.
+    shown: String,
+    problem: Option<String>,
+}
+
+struct Instance {
+    poster: Poster,
+    /// It has accepted the present posting.
+    done: bool,
+}
+
+/// Time for one request, with the connection and the head of the response.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// Time to look up the addresses of a name.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// The maximum number of Alertmanagers behind one URL.
+const MAX_INSTANCES: usize = 16;
+
+const OK: &str = "ok";
+const REJECTED: &str = "rejected";
+const FAILED: &str = "failed";
+
+// === impl Receiver ===
+
+impl Receiver {
+    pub(super) fn new(
+        url: &AlertmanagerUrl,
+        options: &AlertmanagerOptions,
+        requests: Family<AlertmanagerLabels, Counter>,
+    ) -> Self {
+        let shown = url.to_string();
+        let receiver = Self {
+            uri: url.uri().clone(),
+            token_file: options.token_file.clone(),
+            ca_file: options.ca_file.clone(),
+            instances: BTreeMap::new(),
+            requests,
+            shown,
+            problem: None,
+        };
+        [OK, REJECTED, FAILED].into_iter().for_each(|result| receiver.count(result, 0));
+        receiver
+    }
+
+    /// Posts the newest posting until each instance has accepted it, and waits for the next one. Ends with the sender of the
+    /// postings, after one attempt to post the last one.
+    pub(super) async fn run(mut self, mut postings: watch::Receiver<Arc<Posting>>) {
+        while postings.changed().await.is_ok() {
+            self.instances.values_mut().for_each(|instance| instance.done = false);
+            let mut backoff = Backoff::new();
+            loop {
+                let posting = postings.borrow_and_update().clone();
+                let is_last = postings.has_changed().is_err();
+                let Some(retry_after) = self.post(&posting).await else { break };
+                if is_last {
+                    return;
+                }
+                let wait = backoff.wait(retry_after);
+                tokio::select! {
+                    () = sleep(wait) => {}
+                    // A newer posting replaces this one, and every instance needs that one.
+                    changed = postings.changed() => {
+                        if changed.is_ok() {
+                            self.instances.values_mut().for_each(|instance| instance.done = false);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have, or else the wait that one
+    /// of them asks for.
+    async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
+        if let Err(problem) = self.look_up().await {
+            self.count(FAILED, 1);
+            self.report(format!("cannot look up the host: {problem}"));
+            if self.instances.is_empty() {
+                return Some(None);
+            }
+        }
+        let waiting = self.instances.iter_mut().filter(|(_, instance)| !instance.done);
+        let results = join_all(waiting.map(|(address, instance)| instance.post(*address, posting))).await;
+        let (mut problem, mut retry) = (None, None);
+        for (address, answers) in results {
+            for answer in answers {
+                match answer {
+                    Answer::Accepted => self.count(OK, 1),
+                    Answer::Refused(reason) => {
+                        self.count(REJECTED, 1);
+                        problem = Some(format!("{address} refuses alerts: {reason}"));
+                    }
+                    Answer::Failed { problem: reason, retry_after } => {
+                        self.count(FAILED, 1);
+                        problem = Some(format!("{address}: {reason}; loopwatch tries again"));
+                        retry = Some(retry_after.max(retry.flatten()));
+                    }
+                }
+            }
+        }
+        match problem {
+            Some(problem) => self.report(problem),
+            None => self.report_success(),
+        }
+        retry
+    }
+
+    /// Looks up the addresses of the host, which change when Pods do.
+    async fn look_up(&mut self) -> Result<(), String> {
+        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let default = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+        let port = self.uri.port_u16().unwrap_or(default);
+        let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
+            Ok(address) => vec![(address, port).into()],
+            Err(_) => match timeout(LOOKUP, lookup_host((host.as_str(), port))).await {
+                Ok(Ok(addresses)) => of_one_family(addresses),
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) => return Err(format!("no answer within {} s", LOOKUP.as_secs())),
+            },
+        };
+        if found.is_empty() {
+            return Err("the name has no address".to_owned());
+        }
+        self.instances.retain(|address, _| found.contains(address));
+        for address in found {
+            let Self { uri, token_file, ca_file, instances, .. } = self;
+            instances.entry(address).or_insert_with(|| {
+                let destination = Destination {
+                    uri: uri.clone(),
+                    address: Some(address),
+                    token_file: token_file.clone(),
+                    ca_file: ca_file.clone(),
+                };
+                Instance { poster: Poster::new(destination, REQUEST), done: false }
+            });
+        }
+        Ok(())
+    }
+
+    fn count(&self, result: &'static str, by: u64) {
+        let labels = AlertmanagerLabels { alertmanager: self.shown.clone(), result };
+        self.requests.get_or_create_owned(&labels).inc_by(by);
+    }
+
+    /// Logs a problem once, not with each attempt.
+    fn report(&mut self, problem: String) {
+        if self.problem.as_ref() != Some(&problem) {
+            warn!(alertmanager = self.shown, problem, "cannot post alerts");
+            self.problem = Some(problem);
+        }
+    }
+
+    fn report_success(&mut self) {
+        if self.problem.take().is_some() {
+            info!(alertmanager = self.shown, "alerts are posted again");
+        }
+    }
+}
+
+/// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager has one of each.
+fn of_one_family(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.partition(SocketAddr::is_ipv4);
+    let mut all = if four.is_empty() { six } else { four };
+    all.sort();
+    all.dedup();
+    all.truncate(MAX_INSTANCES);
+    all
+}
+
+// === impl Instance ===
+
+impl Instance {
+    /// Posts all bodies, and stops at the first that should be repeated.
+    async fn post(&mut self, address: SocketAddr, posting: &Posting) -> (SocketAddr, Vec<Answer>) {
+        let mut answers = Vec::new();
+        for body in &posting.bodies {
+            let answer = self.poster.post(body).await;
+            let fails = matches!(answer, Answer::Failed { .. });
+            answers.push(answer);
+            if fails {
+                return (address, answers);
+            }
+        }
+        self.done = true;
+        (address, answers)
+    }
+}

@@ -1,0 +1,177 @@
+use std::path::Path;
+
+use loopwatch_model::observation::ObjectAddress;
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
+
+use super::*;
+use crate::export::view::Filter;
+use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
+
+/// A receiver of the alerts, with the channel to it.
+struct Sender {
+    postings: watch::Sender<Arc<Posting>>,
+    running: JoinHandle<()>,
+    metrics: AlertingMetrics,
+    url: String,
+}
+
+// === impl Sender ===
+
+impl Sender {
+    fn start(url: &str) -> Self {
+        Self::with(url, None)
+    }
+
+    fn with(url: &str, token_file: Option<&Path>) -> Self {
+        let url: AlertmanagerUrl = url.parse().expect("a URL");
+        let token_file = token_file.map(Path::to_owned);
+        let options = AlertmanagerOptions { urls: vec![url.clone()], token_file, ca_file: None, labels: vec![] };
+        let metrics = AlertingMetrics::default();
+        let (postings, receiver) = watch::channel(Arc::default());
+        let running = tokio::spawn(Receiver::new(&url, &options, metrics.requests.clone()).run(receiver));
+        Self { postings, running, metrics, url: url.to_string() }
+    }
+
+    fn post(&self, text: &str) {
+        self.postings.send_replace(Arc::new(Posting { bodies: vec![text.as_bytes().to_vec()] }));
+    }
+
+    fn counts(&self) -> [u64; 3] {
+        ["ok", "rejected", "failed"].map(|result| {
+            let labels = crate::telemetry::AlertmanagerLabels { alertmanager: self.url.clone(), result };
+            self.metrics.requests.get_or_create_owned(&labels).get()
+        })
+    }
+
+    async fn wait_for(&self, counts: [u64; 3]) {
+        for _ in 0..2_000 {
+            if self.counts() == counts {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{:?}, not {counts:?}", self.counts());
+    }
+
+    /// Ends the task, as at the end of the process.
+    async fn close(self) {
+        drop(self.postings);
+        self.running.await.expect("no panic");
+    }
+}
+
+fn bodies(requests: &Requests) -> Vec<String> {
+    requests.all().into_iter().map(|(_, body)| body).collect()
+}
+
+#[tokio::test]
+async fn a_posting_goes_to_the_api_below_the_prefix_with_the_token() {
+    let file = std::env::temp_dir().join(format!("loopwatch-alertmanager-{}", std::process::id()));
+    std::fs::write(&file, "s3cret\n").expect("a file");
+    let script = Script::start([]).await;
+    let sender = Sender::with(&format!("{}/monitoring/", script.url), Some(&file));
+    sender.post("[1]");
+    sender.wait_for([1, 0, 0]).await;
+    let (head, body) = script.requests.all().remove(0);
+    assert!(head.starts_with("post /monitoring/api/v2/alerts http/1.1"), "{head}");
+    assert!(head.contains("authorization: bearer s3cret") && head.contains("content-type: application/json"), "{head}");
+    assert_eq!(body, "[1]");
+    sender.close().await;
+    let _ = std::fs::remove_file(file);
+}
+
+#[tokio::test]
+async fn a_posting_is_repeated_until_it_is_accepted_and_then_no_more() {
+    let html = Reply::Response(502, "Content-Type: text/html\r\n".to_owned(), "<html>bad gateway</html>".to_owned());
+    let script = Script::start([html, Reply::Close, Reply::status(503)]).await;
+    let sender = Sender::start(&script.url);
+    sender.post("[1]");
+    sender.wait_for([1, 0, 3]).await;
+    sender.close().await;
+    assert_eq!(bodies(&script.requests), ["[1]", "[1]", "[1]", "[1]"]);
+}
+
+#[tokio::test]
+async fn a_newer_posting_replaces_one_that_waits() {
+    let script = Script::start([Reply::Response(503, "Retry-After: 60\r\n".to_owned(), String::new())]).await;
+    let sender = Sender::start(&script.url);
+    sender.post("[1]");
+    sender.wait_for([0, 0, 1]).await;
+    sender.post("[2]");
+    sender.wait_for([1, 0, 1]).await;
+    sender.close().await;
+    assert_eq!(bodies(&script.requests), ["[1]", "[2]"]);
+}
+
+#[tokio::test]
+async fn a_posting_that_is_refused_is_not_repeated() {
+    let script = Script::start([Reply::status(400), Reply::status(301)]).await;
+    let sender = Sender::start(&script.url);
+    sender.post("[1]");
+    sender.wait_for([0, 1, 0]).await;
+    sender.post("[2]");
+    sender.wait_for([0, 2, 0]).await;
+    sender.close().await;
+    assert_eq!(bodies(&script.requests), ["[1]", "[2]"]);
+}
+
+#[tokio::test]
+async fn the_last_posting_gets_one_attempt() {
+    let script = Script::start([Reply::status(503)]).await;
+    let sender = Sender::start(&script.url);
+    sender.post("[last]");
+    sender.close().await;
+    assert_eq!(bodies(&script.requests), ["[last]"]);
+}
+
+#[tokio::test]
+async fn a_host_that_is_unknown_or_refuses_is_counted_and_ends_with_the_process() {
+    for url in ["http://alertmanager.invalid:9093", "http://127.0.0.1:1"] {
+        let sender = Sender::start(url);
+        sender.post("[1]");
+        sender.wait_for([0, 0, 1]).await;
+        tokio::time::timeout(Duration::from_secs(20), sender.close()).await.expect("it ends");
+    }
+}
+
+#[tokio::test]
+async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
+    for (pending, expected) in [(vec!["discovery".to_owned()], 0), (vec![], 1)] {
+        let script = Script::start([]).await;
+        let options = AlertmanagerOptions {
+            urls: vec![script.url.parse().expect("a URL")],
+            token_file: None,
+            ca_file: None,
+            labels: vec!["cluster=production".parse().expect("a label")],
+        };
+        Alerting::start(&options, Arc::new(Fixed(pending)), &SelfMetrics::new()).close().await;
+        let bodies = bodies(&script.requests);
+        assert_eq!(bodies.len(), expected, "{bodies:?}");
+        assert!(bodies.iter().all(|body| body.contains("LoopwatchWatchdog") && body.contains("production")));
+    }
+}
+
+/// A model without objects, and what it waits for.
+struct Fixed(Vec<String>);
+
+impl View for Fixed {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+
+    fn pending(&self) -> Vec<String> {
+        self.0.clone()
+    }
+
+    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+        None
+    }
+
+    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        (Vec::new(), None)
+    }
+
+    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
+        None
+    }
+}
