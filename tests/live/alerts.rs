@@ -4,17 +4,17 @@
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::bed::{bed, test_with};
+use crate::alertmanager::{Alertmanager, all_posted, wait_posted};
+use crate::bed::test_with;
 use crate::case::{Case, TWIN};
 use crate::prometheus::{CLUSTER, Prometheus};
-use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::repository;
 use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::eventually;
 use loopwatch_testbed::webhook::Webhook;
-use loopwatch_testbed::{http, ports, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -25,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn fire_and_clear() {
     let case = Case::new("alerted", &quick());
     let webhook = Webhook::listen();
-    let alertmanager = Alertmanager::start(&webhook);
+    let alertmanager = Alertmanager::start("alertmanager", &webhook);
     let prometheus = Prometheus::start("prometheus", case.sidecar.port, Some(alertmanager.port));
     prometheus.expect_rules_work();
     case.make("Widget", "target");
@@ -96,50 +96,4 @@ fn fire_and_clear() {
         4,
         cleared.as_secs_f64()
     );
-}
-
-fn all_posted(webhook: &Webhook) -> Vec<Value> {
-    let posts = webhook.received();
-    posts.iter().flat_map(|post| post["alerts"].as_array().cloned().unwrap_or_default()).collect()
-}
-
-/// Waits until Alertmanager has notified the webhook of the alert on `finding`.
-fn wait_posted(webhook: &Webhook, status: &str, finding: &str) -> Value {
-    eventually(Duration::from_secs(40), &format!("the webhook is notified that {finding} is {status}"), || {
-        let posted = all_posted(webhook);
-        let found = posted.iter().find(|alert| alert["status"] == status && alert["labels"]["finding"] == finding);
-        found.cloned().ok_or_else(|| json!(posted).to_string())
-    })
-}
-
-/// Alertmanager with one route to a webhook.
-struct Alertmanager {
-    port: u16,
-    _process: Process,
-}
-
-impl Alertmanager {
-    fn start(webhook: &Webhook) -> Self {
-        let directory = bed().directory();
-        let port = ports::free();
-        let config = json!({
-            "route": {"receiver": "webhook", "group_by": ["alertname", "finding", "target_namespace"],
-                "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"},
-            "receivers": [{"name": "webhook", "webhook_configs": [
-                {"url": format!("http://127.0.0.1:{}/", webhook.port), "send_resolved": true}]}],
-        });
-        let file = directory.join("alertmanager.yaml");
-        std::fs::write(&file, config.to_string()).expect("our own folder");
-        let mut process = Program::new("alertmanager", "prometheus-alertmanager", directory)
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.path={}", directory.join("alertmanager").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .arg("--cluster.listen-address=")
-            .start();
-        eventually(Duration::from_secs(30), "Alertmanager is ready", || {
-            process.assert_running();
-            http::get(port, "/-/ready")
-        });
-        Self { port, _process: process }
-    }
 }

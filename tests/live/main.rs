@@ -6,6 +6,7 @@
 
 #![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
 
+mod alertmanager;
 mod alerts;
 mod bed;
 mod burst;
@@ -93,6 +94,7 @@ fn trials() -> Vec<Trial> {
         discovery::trials(),
         what_if::trials(),
         explain::trials(),
+        alertmanager::trials(),
         alerts::trials(),
         objects::trials(),
         faults::trials(),

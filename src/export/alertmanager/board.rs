@@ -19,6 +19,8 @@ pub(super) struct Board {
     /// The start of loopwatch, as the first snapshot shows it.
     started: Timestamp,
     firing: BTreeMap<Key, Firing>,
+    /// What does not fire yet. An earlier process may have posted it, so that its end matters, too.
+    waiting: BTreeMap<Key, Firing>,
     cleared: BTreeMap<Key, Cleared>,
     /// When the last posting was made, and whether anything has changed since.
     posted: Option<Timestamp>,
@@ -82,6 +84,7 @@ impl Board {
             now: None,
             started: Timestamp::default(),
             firing: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             cleared: BTreeMap::new(),
             posted: None,
             changed: false,
@@ -105,7 +108,8 @@ impl Board {
         let mut dropped = 0;
         for (key, group) in groups {
             let known = self.firing.get(&key);
-            if known.is_none() && !group.is_due(now) {
+            let is_due = known.is_some() || group.is_due(now);
+            if !is_due && (now.since(self.started) >= LIFETIME || self.waiting.len() >= MAX_ALERTS) {
                 continue;
             }
             let room = if key.severity == Severity::Critical { MAX_ALERTS } else { MAX_ALERTS - FOR_CRITICAL };
@@ -115,23 +119,27 @@ impl Board {
             }
             let since = known.map_or_else(|| group.since().min(now), |known| known.since);
             let shown = group.shown();
-            self.changed |= known.is_none_or(|known| known.shown != shown);
-            self.cleared.remove(&key);
+            self.changed |= is_due && known.is_none_or(|known| known.shown != shown);
             let annotations = group.annotations(now, &key);
-            self.firing.insert(key, Firing { since, shown, annotations });
+            let alert = Firing { since, shown, annotations };
+            if is_due {
+                self.cleared.remove(&key);
+                self.firing.insert(key, alert);
+            } else {
+                self.waiting.insert(key, alert);
+            }
         }
         dropped
     }
 
-    /// Clears the alerts without findings. One that fires stays if another finding explains all of its findings by now: its
+    /// Clears the alerts without findings, and forgets what does not fire yet. One that fires stays if another finding explains all of its findings by now: its
     /// recipients would believe that the problem is over.
     fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<Key, Group<'_>>) {
-        let firing = std::mem::take(&mut self.firing);
-        for (key, alert) in firing {
-            if groups.contains_key(&key) {
-                self.firing.insert(key, alert);
-                continue;
-            }
+        let (firing, waiting) = (std::mem::take(&mut self.firing), std::mem::take(&mut self.waiting));
+        let (firing, others) = firing.into_iter().partition(|(key, _)| groups.contains_key(key));
+        self.firing = firing;
+        let ended = waiting.into_iter().filter(|(key, _)| !groups.contains_key(key));
+        for (key, alert) in BTreeMap::into_iter(others).chain(ended) {
             self.changed = true;
             let Firing { since, annotations, .. } = alert;
             self.cleared.insert(key, Cleared { since, at: now, annotations });

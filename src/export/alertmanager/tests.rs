@@ -4,8 +4,8 @@ use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
 
 use super::*;
-use crate::export::view::Filter;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
+use crate::export::view::Filter;
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {

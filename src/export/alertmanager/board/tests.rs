@@ -127,6 +127,21 @@ fn an_alert_that_fires_is_not_resolved_because_something_explains_it_now() {
 }
 
 #[test]
+fn a_finding_that_ends_soon_after_the_start_is_resolved_because_an_earlier_process_may_have_posted_it() {
+    let mut board = Watched::new();
+    let short = finding(FindingCode::Overdue, "short", Span::secs(1));
+    assert_eq!(board.after(Span::ZERO, std::slice::from_ref(&short)), Some(vec![]));
+    let alerts = board.after(Span::secs(5), &[]).expect("a change");
+    assert_eq!(alerts.iter().map(|alert| &alert["endsAt"]).collect::<Vec<_>>(), [&time(Span::secs(5))]);
+
+    // Later, no other process can have posted it: its alert would have expired.
+    let mut board = Watched::new();
+    board.after(Span::mins(-5), &[]);
+    board.after(Span::ZERO, std::slice::from_ref(&short));
+    assert_eq!(board.after(Span::secs(5), &[]), None);
+}
+
+#[test]
 fn a_new_object_of_an_alert_that_fires_is_posted_at_once() {
     let mut board = Watched::new();
     let first = finding(FindingCode::Overdue, "first", Span::mins(1));
