@@ -204,6 +204,42 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
     }
 }
 
+/// Returns the receiver to which the example configuration of Alertmanager routes an alert, according to `amtool`.
+fn receiver(alert: &str, severity: &str) -> String {
+    let labels = [format!("alertname={alert}"), format!("severity={severity}")];
+    let config = root().join("deploy/examples/prometheus/alertmanager.yml");
+    let config = format!("--config.file={}", config.display());
+    let output = std::process::Command::new("amtool").args(["config", "routes", "test", &config]).args(labels).output();
+    let output = output.expect("amtool runs: apt-get install prometheus-alertmanager");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn the_example_of_alertmanager_routes_every_alert() {
+    let mut routed = 0;
+    for rule in rules() {
+        let Some(alert) = rule["alert"].as_str() else { continue };
+        // The generated ticket has the severity of its findings.
+        let severities = match rule["labels"]["severity"].as_str().expect("a severity") {
+            "{{ $labels.severity }}" => vec!["critical", "warning"],
+            severity => vec![severity],
+        };
+        for severity in severities {
+            let expected = match severity {
+                "critical" => "pager",
+                "warning" => "tickets",
+                "info" => "none",
+                other => panic!("{alert}: {other}"),
+            };
+            assert_eq!(receiver(alert, severity), expected, "{alert} {severity}");
+            routed += 1;
+        }
+    }
+    assert!(routed >= 15, "{routed}");
+    assert_eq!(receiver("LoopwatchWatchdog", "none"), "heartbeat", "loopwatch posts it itself");
+}
+
 #[test]
 fn the_prometheus_rule_is_generated_from_the_rule_files() {
     let mut text = String::from(
