@@ -14,6 +14,7 @@ const DASHBOARDS: &[&str] = &[
     include_str!("../../dashboards/loopwatch-overview.json"),
     include_str!("../../dashboards/loopwatch-objects.json"),
     include_str!("../../dashboards/loopwatch-process.json"),
+    include_str!("../../dashboards/loopwatch-self.json"),
 ];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
