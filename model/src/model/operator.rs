@@ -26,7 +26,8 @@ use self::trends::Trends;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{
-    Answer, Cause, Framework, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId,
+    Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileKind, ProfileView,
+    SourceId,
 };
 use crate::time::{Span, Timestamp};
 
@@ -97,6 +98,16 @@ impl Operator {
         let instance = self.instances.entry(name.to_owned()).or_default();
         instance.seen = now;
         instance
+    }
+
+    /// Returns the Pod of an instance, if it is visible.
+    fn pod_of(&self, instance: &str) -> Option<&PodView> {
+        self.view.as_ref()?.pod_of(InstanceName(instance))
+    }
+
+    /// Returns whether an instance may still run, as far as the Pods show it.
+    fn may_run(&self, instance: &str) -> bool {
+        self.view.as_ref().is_none_or(|view| view.may_run(InstanceName(instance)))
     }
 
     /// Returns the framework whose metrics the operator offers.

@@ -9,6 +9,7 @@ use super::super::Model;
 use super::super::controllers::Liveness;
 use super::super::detection::Detection;
 use super::super::sight::Sight;
+use super::Instance;
 use super::pods::{self, PodsSay, Stopped};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
@@ -126,7 +127,7 @@ impl Model {
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
         }
-        let instances = || self.operator.instances.iter().filter(|(name, _)| self.is_instance(name));
+        let instances = || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
         let refused =
             refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
@@ -194,13 +195,6 @@ impl Model {
         }
     }
 
-    /// Returns whether an instance may still run: one of a Pod that is gone is not.
-    pub(super) fn is_instance(&self, name: &str) -> bool {
-        let Some(view) = self.operator.view.as_ref().filter(|view| view.complete) else { return true };
-        let pod = name.strip_prefix(&view.namespace).and_then(|rest| rest.strip_prefix('/'));
-        pod.is_none_or(|pod| view.pods.iter().any(|known| known.name == *pod))
-    }
-
     /// Detects an operator that restarts again and again, for example because it crashes at its start.
     pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
         let window = self.settings.restart_window;
@@ -221,7 +215,8 @@ impl Model {
                 worst = Some((restarts.len(), first, evidence));
             }
         }
-        for (name, instance) in self.operator.instances.iter().filter(|(name, _)| !self.has_pod(name)) {
+        let without_pod = |(name, _): &(&String, &Instance)| self.operator.pod_of(name).is_none();
+        for (name, instance) in self.operator.instances.iter().filter(without_pod) {
             let starts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
             let Some(first) = starts.first().copied() else { continue };
             verdicts.look_again(Some(first.after(window)));
@@ -273,10 +268,5 @@ impl Model {
     fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &super::pods::PodHistory)> {
         let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
         pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
-    }
-
-    fn has_pod(&self, instance: &str) -> bool {
-        let name = instance.rsplit('/').next().unwrap_or(instance);
-        self.operator.view.iter().flat_map(|view| &view.pods).any(|pod| pod.name == *name)
     }
 }

@@ -10,7 +10,7 @@ use super::Instance;
 use super::history::{History, Loop, STALE_AFTER};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{ControllerView, Role};
+use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
@@ -77,7 +77,7 @@ impl Model {
             return fresh.iter().filter(is_leader).copied().collect();
         }
         let holder = self.operator_lease().map(|(_, lease)| pod_of(&lease.holder));
-        let holds = |name: &str| holder.is_some_and(|pod| name.rsplit('/').next() == Some(pod));
+        let holds = |name: &str| holder.is_some() && InstanceName(name).pod().map(|(_, pod)| pod) == holder;
         if fresh.iter().any(|(name, ..)| holds(name)) {
             return fresh.into_iter().filter(|(name, ..)| holds(name)).collect();
         }
@@ -90,7 +90,7 @@ impl Model {
             let (at, _) = instance.metrics.as_ref()?;
             Some((name.as_str(), *at, instance))
         });
-        scraped.filter(|(name, at, _)| self.is_instance(name) && self.now.since(*at) < STALE_AFTER)
+        scraped.filter(|(name, at, _)| self.operator.may_run(name) && self.now.since(*at) < STALE_AFTER)
     }
 
     fn of_loop(

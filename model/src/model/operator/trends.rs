@@ -180,7 +180,7 @@ impl Model {
     pub(crate) fn sample_trends(&mut self, name: &str) {
         let now = self.now;
         let Some(instance) = self.operator.instances.get(name) else { return };
-        let container = self.container_of(name);
+        let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
         let signals = Signals::of(now, instance, container);
         // Without any object, loopwatch does not see what the operator holds.
         let objects = Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
@@ -203,16 +203,14 @@ impl Model {
 
     /// Forgets the trends of an instance whose process has ended, and of those that are no longer known.
     pub(crate) fn forget_trends(&mut self, ended: Option<&str>) {
-        let known = &self.operator.instances;
-        let view = self.operator.view.as_ref().filter(|view| view.complete);
-        let is_there = |name: &str| {
-            let pod = name.split_once('/').filter(|(namespace, _)| view.is_some_and(|v| v.namespace == *namespace));
-            pod.is_none_or(|(_, pod)| view.is_some_and(|view| view.pods.iter().any(|seen| seen.name == pod)))
-        };
-        let processes = &mut self.operator.trends.processes;
-        let before = processes.len();
-        processes.retain(|name, _| Some(name.as_str()) != ended && known.contains_key(name) && is_there(name));
-        if processes.len() != before {
+        let operator = &self.operator;
+        let is_over =
+            |name: &str| ended == Some(name) || !operator.instances.contains_key(name) || !operator.may_run(name);
+        let over: Vec<String> = operator.trends.processes.keys().filter(|name| is_over(name)).cloned().collect();
+        for name in &over {
+            self.operator.trends.processes.remove(name);
+        }
+        if !over.is_empty() {
             self.review_trends();
         }
     }
@@ -239,14 +237,6 @@ impl Model {
             watched.asked.insert(kind, Asked { at: now, reason });
             self.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
         }
-    }
-
-    /// Returns the restarts and the memory limit of the container of an instance, if its Pod is visible.
-    fn container_of(&self, instance: &str) -> Option<(u32, Option<u64>)> {
-        let view = self.operator.view.as_ref()?;
-        let (namespace, pod) = instance.split_once('/')?;
-        let pod = view.pods.iter().find(|seen| view.namespace == namespace && seen.name == pod)?;
-        pod.containers.first().map(|container| (container.restarts, container.memory_limit))
     }
 }
 

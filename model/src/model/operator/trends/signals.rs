@@ -1,7 +1,7 @@
 //! The signals of a process: those of the kernel, and those of its own metrics.
 
 use super::super::Instance;
-use crate::observation::{ProcessView, Runtime};
+use crate::observation::{ContainerView, ProcessView, Runtime};
 use crate::time::{Span, Timestamp};
 
 /// The signals of a process at one instant. Those that are not available are absent.
@@ -55,8 +55,8 @@ const NO_LIMIT: u64 = 1 << 60;
 // === impl Signals ===
 
 impl Signals {
-    /// Returns the signals of an instance. `container` has the restarts and the memory limit of its container.
-    pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<(u32, Option<u64>)>) -> Self {
+    /// Returns the signals of an instance. `container` is its container, if its Pod is visible.
+    pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<&ContainerView>) -> Self {
         let none = ProcessView::default();
         let fresh = |at: Timestamp| now.since(at) <= FRESH;
         let kernel = instance.process.as_ref().filter(|(at, _)| fresh(*at)).map_or(&none, |(_, process)| process);
@@ -70,10 +70,10 @@ impl Signals {
         let live = number(|process| process.live_heap);
         let goroutines = number(|process| process.goroutines);
         let is_go = kernel.runtime == Runtime::Go || own.runtime == Runtime::Go || goroutines.is_some();
-        let by_container = container.and_then(|(_, limit)| limit).map(|limit| limit as f64);
+        let by_container = container.and_then(|container| container.memory_limit).map(|limit| limit as f64);
         let mut signals = Self {
             started: kernel.started.or(own.started),
-            restarts: container.map(|(restarts, _)| restarts),
+            restarts: container.map(|container| container.restarts),
             memory: live.or(number(|process| process.anonymous)).or(resident),
             heap: live.is_some(),
             capacity: None,
