@@ -51,6 +51,18 @@ impl Operator {
         self.lab.observe(Observation::OperatorSeen(Box::new(view)));
     }
 
+    /// The kernel shows the process, with memory of its own, but without a heap or goroutines.
+    fn see_process(&mut self, started: Timestamp) {
+        let process = ProcessView {
+            instance: INSTANCE.to_owned(),
+            started: Some(started),
+            resident: Some(220 << 20),
+            threads: Some(9),
+            ..ProcessView::default()
+        };
+        self.lab.observe(Observation::ProcessSeen(Box::new(process)));
+    }
+
     /// Another process takes the place of the last one.
     fn restart(&mut self) {
         self.started = self.lab.now;
@@ -387,13 +399,9 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
 fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
-    let resident = Some(220 << 20);
-    let instance = INSTANCE.to_owned();
     for _ in 0..20 {
         operator.lab.advance(Span::secs(30));
-        let started = Some(operator.started);
-        let process = ProcessView { instance: instance.clone(), started, resident, ..ProcessView::default() };
-        operator.lab.observe(Observation::ProcessSeen(Box::new(process)));
+        operator.see_process(operator.started);
         assert!(operator.codes().contains(&FindingCode::HeapLeak));
     }
     // Without any metrics, the kernel's figures are enough.
@@ -415,6 +423,55 @@ fn a_step_of_the_clock_keeps_the_trends() {
     operator.lab.observe(Observation::ClockStepped { by_ms });
     operator.heap(1.0, |t| 64.0 + 24.0 * t);
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+}
+
+#[test]
+fn a_step_of_the_clock_is_no_restart_of_the_process_that_the_kernel_shows() {
+    let mut operator = Operator::new();
+    operator.see_process(START);
+    operator.heap(6.0, |_| 40.0).heap(1.5, |t| 40.0 + 24.0 * t);
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+    let by_ms = 3_600_000;
+    operator.lab.now = operator.lab.now.after(Span(by_ms));
+    operator.lab.observe(Observation::ClockStepped { by_ms });
+    operator.see_process(START.after(Span(by_ms)));
+    operator.heap(0.1, |t| 76.0 + 24.0 * t);
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+}
+
+#[test]
+fn a_node_with_another_clock_than_the_api_server_hides_no_leak_and_restarts_nothing() {
+    for skew in [Span::mins(-10), Span::mins(10)] {
+        let mut operator = Operator::new();
+        operator.lab.observe(Observation::OperatorSeen(Box::default())); // its Pod is not visible
+        operator.started = START.after(skew);
+        let live = |hours: f64| 40.0 + 24.0 * (hours - 6.0).max(0.0);
+        for minute in 0..480 {
+            operator.see_process(START);
+            operator.heap(1.0 / 60.0, |t| live(f64::from(minute) / 60.0 + t));
+        }
+        assert_eq!(operator.codes(), [FindingCode::HeapLeak], "{skew:?}");
+        let instance = operator.lab.snapshot().operator.instances.remove(0);
+        assert_eq!(instance.process.started, Some(START), "{skew:?}");
+        assert!(instance.process.live_heap.is_some() && instance.process.threads == Some(9), "{skew:?}");
+    }
+}
+
+#[test]
+fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
+    let mut operator = Operator::new();
+    let leaking = |_, process: &mut ProcessView| process.goroutines = Some(3_000);
+    operator.see_process(operator.started);
+    operator.run(1.0, leaking);
+    assert!(operator.codes().contains(&FindingCode::TaskLimit));
+    operator.lab.advance(Span::secs(30));
+    operator.see_process(operator.started);
+    assert!(operator.codes().contains(&FindingCode::TaskLimit), "the same process");
+    operator.lab.advance(Span::secs(30));
+    operator.see_process(operator.lab.ago(Span::secs(5)));
+    assert_eq!(operator.codes(), []);
+    let process = operator.lab.snapshot().operator.instances.remove(0).process;
+    assert_eq!((process.goroutines, process.threads), (None, Some(9)));
 }
 
 #[test]

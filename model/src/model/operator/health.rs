@@ -134,7 +134,7 @@ impl Model {
         if let Some((since, _)) = refused.max_by_key(|(since, _)| *since) {
             ladder.absent.push((since, "metrics endpoint refuses connections".to_owned()));
         }
-        let running = instances().any(|(_, instance)| instance.process.is_some());
+        let running = instances().any(|(_, instance)| instance.by_kernel.is_some());
         let ended = instances().filter_map(|(_, instance)| instance.process_ended).max();
         if let Some(ended) = ended.filter(|_| !running) {
             ladder.absent.push((ended, "process ended".to_owned()));
@@ -168,7 +168,7 @@ impl Model {
         let instances = self.operator.instances.values();
         let seen = instances.flat_map(|instance| {
             let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
-            [scraped, instance.process.as_ref().map(|(at, _)| *at)]
+            [scraped, instance.by_kernel.as_ref().map(|(at, _)| *at)]
         });
         seen.chain([lease, self.operator_written()]).flatten().max()
     }

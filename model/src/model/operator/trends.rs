@@ -14,7 +14,6 @@ use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use super::super::Model;
-use super::differ;
 use crate::finding::Subject;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
@@ -34,8 +33,8 @@ pub(crate) struct Trends {
 /// The trends of a process.
 #[derive(Debug)]
 struct Watched {
-    /// When the process started, as far as that is known.
-    started: Option<Timestamp>,
+    /// Which process of the instance it is.
+    number: u32,
     /// The number of restarts of its container, if its Pod is visible.
     restarts: Option<u32>,
     memory: Trend,
@@ -112,9 +111,9 @@ impl Trends {
 
 impl Watched {
     /// `started` is the start of the process, or the present if that is not known.
-    fn new(started: Timestamp) -> Self {
+    fn new(number: u32, started: Timestamp) -> Self {
         Self {
-            started: None,
+            number,
             restarts: None,
             memory: Trend::new(TrendConfig::MEMORY, started),
             tasks: Trend::new(TrendConfig::TASKS, started),
@@ -129,7 +128,7 @@ impl Watched {
 
     /// Forgets an earlier process.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
-        let restarted = differ(self.started, signals.started)
+        let restarted = self.number != signals.number
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);
@@ -140,7 +139,7 @@ impl Watched {
             // The time of the last profile stays, and limits the next one.
             self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
         }
-        self.started = signals.started.or(self.started.filter(|_| !restarted));
+        self.number = signals.number;
         self.restarts = signals.restarts.or(self.restarts);
     }
 
@@ -186,7 +185,8 @@ impl Model {
         let objects = Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
         let trends = &mut self.operator.trends;
         let start = signals.started.unwrap_or(now);
-        let watched = trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(start)));
+        let watched =
+            trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(signals.number, start)));
         watched.note_start(now, &signals);
         if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
             watched.marks.note(uptime, used, objects, signals.standby);

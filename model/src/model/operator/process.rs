@@ -1,8 +1,9 @@
-//! What snapshots and detectors see of an instance.
+//! The process of an instance: for each signal the better source, which is the kernel or the instance's metrics.
 
-use super::{Instance, Operator, differ};
+use super::{Instance, Operator};
 use crate::observation::{ProcessView, Runtime};
 use crate::snapshot::InstanceSummary;
+use crate::time::Timestamp;
 
 // === impl Operator ===
 
@@ -23,15 +24,22 @@ impl Operator {
 // === impl Instance ===
 
 impl Instance {
-    /// Returns its process: for each signal the best source, which is the kernel, or its metrics.
-    pub(crate) fn process(&self) -> ProcessView {
-        let kernel = self.process.as_ref().map(|(_, process)| process.clone()).unwrap_or_default();
-        let Some((_, metrics)) = &self.metrics else { return kernel };
-        let reported = &metrics.process;
-        // Metrics that are served by an earlier process describe that one.
-        if differ(reported.started, kernel.started) {
+    /// Returns its process as it was last seen.
+    pub(super) fn process(&self) -> ProcessView {
+        self.process_since(Timestamp(i64::MIN))
+    }
+
+    /// Returns its process, from what was seen since an instant.
+    pub(super) fn process_since(&self, from: Timestamp) -> ProcessView {
+        let kernel = self.by_kernel.as_ref().filter(|(at, _)| *at >= from);
+        let kernel = kernel.map(|(_, process)| process.clone()).unwrap_or_default();
+        // A scrape from before its start shows an earlier process. The start in the metrics cannot show that, because it is
+        // by the clock of the node.
+        let is_of_process = |at: Timestamp| kernel.started.is_none_or(|started| at >= started);
+        let Some((_, metrics)) = self.metrics.as_ref().filter(|(at, _)| *at >= from && is_of_process(*at)) else {
             return kernel;
-        }
+        };
+        let reported = &metrics.process;
         ProcessView {
             instance: metrics.instance.clone(),
             pid: kernel.pid,
