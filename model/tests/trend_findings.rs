@@ -4,11 +4,12 @@ mod lab;
 
 use std::f64::consts::TAU;
 
+use lab::pods::{INSTANCE, Op};
 use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
 use loopwatch_model::observation::{
-    Answer, Cause, ContainerView, GrowingStack, MetricsView, Observation, OperatorView, PodView, Probe, ProcessView,
-    ProfileKind, ProfileView, Runtime, SourceId,
+    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind, ProfileView, Runtime,
+    SourceId,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::TrendSignal;
@@ -16,7 +17,6 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::TrendState;
 
 const MIB: f64 = 1024.0 * 1024.0;
-const INSTANCE: &str = "zoo-system/operator-5d9c7b6f4-x2x4v";
 
 /// An operator with one Pod, of which the metrics are scraped every thirty seconds.
 struct Operator {
@@ -38,17 +38,9 @@ impl Operator {
     }
 
     fn see_pod(&mut self, restarts: u32) {
-        let container = ContainerView { restarts, memory_limit: Some(256 << 20), ..ContainerView::default() };
-        let pod =
-            PodView { name: "operator-5d9c7b6f4-x2x4v".to_owned(), containers: vec![container], ..PodView::default() };
-        let view = OperatorView {
-            namespace: "zoo-system".to_owned(),
-            name: "operator".to_owned(),
-            pods: vec![pod],
-            complete: true,
-            ..OperatorView::default()
-        };
-        self.lab.observe(Observation::OperatorSeen(Box::new(view)));
+        let mut op = Op::running(&self.lab);
+        (op.container().restarts, op.container().memory_limit) = (restarts, Some(256 << 20));
+        op.seen(&mut self.lab);
     }
 
     /// The kernel shows the process, with memory of its own, but without a heap or goroutines.
@@ -139,8 +131,8 @@ fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
     assert_eq!(seen.first(), Some(&Confidence::Suspected));
     assert_eq!(seen.last(), Some(&Confidence::Confirmed));
     let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
-    assert_eq!(leak.subject.to_string(), "operator zoo-system/operator");
-    assert!(leak.summary().contains("instance zoo-system/operator-5d9c7b6f4-x2x4v"), "{}", leak.summary());
+    assert_eq!(leak.subject.to_string(), "operator ops/widget-operator");
+    assert!(leak.summary().contains(&format!("instance {INSTANCE}")), "{}", leak.summary());
     assert!(
         leak.summary().contains("limit 256.0 MiB") && leak.summary().contains("per hour 24."),
         "{}",
@@ -384,13 +376,9 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
     operator.lab.observe(Observation::ScrapeFailed { instance, cause: Cause::Timeout, detail });
     operator.lab.advance(Span::hours(2));
     assert!(operator.codes().contains(&FindingCode::HeapLeak));
-    let view = OperatorView {
-        namespace: "zoo-system".to_owned(),
-        name: "operator".to_owned(),
-        complete: true,
-        ..OperatorView::default()
-    };
-    operator.lab.observe(Observation::OperatorSeen(Box::new(view)));
+    let mut op = Op::running(&operator.lab);
+    op.view.pods.clear();
+    op.seen(&mut operator.lab);
     assert_eq!(operator.codes(), []);
     assert_eq!(operator.lab.snapshot().trends, []);
 }
