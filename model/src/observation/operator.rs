@@ -160,7 +160,7 @@ impl<'a> InstanceName<'a> {
         self.0.split_once('/')
     }
 
-    /// Returns the value of the `pod` label: the name of its Pod, or the address of its metrics.
+    /// Returns the value of the `operator_pod` label: the name of its Pod, or the address of its metrics.
     #[must_use]
     pub fn label(self) -> &'a str {
         self.pod().map_or(self.0, |(_, pod)| pod)

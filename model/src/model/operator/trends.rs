@@ -84,7 +84,7 @@ impl Trends {
             ];
             for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
                 let mut verdict = trend.verdict();
-                if signal != TrendSignal::Tasks && signal != TrendSignal::Descriptors {
+                if signal == memory {
                     let nearest = [verdict.exhaustion, watched.forecast.exhaustion()].into_iter().flatten().min();
                     verdict.exhaustion = nearest;
                 }
@@ -97,9 +97,7 @@ impl Trends {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         for watched in self.processes.values_mut() {
-            for trend in [&mut watched.memory, &mut watched.tasks, &mut watched.descriptors] {
-                trend.clock_stepped(by_ms);
-            }
+            watched.trends_mut().into_iter().for_each(|trend| trend.clock_stepped(by_ms));
             watched.forecast.clock_stepped(by_ms);
             watched.collector.clock_stepped(by_ms);
             watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
@@ -126,14 +124,17 @@ impl Watched {
         }
     }
 
+    fn trends_mut(&mut self) -> [&mut Trend; 3] {
+        [&mut self.memory, &mut self.tasks, &mut self.descriptors]
+    }
+
     /// Forgets an earlier process.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
         let restarted = self.number != signals.number
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);
-            let trends = [&mut self.memory, &mut self.tasks, &mut self.descriptors];
-            trends.into_iter().for_each(|trend| trend.restart(started));
+            self.trends_mut().into_iter().for_each(|trend| trend.restart(started));
             self.forecast.clear();
             (self.collector, self.marks, self.last) = Default::default();
             // The time of the last profile stays, and limits the next one.
