@@ -75,10 +75,7 @@ impl Model {
         let evidence = || {
             let names: Vec<String> = ladder.absent.iter().map(|(_, what)| what.clone()).collect();
             let evidence = Evidence::new().with("signs", Value::Names(names)).with("absent_for", Value::Age(since));
-            match ladder.last_life {
-                Some(last) => evidence.with("last_seen", Value::Time(last)),
-                None => evidence,
-            }
+            evidence.with_some("last_seen", ladder.last_life.map(Value::Time))
         };
         let detection = Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
         verdicts.push(self.operator_subject(), detection.weak_if(!is_strong));
@@ -251,13 +248,11 @@ impl Model {
                 continue;
             }
             let limit = pod.containers.first().and_then(|container| container.memory_limit);
-            let mut evidence = Evidence::new()
+            let evidence = Evidence::new()
                 .text("pod", pod.name.clone())
                 .with("kills", Value::Count(kills.len() as i64))
-                .with("lived_for", Value::Span(*lived));
-            if let Some(limit) = limit {
-                evidence = evidence.with("memory_limit", Value::Bytes(limit));
-            }
+                .with("lived_for", Value::Span(*lived))
+                .with_some("memory_limit", limit.map(Value::Bytes));
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(self.now, code, *first, self.now, || evidence);
             return verdicts.push(self.operator_subject(), detection.weak_if(!down));
