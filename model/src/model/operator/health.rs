@@ -195,7 +195,7 @@ impl Model {
     /// Detects an operator that restarts again and again, for example because it crashes at its start.
     pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
         let window = self.settings.restart_window;
-        let from = self.now.after(Span(window.0.saturating_neg()));
+        let from = self.now.before(window);
         let mut worst: Option<(usize, Timestamp, Evidence)> = None;
         for (pod, history) in self.operator_pods() {
             let restarts = history.restarts_since(from);
@@ -235,7 +235,7 @@ impl Model {
     /// Detects an operator that the kernel kills for its memory soon after it starts.
     pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
         let settings = &self.settings;
-        let from = self.now.after(Span(settings.restart_window.0.saturating_neg()));
+        let from = self.now.before(settings.restart_window);
         for (pod, history) in self.operator_pods() {
             let at_start = history.ends_since(from).filter_map(|(end, finished)| {
                 let lived = finished.since(end.started?);

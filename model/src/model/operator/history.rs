@@ -265,7 +265,7 @@ impl Loop {
 impl Window {
     /// Adds a count, and forgets those that are older than `keep`.
     fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
-        let from = now.after(Span(keep.0.saturating_neg()));
+        let from = now.before(keep);
         while self.counts.front().is_some_and(|(at, _)| *at <= from) || self.counts.len() >= MAX_COUNTS {
             self.counts.pop_front();
         }

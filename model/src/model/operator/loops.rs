@@ -149,7 +149,7 @@ impl Model {
         let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
         let threshold = self.settings.reconcile_stuck_after.max(usually);
         (running > threshold).then(|| {
-            let since = scraped.at.after(Span(running.0.saturating_neg()));
+            let since = scraped.at.before(running);
             self.of_loop(scraped, FindingCode::ReconcileStuck, since, |evidence| {
                 let evidence =
                     evidence.with("running_for", Value::Age(since)).with("threshold", Value::Span(threshold));
@@ -194,7 +194,7 @@ impl Model {
         }
         let grown = scraped.own.growth()?;
         let window = self.settings.queue_growth_window;
-        let since = scraped.at.after(Span(window.0.saturating_neg()));
+        let since = scraped.at.before(window);
         Some(self.of_loop(scraped, FindingCode::QueueBacklog, since, |evidence| {
             evidence.with("queue_depth", depth).with("growth", Value::count(grown)).with("window", Value::Span(window))
         }))

@@ -57,7 +57,7 @@ const NO_LIMIT: u64 = 1 << 60;
 impl Signals {
     /// Returns the signals of an instance. `container` is its container, if its Pod is visible.
     pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<&ContainerView>) -> Self {
-        let from = now.after(Span(STALE_AFTER.0.saturating_neg()));
+        let from = now.before(STALE_AFTER);
         let process = instance.process_since(from);
         let metrics = instance.metrics.as_ref().filter(|(at, _)| *at >= from).map(|(_, metrics)| metrics);
         let number = |number: Option<u64>| number.map(|number| number as f64);
