@@ -4,7 +4,7 @@ mod lab;
 
 use std::f64::consts::TAU;
 
-use lab::pods::{INSTANCE, Op};
+use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, pod};
 use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
 use loopwatch_model::observation::{
@@ -460,6 +460,41 @@ fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
     assert_eq!(operator.codes(), []);
     let process = operator.lab.snapshot().operator.instances.remove(0).process;
     assert_eq!((process.goroutines, process.threads), (None, Some(9)));
+}
+
+#[test]
+fn metrics_that_cannot_be_scraped_any_more_show_nothing_about_the_process() {
+    let shown = |operator: &Operator| operator.lab.snapshot().operator.instances.remove(0).process;
+    let mut operator = Operator::new();
+    operator.heap(1.0, |_| 40.0);
+    assert!(shown(&operator).live_heap.is_some());
+    operator.lab.scrape_fails(INSTANCE, Cause::Timeout);
+    assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, None));
+    operator.see_process(operator.started);
+    assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, Some(220 << 20)));
+    operator.heap(0.1, |_| 40.0);
+    assert!(shown(&operator).live_heap.is_some());
+}
+
+#[test]
+fn an_instance_whose_pod_is_gone_is_not_shown() {
+    let shown = |lab: &Lab| -> Vec<String> {
+        lab.snapshot().operator.instances.into_iter().map(|instance| instance.name).collect()
+    };
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.now));
+    op.seen(&mut lab);
+    for instance in [INSTANCE, OTHER, "127.0.0.1:8080"] {
+        lab.scraped(MetricsView { instance: instance.to_owned(), ..MetricsView::default() });
+    }
+    op.view.pods.pop();
+    op.view.complete = false;
+    op.seen(&mut lab);
+    assert_eq!(shown(&lab).len(), 3, "a Pod that loopwatch may not see");
+    op.view.complete = true;
+    op.seen(&mut lab);
+    assert_eq!(shown(&lab), ["127.0.0.1:8080", INSTANCE]);
 }
 
 #[test]
