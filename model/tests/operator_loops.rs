@@ -308,6 +308,29 @@ fn metrics_that_stop_show_nothing_any_more() {
 }
 
 #[test]
+fn a_finding_lasts_from_one_scrape_to_the_next_however_rare_they_are() {
+    let interval = Span::mins(25); // an operator that needs 15 s for its metrics
+    let mut own = Loop::new();
+    let scrape = |own: &mut Loop| {
+        own.view.longest_running_seconds = Some(3_600.0);
+        let controllers = vec![own.view.clone()];
+        own.lab.scraped(MetricsView { instance: INSTANCE.into(), controllers, interval, ..MetricsView::default() });
+    };
+    scrape(&mut own);
+    own.assert_found("ReconcileStuck");
+    own.lab.changes();
+    for _ in 0..3 {
+        own.lab.advance(Span(interval.0 - 1));
+        own.assert_found("ReconcileStuck");
+        own.lab.advance(Span(1));
+        scrape(&mut own);
+    }
+    assert!(own.lab.changes().is_empty(), "one alert, not one per scrape");
+    own.lab.advance(Span::mins(50));
+    own.lab.assert_no_findings();
+}
+
+#[test]
 fn nothing_is_known_about_a_framework_without_signals() {
     let mut lab = Lab::new();
     for _ in 0..400 {

@@ -7,7 +7,7 @@ use super::super::Model;
 use super::super::detection::Detection;
 use super::super::leases::pod_of;
 use super::Instance;
-use super::history::{History, Loop, STALE_AFTER};
+use super::history::{History, Loop, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ControllerView, InstanceName, Role};
@@ -50,8 +50,8 @@ impl Model {
     pub(super) fn loop_verdicts(&self, verdicts: &mut Verdicts) {
         let mut found: BTreeMap<(FindingCode, String), Detection> = BTreeMap::new();
         for (name, at, instance) in self.judged_instances() {
-            verdicts.look_again(Some(at.after(STALE_AFTER)));
             let Some((_, metrics)) = &instance.metrics else { continue };
+            verdicts.look_again(Some(fresh_until(at, metrics)));
             for view in &metrics.controllers {
                 let Some(own) = instance.history.controllers.get(&view.name) else { continue };
                 let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
@@ -86,11 +86,11 @@ impl Model {
 
     /// Returns the instances with recent metrics, and when they were scraped.
     pub(super) fn fresh_instances(&self) -> impl Iterator<Item = (&str, Timestamp, &Instance)> {
-        let scraped = self.operator.instances.iter().filter_map(|(name, instance)| {
-            let (at, _) = instance.metrics.as_ref()?;
-            Some((name.as_str(), *at, instance))
-        });
-        scraped.filter(|(name, at, _)| self.operator.may_run(name) && self.now.since(*at) < STALE_AFTER)
+        self.operator.instances.iter().filter_map(|(name, instance)| {
+            let (at, metrics) = instance.metrics.as_ref()?;
+            let counts = self.operator.may_run(name) && self.now < fresh_until(*at, metrics);
+            counts.then_some((name.as_str(), *at, instance))
+        })
     }
 
     fn of_loop(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::Model;
 use super::super::detection::Detection;
-use super::history::{STALE_AFTER, Window};
+use super::history::{Window, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::Timestamp;
@@ -53,7 +53,7 @@ impl Model {
     pub(super) fn request_verdicts(&self, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         for (_, at, instance) in self.fresh_instances() {
-            verdicts.look_again(Some(at.after(STALE_AFTER)));
+            verdicts.look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             let history = &instance.history;
             failed.add(&history.requests, &history.failed, at);
             forbidden.add(&history.requests, &history.forbidden, at);
