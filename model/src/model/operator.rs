@@ -10,6 +10,7 @@ mod process; // the process of an instance, from the kernel and from its metrics
 mod recent; // the last hour, for charts
 mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
+mod restarts; // its restarts
 mod review; // collects all conclusions
 mod trends; // signals that may grow without end
 

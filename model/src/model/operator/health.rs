@@ -9,11 +9,10 @@ use super::super::Model;
 use super::super::controllers::Liveness;
 use super::super::detection::Detection;
 use super::super::sight::Sight;
-use super::Instance;
 use super::pods::{self, PodsSay, Stopped};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Cause, PodView, Role, SourceId};
+use crate::observation::{Cause, Role, SourceId};
 use crate::time::{Span, Timestamp};
 
 /// How long after its end a container may seem alive, because writes and scrapes arrive late.
@@ -190,78 +189,5 @@ impl Model {
             false if view.complete => Liveness::Absent { last, absent_at },
             false => Liveness::Unknown,
         }
-    }
-
-    /// Detects an operator that restarts again and again, for example because it crashes at its start.
-    pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
-        let window = self.settings.restart_window;
-        let from = self.now.before(window);
-        let mut worst: Option<(usize, Timestamp, Evidence)> = None;
-        for (pod, history) in self.operator_pods() {
-            let restarts = history.restarts_since(from);
-            let Some(first) = restarts.first().copied() else { continue };
-            verdicts.look_again(Some(first.after(window)));
-            let end = history.last_end();
-            let evidence = Evidence::new()
-                .text("pod", pod.name.clone())
-                .with("restarts", Value::Count(restarts.len() as i64))
-                .with("window", Value::Span(window))
-                .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
-                .with("exit_code", Value::Count(end.map_or(0, |end| i64::from(end.exit_code))));
-            if worst.as_ref().is_none_or(|(most, ..)| restarts.len() > *most) {
-                worst = Some((restarts.len(), first, evidence));
-            }
-        }
-        let without_pod = |(name, _): &(&String, &Instance)| self.operator.pod_of(name).is_none();
-        for (name, instance) in self.operator.instances.iter().filter(without_pod) {
-            let starts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
-            let Some(first) = starts.first().copied() else { continue };
-            verdicts.look_again(Some(first.after(window)));
-            let evidence = Evidence::new()
-                .text("pod", name.clone())
-                .with("restarts", Value::Count(starts.len() as i64))
-                .with("window", Value::Span(window));
-            if worst.as_ref().is_none_or(|(most, ..)| starts.len() > *most) {
-                worst = Some((starts.len(), first, evidence));
-            }
-        }
-        let Some((_, since, evidence)) = worst.filter(|(count, ..)| *count >= self.settings.restarts as usize) else {
-            return;
-        };
-        let detection = Detection::new(self.now, FindingCode::RestartLoop, since, self.now, || evidence);
-        verdicts.push(self.operator_subject(), detection.weak_if(!down));
-    }
-
-    /// Detects an operator that the kernel kills for its memory soon after it starts.
-    pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
-        let settings = &self.settings;
-        let from = self.now.before(settings.restart_window);
-        for (pod, history) in self.operator_pods() {
-            let at_start = history.ends_since(from).filter_map(|(end, finished)| {
-                let lived = finished.since(end.started?);
-                (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
-            });
-            let kills: Vec<(Timestamp, Span)> = at_start.collect();
-            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
-            verdicts.look_again(Some(first.after(settings.restart_window)));
-            if kills.len() < settings.startup_kills as usize {
-                continue;
-            }
-            let limit = pod.containers.first().and_then(|container| container.memory_limit);
-            let evidence = Evidence::new()
-                .text("pod", pod.name.clone())
-                .with("kills", Value::Count(kills.len() as i64))
-                .with("lived_for", Value::Span(*lived))
-                .with_some("memory_limit", limit.map(Value::Bytes));
-            let code = FindingCode::StartupOutOfMemory;
-            let detection = Detection::new(self.now, code, *first, self.now, || evidence);
-            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
-        }
-    }
-
-    /// Returns the Pods of the operator that stay, with their histories.
-    fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &super::pods::PodHistory)> {
-        let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
-        pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
     }
 }
