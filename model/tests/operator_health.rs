@@ -5,7 +5,7 @@ mod lab;
 use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
+use loopwatch_model::observation::{Cause, MetricsView, Observation, ProcessView, SourceId};
 use loopwatch_model::time::Span;
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
@@ -400,6 +400,34 @@ fn restarts_of_several_pods_and_rollouts_are_no_loop() {
         lab.run_with_lease("widget-operator-4-x", 40);
     }
     lab.assert_no_findings();
+}
+
+#[test]
+fn a_restart_loop_ends_with_its_pod_although_its_metrics_showed_it_too() {
+    let scrape = |lab: &mut Lab, instance: &str| {
+        let process = ProcessView { started: Some(lab.now), ..ProcessView::default() };
+        lab.scraped(MetricsView { instance: instance.into(), process, ..MetricsView::default() });
+    };
+    let (mut lab, mut op) = with_operator();
+    scrape(&mut lab, INSTANCE);
+    for _ in 0..3 {
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(10));
+        op.restart(&mut lab);
+        scrape(&mut lab, INSTANCE);
+    }
+    assert_eq!(lab.findings(), [LOOP]);
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
+    op.seen(&mut lab);
+    lab.run_with_lease(OTHER_POD, 1);
+    lab.assert_no_findings();
+    // Without a view of the Pods, the processes alone show it.
+    let mut lab = without_pods();
+    for _ in 0..4 {
+        lab.advance(Span::secs(10));
+        scrape(&mut lab, INSTANCE);
+    }
+    assert_eq!(lab.findings(), [LOOP]);
 }
 
 #[test]

@@ -18,7 +18,9 @@ impl Model {
         let of_pods = self.operator_pods();
         let of_pods =
             of_pods.map(|(pod, history)| (pod.name.as_str(), history.restarts_since(from), history.last_end()));
-        let without_pod = self.operator.instances.iter().filter(|(name, _)| self.operator.pod_of(name).is_none());
+        // Processes say less than Pods, and nothing if their Pod is gone.
+        let counts = |name: &str| self.operator.pod_of(name).is_none() && self.operator.may_run(name);
+        let without_pod = self.operator.instances.iter().filter(|(name, _)| counts(name));
         let of_processes = without_pod.map(|(name, instance)| {
             let restarts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
             (name.as_str(), restarts, None)
