@@ -470,6 +470,7 @@ fn metrics_that_cannot_be_scraped_any_more_show_nothing_about_the_process() {
     assert!(shown(&operator).live_heap.is_some());
     operator.lab.scrape_fails(INSTANCE, Cause::Timeout);
     assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, None));
+    assert_eq!(shown(&operator).instance, INSTANCE);
     operator.see_process(operator.started);
     assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, Some(220 << 20)));
     operator.heap(0.1, |_| 40.0);

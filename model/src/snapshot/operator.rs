@@ -38,7 +38,7 @@ pub struct OperatorHealth {
 /// One instance of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSummary {
-    /// `namespace/pod`, or the address of its metrics.
+    /// Its name, an [`InstanceName`](crate::observation::InstanceName).
     pub name: String,
     /// The last scrape and its time.
     pub metrics: Option<(Timestamp, Arc<MetricsView>)>,

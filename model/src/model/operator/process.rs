@@ -16,7 +16,7 @@ impl Operator {
             name: name.clone(),
             metrics: instance.metrics.clone(),
             scrape_failure: instance.scrape_failure,
-            process: instance.process_now(),
+            process: ProcessView { instance: name.clone(), ..instance.process_now() },
             recent: instance.recent.points().collect(),
         };
         self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()
