@@ -3,16 +3,17 @@
 //! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take their names, texts and severities from
 //! this table and contain no rules of their own.
 
+mod evidence;
 mod table;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::evidence::{Evidence, Value};
 pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// A problem, with its subject, its start and its evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,31 +129,6 @@ pub enum Subject {
         /// Its name: the value of the `limit` label.
         name: String,
     },
-}
-
-/// Typed names and numbers by key, in alphabetical order. [`FINDINGS`] lists the keys of each code.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Evidence(pub BTreeMap<&'static str, Value>);
-
-/// One piece of evidence.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A name or a word.
-    Text(String),
-    /// Several names.
-    Names(Vec<String>),
-    /// A count.
-    Count(i64),
-    /// A number that need not be whole.
-    Number(f64),
-    /// A number of bytes.
-    Bytes(u64),
-    /// A span of time.
-    Span(Span),
-    /// An instant.
-    Time(Timestamp),
-    /// The time elapsed since this instant. [`Value::at`] converts it to a [`Value::Span`].
-    Age(Timestamp),
 }
 
 // === impl Finding ===
@@ -367,101 +343,6 @@ impl fmt::Display for Subject {
             }
             Self::Permission { namespace, permission } => write!(f, "permission to {permission} in {namespace}"),
             Self::Limit { name } => write!(f, "limit {name}"),
-        }
-    }
-}
-
-// === impl Evidence ===
-
-impl Evidence {
-    /// Returns evidence without entries.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a text unless it is empty.
-    #[must_use]
-    pub fn text(mut self, key: &'static str, text: impl Into<String>) -> Self {
-        let text = text.into();
-        if !text.is_empty() {
-            self.0.insert(key, Value::Text(text));
-        }
-        self
-    }
-
-    /// Returns the evidence as of `now`, with ages converted to spans.
-    #[must_use]
-    pub fn at(self, now: Timestamp) -> Self {
-        Self(self.0.into_iter().map(|(key, value)| (key, value.at(now))).collect())
-    }
-
-    /// Moves the instants from which ages are measured by `by_ms` milliseconds.
-    pub(crate) fn rebase_ages(&mut self, by_ms: i64) {
-        for value in self.0.values_mut() {
-            if let Value::Age(since) = value {
-                *since = since.shifted(by_ms);
-            }
-        }
-    }
-
-    /// Adds a value of any type.
-    #[must_use]
-    pub fn with(mut self, key: &'static str, value: Value) -> Self {
-        self.0.insert(key, value);
-        self
-    }
-}
-
-impl Value {
-    /// Returns the value as of `now`, with an age converted to a span.
-    #[must_use]
-    pub fn at(self, now: Timestamp) -> Self {
-        match self {
-            Self::Age(since) => Self::Span(now.since(since)),
-            other => other,
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => f.write_str(text),
-            Self::Names(names) => f.write_str(&names.join(", ")),
-            Self::Count(count) => write!(f, "{count}"),
-            Self::Number(number) => write!(f, "{number:.2}"),
-            Self::Bytes(bytes) => write_bytes(f, *bytes),
-            Self::Span(span) => write!(f, "{span}"),
-            Self::Time(time) | Self::Age(time) => write!(f, "{time}"),
-        }
-    }
-}
-
-/// Writes a number of bytes with a binary prefix.
-fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
-    #[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
-    let mut number = bytes as f64;
-    let mut unit = "B";
-    for larger in ["KiB", "MiB", "GiB", "TiB"] {
-        if number < 1024.0 {
-            break;
-        }
-        (number, unit) = (number / 1024.0, larger);
-    }
-    if unit == "B" { write!(f, "{bytes} B") } else { write!(f, "{number:.1} {unit}") }
-}
-
-impl Serialize for Value {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Names(names) => names.serialize(serializer),
-            Self::Count(count) => serializer.serialize_i64(*count),
-            Self::Number(number) => serializer.serialize_f64(*number),
-            Self::Bytes(bytes) => serializer.serialize_u64(*bytes),
-            Self::Span(span) => serializer.serialize_f64(span.seconds()),
-            Self::Time(time) | Self::Age(time) => time.serialize(serializer),
         }
     }
 }

@@ -10,9 +10,13 @@
 
 mod kinds;
 mod managers;
+mod metrics;
 mod namespace;
 mod object;
+mod omission;
 mod operator;
+mod process;
+mod profile;
 mod sources;
 
 use serde::{Deserialize, Serialize};
@@ -22,16 +26,17 @@ pub use self::kinds::{
     Why, is_built_in_group,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
+pub use self::metrics::{ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView};
 pub use self::namespace::NamespaceView;
 pub use self::object::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
     OwnerReference, Pause, Reference, StartupRead, StatusShape,
 };
 pub use self::operator::{
-    ContainerEnd, ContainerView, ControllerView, Durations, Framework, GrowingStack, MAX_CODES, MAX_CONTROLLERS,
-    MAX_FRAMES, MAX_PODS, MAX_STACKS, MetricsView, OperatorView, OperatorWorkload, PodView, ProcessView, ProfileKind,
-    ProfileView, Revision, Runtime,
+    ContainerEnd, ContainerView, InstanceName, MAX_PODS, OperatorView, OperatorWorkload, PodView, Revision,
 };
+pub use self::process::{ProcessView, Runtime};
+pub use self::profile::{GrowingStack, MAX_FRAMES, MAX_STACKS, ProfileKind, ProfileView};
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;

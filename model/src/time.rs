@@ -24,6 +24,12 @@ impl Timestamp {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// Returns the instant `span` earlier.
+    #[must_use]
+    pub const fn before(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// Returns the instant `by_ms` milliseconds later, or earlier if negative.
     #[must_use]
     pub(crate) const fn shifted(self, by_ms: i64) -> Self {

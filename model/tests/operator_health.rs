@@ -2,16 +2,15 @@
 
 mod lab;
 
-use lab::pods::{Op, POD, pod};
+use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
+use loopwatch_model::observation::{Cause, MetricsView, Observation, ProcessView, SourceId};
 use loopwatch_model::time::Span;
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
 const LOOP: &str = "RestartLoop operator ops/widget-operator";
 const MEMORY: &str = "StartupOutOfMemory operator ops/widget-operator";
-const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";
 
 /// Returns a lab with a healthy operator and a converged object.
 fn with_operator() -> (Lab, Op) {
@@ -63,7 +62,7 @@ fn an_operator_without_a_pod_is_down() {
     op.seen(&mut lab);
     lab.advance(Span::mins(3));
     assert_eq!(lab.findings(), [DOWN]);
-    op.view.pods.push(pod("widget-operator-7d9f8c6b5-zzzzz", lab.now));
+    op.view.pods.push(pod(OTHER_POD, lab.now));
     op.seen(&mut lab);
     lab.assert_no_findings();
 }
@@ -102,7 +101,7 @@ fn a_sidecar_that_outlives_the_operator_in_a_rollout_is_silent() {
 #[test]
 fn a_new_pod_is_not_down_before_its_first_start_but_must_start_some_time() {
     let (mut lab, mut op) = with_operator();
-    let new = "widget-operator-7d9f8c6b5-zzzzz";
+    let new = OTHER_POD;
     op.view.pods = vec![pod(new, lab.now)];
     (op.container().running_since, op.container().ready) = (None, false);
     op.container().waiting = "ContainerCreating".into();
@@ -137,10 +136,10 @@ fn a_rollout_that_ends_the_old_pods_first_is_not_down() {
 #[test]
 fn a_second_pod_that_runs_is_enough() {
     let (mut lab, mut op) = with_operator();
-    op.view.pods.push(pod("widget-operator-7d9f8c6b5-zzzzz", lab.now));
+    op.view.pods.push(pod(OTHER_POD, lab.now));
     op.workload().replicas = 2;
     op.crash(&mut lab, "Error");
-    lab.run_with_lease("widget-operator-7d9f8c6b5-zzzzz", 30);
+    lab.run_with_lease(OTHER_POD, 30);
     assert!(!lab.has("OperatorDown"), "{:?}", lab.findings());
 }
 
@@ -149,7 +148,7 @@ fn a_replica_that_loopwatch_cannot_see_may_run() {
     let (mut lab, mut op) = with_operator();
     (op.view.complete, op.workload().replicas) = (false, 2);
     op.crash(&mut lab, "Error");
-    lab.run_with_lease("widget-operator-7d9f8c6b5-zzzzz", 30);
+    lab.run_with_lease(OTHER_POD, 30);
     lab.assert_no_findings();
     lab.advance(Span::mins(3));
     assert_eq!(lab.findings(), [DOWN], "nobody renews the lease either");
@@ -425,9 +424,37 @@ fn restarts_of_several_pods_and_rollouts_are_no_loop() {
 }
 
 #[test]
+fn a_restart_loop_ends_with_its_pod_although_its_metrics_showed_it_too() {
+    let scrape = |lab: &mut Lab, instance: &str| {
+        let process = ProcessView { started: Some(lab.now), ..ProcessView::default() };
+        lab.scraped(MetricsView { instance: instance.into(), process, ..MetricsView::default() });
+    };
+    let (mut lab, mut op) = with_operator();
+    scrape(&mut lab, INSTANCE);
+    for _ in 0..3 {
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(10));
+        op.restart(&mut lab);
+        scrape(&mut lab, INSTANCE);
+    }
+    assert_eq!(lab.findings(), [LOOP]);
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
+    op.seen(&mut lab);
+    lab.run_with_lease(OTHER_POD, 1);
+    lab.assert_no_findings();
+    // Without a view of the Pods, the processes alone show it.
+    let mut lab = without_pods();
+    for _ in 0..4 {
+        lab.advance(Span::secs(10));
+        scrape(&mut lab, INSTANCE);
+    }
+    assert_eq!(lab.findings(), [LOOP]);
+}
+
+#[test]
 fn an_operator_that_is_killed_for_its_memory_at_each_start_is_named() {
     let (mut lab, mut op) = with_operator();
-    op.view.pods = vec![pod("widget-operator-7d9f8c6b5-zzzzz", lab.now)];
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
     op.seen(&mut lab);
     lab.advance(Span::secs(30));
     op.crash_loop(&mut lab, 3, "OOMKilled");

@@ -4,11 +4,12 @@ mod lab;
 
 use std::f64::consts::TAU;
 
+use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, pod};
 use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
 use loopwatch_model::observation::{
-    Answer, Cause, ContainerView, GrowingStack, MetricsView, Observation, OperatorView, PodView, Probe, ProcessView,
-    ProfileKind, ProfileView, Runtime, SourceId,
+    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind, ProfileView, Runtime,
+    SourceId,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::TrendSignal;
@@ -16,7 +17,6 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::TrendState;
 
 const MIB: f64 = 1024.0 * 1024.0;
-const INSTANCE: &str = "zoo-system/operator-5d9c7b6f4-x2x4v";
 
 /// An operator with one Pod, of which the metrics are scraped every thirty seconds.
 struct Operator {
@@ -38,17 +38,21 @@ impl Operator {
     }
 
     fn see_pod(&mut self, restarts: u32) {
-        let container = ContainerView { restarts, memory_limit: Some(256 << 20), ..ContainerView::default() };
-        let pod =
-            PodView { name: "operator-5d9c7b6f4-x2x4v".to_owned(), containers: vec![container], ..PodView::default() };
-        let view = OperatorView {
-            namespace: "zoo-system".to_owned(),
-            name: "operator".to_owned(),
-            pods: vec![pod],
-            complete: true,
-            ..OperatorView::default()
+        let mut op = Op::running(&self.lab);
+        (op.container().restarts, op.container().memory_limit) = (restarts, Some(256 << 20));
+        op.seen(&mut self.lab);
+    }
+
+    /// The kernel shows the process, with memory of its own, but without a heap or goroutines.
+    fn see_process(&mut self, started: Timestamp) {
+        let process = ProcessView {
+            instance: INSTANCE.to_owned(),
+            started: Some(started),
+            resident: Some(220 << 20),
+            threads: Some(9),
+            ..ProcessView::default()
         };
-        self.lab.observe(Observation::OperatorSeen(Box::new(view)));
+        self.lab.observe(Observation::ProcessSeen(Box::new(process)));
     }
 
     /// Another process takes the place of the last one.
@@ -127,8 +131,8 @@ fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
     assert_eq!(seen.first(), Some(&Confidence::Suspected));
     assert_eq!(seen.last(), Some(&Confidence::Confirmed));
     let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
-    assert_eq!(leak.subject.to_string(), "operator zoo-system/operator");
-    assert!(leak.summary().contains("instance zoo-system/operator-5d9c7b6f4-x2x4v"), "{}", leak.summary());
+    assert_eq!(leak.subject.to_string(), "operator ops/widget-operator");
+    assert!(leak.summary().contains(&format!("instance {INSTANCE}")), "{}", leak.summary());
     assert!(
         leak.summary().contains("limit 256.0 MiB") && leak.summary().contains("per hour 24."),
         "{}",
@@ -372,13 +376,9 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
     operator.lab.observe(Observation::ScrapeFailed { instance, cause: Cause::Timeout, detail });
     operator.lab.advance(Span::hours(2));
     assert!(operator.codes().contains(&FindingCode::HeapLeak));
-    let view = OperatorView {
-        namespace: "zoo-system".to_owned(),
-        name: "operator".to_owned(),
-        complete: true,
-        ..OperatorView::default()
-    };
-    operator.lab.observe(Observation::OperatorSeen(Box::new(view)));
+    let mut op = Op::running(&operator.lab);
+    op.view.pods.clear();
+    op.seen(&mut operator.lab);
     assert_eq!(operator.codes(), []);
     assert_eq!(operator.lab.snapshot().trends, []);
 }
@@ -387,13 +387,9 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
 fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
-    let resident = Some(220 << 20);
-    let instance = INSTANCE.to_owned();
     for _ in 0..20 {
         operator.lab.advance(Span::secs(30));
-        let started = Some(operator.started);
-        let process = ProcessView { instance: instance.clone(), started, resident, ..ProcessView::default() };
-        operator.lab.observe(Observation::ProcessSeen(Box::new(process)));
+        operator.see_process(operator.started);
         assert!(operator.codes().contains(&FindingCode::HeapLeak));
     }
     // Without any metrics, the kernel's figures are enough.
@@ -415,6 +411,91 @@ fn a_step_of_the_clock_keeps_the_trends() {
     operator.lab.observe(Observation::ClockStepped { by_ms });
     operator.heap(1.0, |t| 64.0 + 24.0 * t);
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+}
+
+#[test]
+fn a_step_of_the_clock_is_no_restart_of_the_process_that_the_kernel_shows() {
+    let mut operator = Operator::new();
+    operator.see_process(START);
+    operator.heap(6.0, |_| 40.0).heap(1.5, |t| 40.0 + 24.0 * t);
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+    let by_ms = 3_600_000;
+    operator.lab.now = operator.lab.now.after(Span(by_ms));
+    operator.lab.observe(Observation::ClockStepped { by_ms });
+    operator.see_process(START.after(Span(by_ms)));
+    operator.heap(0.1, |t| 76.0 + 24.0 * t);
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+}
+
+#[test]
+fn a_node_with_another_clock_than_the_api_server_hides_no_leak_and_restarts_nothing() {
+    for skew in [Span::mins(-10), Span::mins(10)] {
+        let mut operator = Operator::new();
+        operator.lab.observe(Observation::OperatorSeen(Box::default())); // its Pod is not visible
+        operator.started = START.after(skew);
+        let live = |hours: f64| 40.0 + 24.0 * (hours - 6.0).max(0.0);
+        for minute in 0..480 {
+            operator.see_process(START);
+            operator.heap(1.0 / 60.0, |t| live(f64::from(minute) / 60.0 + t));
+        }
+        assert_eq!(operator.codes(), [FindingCode::HeapLeak], "{skew:?}");
+        let instance = operator.lab.snapshot().operator.instances.remove(0);
+        assert_eq!(instance.process.started, Some(START), "{skew:?}");
+        assert!(instance.process.live_heap.is_some() && instance.process.threads == Some(9), "{skew:?}");
+    }
+}
+
+#[test]
+fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
+    let mut operator = Operator::new();
+    let leaking = |_, process: &mut ProcessView| process.goroutines = Some(3_000);
+    operator.see_process(operator.started);
+    operator.run(1.0, leaking);
+    assert!(operator.codes().contains(&FindingCode::TaskLimit));
+    operator.lab.advance(Span::secs(30));
+    operator.see_process(operator.started);
+    assert!(operator.codes().contains(&FindingCode::TaskLimit), "the same process");
+    operator.lab.advance(Span::secs(30));
+    operator.see_process(operator.lab.ago(Span::secs(5)));
+    assert_eq!(operator.codes(), []);
+    let process = operator.lab.snapshot().operator.instances.remove(0).process;
+    assert_eq!((process.goroutines, process.threads), (None, Some(9)));
+}
+
+#[test]
+fn metrics_that_cannot_be_scraped_any_more_show_nothing_about_the_process() {
+    let shown = |operator: &Operator| operator.lab.snapshot().operator.instances.remove(0).process;
+    let mut operator = Operator::new();
+    operator.heap(1.0, |_| 40.0);
+    assert!(shown(&operator).live_heap.is_some());
+    operator.lab.scrape_fails(INSTANCE, Cause::Timeout);
+    assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, None));
+    assert_eq!(shown(&operator).instance, INSTANCE);
+    operator.see_process(operator.started);
+    assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, Some(220 << 20)));
+    operator.heap(0.1, |_| 40.0);
+    assert!(shown(&operator).live_heap.is_some());
+}
+
+#[test]
+fn an_instance_whose_pod_is_gone_is_not_shown() {
+    let shown = |lab: &Lab| -> Vec<String> {
+        lab.snapshot().operator.instances.into_iter().map(|instance| instance.name).collect()
+    };
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.now));
+    op.seen(&mut lab);
+    for instance in [INSTANCE, OTHER, "127.0.0.1:8080"] {
+        lab.scraped(MetricsView { instance: instance.to_owned(), ..MetricsView::default() });
+    }
+    op.view.pods.pop();
+    op.view.complete = false;
+    op.seen(&mut lab);
+    assert_eq!(shown(&lab).len(), 3, "a Pod that loopwatch may not see");
+    op.view.complete = true;
+    op.seen(&mut lab);
+    assert_eq!(shown(&lab), ["127.0.0.1:8080", INSTANCE]);
 }
 
 #[test]

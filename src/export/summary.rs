@@ -22,10 +22,15 @@ pub(crate) struct BlindSpot {
 /// A number with thousands separators.
 pub(crate) struct Number(pub u64);
 
-/// The worst health of any namespace; `unknown` if loopwatch sees nothing, because that is not healthy.
+/// The worst health of any namespace and of the operator itself; `unknown` if loopwatch sees nothing, because that is not
+/// healthy.
 #[must_use]
 pub(crate) fn overall(snapshot: &Snapshot) -> &'static str {
-    let worst = snapshot.health.values().max().copied().unwrap_or(Health::Healthy);
+    // Objects stay Ready when their operator dies.
+    let is_of_operator =
+        |finding: &&Finding| matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. });
+    let of_operator = snapshot.findings.iter().filter(is_of_operator).map(|finding| Health::of(finding.severity));
+    let worst = snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
     let sees = watches(snapshot).any(|(_, watch)| watch.synced && !is_down(snapshot, &watch.watch));
     if worst == Health::Healthy && !sees { "unknown" } else { worst.as_str() }
 }
@@ -398,6 +403,25 @@ mod tests {
         assert_eq!(overall(&blind), "healthy");
         blind.kinds[0].watches[0].synced = false;
         assert_eq!(overall(&blind), "unknown", "what cannot be seen is never good");
+    }
+
+    #[test]
+    fn the_overall_health_includes_the_operator_although_its_objects_say_ready() {
+        let found = |subject: &Subject, severity| {
+            let mut snapshot = healthy().snapshot;
+            let finding = sample().snapshot.findings.remove(0);
+            snapshot.findings = vec![Finding { subject: subject.clone(), severity, ..finding }];
+            overall(&snapshot)
+        };
+        let operator = Subject::Operator { namespace: "ops".to_owned(), name: "db-operator".to_owned() };
+        let controller = Subject::Controller { name: "database".to_owned() };
+        for subject in [&operator, &controller] {
+            assert_eq!(found(subject, Severity::Critical), "failing");
+            assert_eq!(found(subject, Severity::Warning), "degraded");
+            assert_eq!(found(subject, Severity::Info), "healthy");
+        }
+        let source = Subject::Source { name: "metrics".to_owned() };
+        assert_eq!(found(&source, Severity::Warning), "healthy", "a problem of loopwatch, not of the operator");
     }
 
     #[test]

@@ -318,7 +318,7 @@ fn expect_shown(case: &Case) {
     let section = page.split("<h2 id=\"operator\">").nth(1).and_then(|rest| rest.split("</section>").next());
     let section = section.unwrap_or_else(|| panic!("no operator in {page}"));
     for text in
-        ["controller-runtime", "Reconciles in the last hour", "Queue in the last hour", "Tasks in the last hour"]
+        ["controller-runtime", "Reconciles in the last hour", "Queue in the last hour", "Goroutines in the last hour"]
     {
         assert!(section.contains(text), "no {text} in {section}");
     }

@@ -329,7 +329,7 @@ findings! {
     }
     OperatorDown "operator" Critical Page {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
-        near_miss: "An operator that is scaled to zero, one that is being rolled or has never started, or one that loopwatch cannot see.",
+        near_miss: "An operator that is scaled to zero, one that is being rolled out or has never started, or one that loopwatch cannot see.",
         evidence: ["signs", "absent_for", "last_seen"],
         explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop)],
         advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",

@@ -236,7 +236,7 @@ impl Model {
                 .text("blocker", self.subject(blocker).to_string())
                 .with("blocker_finalizers", Value::Names(finalizers))
                 .with("actor", Value::Names(actors.unwrap_or_default()))
-                .with("objects", Value::Count(i64::try_from(objects).unwrap_or(i64::MAX)))
+                .with("objects", Value::count(objects))
                 .with("conditions", Value::Names(conditions.collect()))
                 .with("terminating_for", Value::Age(since))
         };

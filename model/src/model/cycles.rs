@@ -28,7 +28,7 @@ impl Model {
         };
         let evidence = Evidence::new()
             .with("cycle", Value::Names(cycle.iter().take(MAX_NAMED).filter_map(name).collect()))
-            .with("length", Value::Count(i64::try_from(cycle.len()).unwrap_or(i64::MAX)))
+            .with("length", Value::count(cycle.len()))
             .text("writer", writer.to_owned());
         let hazard = Hazard::new(OwnerHazard::Cycle, self.subject(first), self.now, evidence);
         self.open_hazard(first, hazard);

@@ -124,14 +124,11 @@ impl ObjectContext<'_> {
             due = self.now.after(LOOK_AGAIN_AFTER); // nothing reviews the object when others are acknowledged
         }
         Some(self.detect(FindingCode::Starved, since, due, || {
-            let evidence = Evidence::new()
+            Evidence::new()
                 .with("acknowledged_others", Value::Count(others.len() as i64))
                 .with("waiting_for", Value::Age(since))
-                .with("threshold", Value::Span(after));
-            match usual {
-                Some(usual) => evidence.with("usual", Value::Span(usual)),
-                None => evidence,
-            }
+                .with("threshold", Value::Span(after))
+                .with_some("usual", usual.map(Value::Span))
         }))
     }
 
@@ -177,10 +174,7 @@ impl ObjectContext<'_> {
         Some(self.detect(FindingCode::NeverRecovered, obligation.opened, due, || {
             let evidence = self.with_signal(Evidence::new());
             // After a restart, nothing shows how long it took.
-            let evidence = match took {
-                Some(took) => evidence.with("took_then", Value::Span(took)),
-                None => evidence,
-            };
+            let evidence = evidence.with_some("took_then", took.map(Value::Span));
             evidence.with("waiting_for", Value::Age(obligation.opened))
         }))
     }

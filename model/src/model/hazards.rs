@@ -81,10 +81,7 @@ impl Hazard {
         let evidence = || {
             let evidence = self.evidence.clone();
             let collected = self.ended.filter(|_| self.collected).map(|at| at.since(self.since));
-            let evidence = match collected {
-                Some(after) => evidence.with("collected_after", Value::Span(after)),
-                None => evidence,
-            };
+            let evidence = evidence.with_some("collected_after", collected.map(Value::Span));
             if self.times > 1 { evidence.with("times", Value::Count(self.times)) } else { evidence }
         };
         Detection::new(now, code(self.reason), self.since, now, evidence).suspected_if(self.suspected)

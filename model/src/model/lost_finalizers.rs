@@ -91,7 +91,7 @@ impl ObjectContext<'_> {
             writers.dedup();
             Evidence::new()
                 .text("finalizer", finalizer.to_string())
-                .with("returns", Value::Count(i64::try_from(count).unwrap_or(i64::MAX)))
+                .with("returns", Value::count(count))
                 .with("window", Value::Span(window))
                 .with("writers", Value::Names(writers))
         }))

@@ -6,11 +6,12 @@ mod leaders; // its leases
 mod loops; // its control loops
 mod pods; // what has happened to its Pods
 mod poison; // objects that make it crash
+mod process; // the process of an instance, from the kernel and from its metrics
 mod recent; // the last hour, for charts
 mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
+mod restarts; // its restarts
 mod review; // collects all conclusions
-mod shown; // for snapshots and detectors
 mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,7 +27,8 @@ use self::trends::Trends;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{
-    Answer, Cause, Framework, MetricsView, OperatorView, ProcessView, ProfileKind, ProfileView, SourceId,
+    Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileKind, ProfileView,
+    SourceId,
 };
 use crate::time::{Span, Timestamp};
 
@@ -71,11 +73,15 @@ pub(crate) struct Instance {
     pub(crate) metrics: Option<(Timestamp, Arc<MetricsView>)>,
     /// Why scrapes fail, and since when; absent if the last one succeeded.
     pub(crate) scrape_failure: Option<(Timestamp, Cause)>,
-    /// The process as the kernel last described it.
-    pub(crate) process: Option<(Timestamp, ProcessView)>,
+    /// The process as the kernel last described it; absent if it has ended.
+    by_kernel: Option<(Timestamp, ProcessView)>,
+    /// When the last process started that the kernel has shown.
+    started_by_kernel: Option<Timestamp>,
     /// When its process ended, unless another one has taken its place.
     process_ended: Option<Timestamp>,
-    /// When another process took its place, at most [`MAX_RESTARTS`].
+    /// How often another process took its place.
+    replaced: u32,
+    /// When that happened, at most [`MAX_RESTARTS`].
     restarts: VecDeque<Timestamp>,
     /// What its metrics have shown so far.
     history: History,
@@ -99,6 +105,16 @@ impl Operator {
         instance
     }
 
+    /// Returns the Pod of an instance, if it is visible.
+    fn pod_of(&self, instance: &str) -> Option<&PodView> {
+        self.view.as_ref()?.pod_of(InstanceName(instance))
+    }
+
+    /// Returns whether an instance may still run, as far as the Pods show it.
+    fn may_run(&self, instance: &str) -> bool {
+        self.view.as_ref().is_none_or(|view| view.may_run(InstanceName(instance)))
+    }
+
     /// Returns the framework whose metrics the operator offers.
     pub(super) fn framework(&self) -> Framework {
         let known = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
@@ -110,15 +126,13 @@ impl Operator {
 // === impl Instance ===
 
 impl Instance {
-    /// Returns when the process started, as far as its metrics or the kernel show it.
-    fn started(&self) -> Option<Timestamp> {
-        let by_kernel = self.process.as_ref().and_then(|(_, process)| process.started);
-        by_kernel.or_else(|| self.metrics.as_ref().and_then(|(_, metrics)| metrics.process.started))
-    }
-
-    /// Notes the start time of the process that was seen now.
-    fn note_start(&mut self, now: Timestamp, started: Option<Timestamp>) {
-        if is_another(self.started(), started) {
+    /// Notes when the process started that was seen now. `known` is the start that the same source showed before: the
+    /// kernel and the metrics have different clocks.
+    fn note_start(&mut self, now: Timestamp, known: Option<Timestamp>, started: Option<Timestamp>) {
+        if is_later(started, known) || is_later(known, started) {
+            self.replaced = self.replaced.saturating_add(1);
+        }
+        if is_later(started, known) {
             if self.restarts.len() >= MAX_RESTARTS {
                 self.restarts.pop_front();
             }
@@ -131,21 +145,21 @@ impl Instance {
         shift(&mut self.seen);
         self.metrics.iter_mut().for_each(|(at, _)| shift(at));
         self.scrape_failure.iter_mut().for_each(|(at, _)| shift(at));
-        self.process.iter_mut().for_each(|(at, _)| shift(at));
-        self.restarts.iter_mut().chain(&mut self.process_ended).for_each(shift);
+        // Start times in metrics are by the clock of their node, and stay.
+        if let Some((at, process)) = &mut self.by_kernel {
+            shift(at);
+            process.started.iter_mut().for_each(shift);
+        }
+        let instants = [&mut self.started_by_kernel, &mut self.process_ended].into_iter().flatten();
+        self.restarts.iter_mut().chain(instants).for_each(shift);
         self.history.clock_stepped(by_ms);
         self.recent.clock_stepped(by_ms);
     }
 }
 
-/// Returns whether two start times are those of two processes.
-fn differ(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
-    is_another(one, other) || is_another(other, one)
-}
-
-/// Returns whether a start time is that of a later process.
-fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
-    known.zip(started).is_some_and(|(known, started)| started > known.after(SAME_START))
+/// Returns whether a start time is that of a later process than another one.
+fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
+    started.zip(other).is_some_and(|(started, other)| started > other.after(SAME_START))
 }
 
 // === impl Model ===
@@ -175,10 +189,14 @@ impl Model {
         self.sources.note_success(&SourceId::Metrics, self.now);
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
-        instance.note_start(now, view.process.started);
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
-        let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
+        let known_start = known.and_then(|(_, earlier)| earlier.process.started);
+        let restarted = is_later(view.process.started, known_start);
+        // The kernel shows the same restart, if it shows the process at all.
+        if instance.started_by_kernel.is_none() {
+            instance.note_start(now, known_start, view.process.started);
+        }
         let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
         let name = view.instance.clone();
@@ -208,9 +226,10 @@ impl Model {
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
         let name = view.instance.clone();
-        instance.note_start(now, view.started);
+        instance.note_start(now, instance.started_by_kernel, view.started);
+        instance.started_by_kernel = view.started.or(instance.started_by_kernel);
         instance.process_ended = None;
-        instance.process = Some((now, view));
+        instance.by_kernel = Some((now, view));
         instance.recent.process_seen(now, &instance.process());
         self.operator_heard();
         self.sample_trends(&name);
@@ -219,7 +238,7 @@ impl Model {
     pub(super) fn process_gone(&mut self, instance: &str) {
         let now = self.now;
         if let Some(instance) = self.operator.instances.get_mut(instance)
-            && instance.process.take().is_some()
+            && instance.by_kernel.take().is_some()
         {
             instance.process_ended = Some(now);
         }

@@ -243,7 +243,7 @@ impl Model {
             .text("reason", reason)
             .text("former_owner", owner)
             .text("writer", candidate.writer.clone())
-            .with("siblings", Value::Count(i64::try_from(siblings.owned).unwrap_or(i64::MAX)))
+            .with("siblings", Value::count(siblings.owned))
             .with("orphan_for", Value::Age(since));
         let due = since.after(self.settings.orphan_after);
         let due = self.confirmed_at(slot, not_before.map_or(due, |at| due.max(at)))?;

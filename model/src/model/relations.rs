@@ -120,7 +120,7 @@ impl Model {
             let signal = first.and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
             Evidence::new()
                 .with("failed", Value::Count(kind.failing.len() as i64))
-                .with("objects", Value::Count(i64::try_from(kind.objects).unwrap_or(i64::MAX)))
+                .with("objects", Value::count(kind.objects))
                 .text("reason", signal.unwrap_or_default())
                 .with("examples", Value::Names(self.example_names(slots())))
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Model;
 use super::kinds::{FinalizerWaits, Kind, Watch};
 use super::store::{HotRecord, Record, Slot, uid_text};
-use crate::finding::{Finding, FindingCode, Severity, Subject};
+use crate::finding::{Finding, FindingCode, Subject};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
     ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
@@ -223,13 +223,8 @@ impl Model {
             }
         }
         for finding in findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. })) {
-            let word = match finding.severity {
-                Severity::Critical => Health::Failing,
-                Severity::Warning => Health::Degraded,
-                Severity::Info => Health::Healthy,
-            };
             let entry = health.entry(finding.subject.namespace().to_owned()).or_insert(Health::Healthy);
-            *entry = word.max(*entry);
+            *entry = Health::of(finding.severity).max(*entry);
         }
         health
     }

@@ -372,9 +372,7 @@ impl Model {
             UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets
         };
-        let evidence = Evidence::new()
-            .with("dropped", Value::Count(count))
-            .with("bound", Value::Count(i64::try_from(configured).unwrap_or(i64::MAX)));
+        let evidence = Evidence::new().with("dropped", Value::Count(count)).with("bound", Value::count(configured));
         let subject = Subject::Limit { name: limit.to_owned() };
         self.raise(subject.clone(), Detection::new(now, FindingCode::LimitReached, now, now, || evidence));
         self.open_findings.hold(FindingCode::LimitReached, &subject, now.after(LIMIT_REACHED_FOR));

@@ -180,7 +180,7 @@ impl Model {
             Evidence::new()
                 .with("configuration", Value::Names(stale.names.clone()))
                 .with("changed_at", Value::Time(stale.since))
-                .with("pods", Value::Count(i64::try_from(stale.pods).unwrap_or(i64::MAX)))
+                .with("pods", Value::count(stale.pods))
                 .with("oldest_pod", Value::Age(stale.oldest))
         });
         detection.suspected_if(!stale.certain).not_before(Some(stale.since))

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::object::Condition;
+use super::omission::is_default;
 use crate::time::{Span, Timestamp};
 
 /// The name of a watch, that is, of one kind in one scope: `widgets.example.io` for the whole cluster,
@@ -42,15 +43,15 @@ pub struct WatchedKind {
     /// Whether nothing shows that this operator serves the kind: its account may write all kinds, none of the sampled
     /// objects has a status or a finalizer of this operator, and no lease names the kind's domain. Findings about such
     /// a kind are only suspected.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub suspected: bool,
     /// Whether the watch reports only the objects that belong to a primary kind. Their number then differs from that of
     /// the API server, so audits do not apply.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub filtered: bool,
     /// Whether the watch reads only the metadata of the objects, so that their status is unknown. Recordings of older
     /// versions leave it out, although they hold only the metadata of children.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub metadata_only: bool,
 }
 
@@ -211,11 +212,6 @@ pub struct LeaseView {
     pub duration: Option<Span>,
     /// `spec.leaseTransitions`: the number of times that the holder changed.
     pub transitions: i64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 // === impl WatchId ===

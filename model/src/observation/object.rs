@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::omission::is_default;
 use crate::time::{Span, Timestamp};
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
@@ -31,7 +32,7 @@ pub struct ObjectView {
     /// `metadata.resourceVersion`. The model orders versions that are numbers and treats all others as opaque.
     pub version: String,
     /// `metadata.generation`; 0 if the kind has none.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub generation: i64,
     /// `metadata.creationTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +58,7 @@ pub struct ObjectView {
     pub labels: BTreeMap<String, String>,
     /// Whether the object has no owner, but resembles objects of its kind that have one. Only dumps say so, because watches
     /// hide all other objects without an owner from the model.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub resembles_owned: bool,
     /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +79,7 @@ pub struct ObjectView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
     /// Fingerprint of `metadata.name`, which a [`Reference`] to this object has too.
-    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub name_hash: u64,
     /// References to other objects, found in the spec by the names of their fields, in document order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,12 +90,12 @@ pub struct ObjectView {
     pub startup: Vec<StartupRead>,
     /// Fingerprint of the metadata that a writer can change: labels, annotations, owners, finalizers. The decoder makes it
     /// only for ConfigMaps and Secrets, whose managed fields show when data or metadata was written.
-    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub marks_hash: u64,
     /// Fingerprints that show whether two versions differ.
     pub hashes: Hashes,
     /// Size of the JSON document, in bytes.
-    #[serde(skip_serializing_if = "is_zero_u32")]
+    #[serde(skip_serializing_if = "is_default")]
     pub bytes: u32,
     /// Names of malformed fields, from a closed list, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -114,10 +115,10 @@ pub struct OwnerReference {
     /// UID of the owner.
     pub uid: String,
     /// Whether this owner is the managing controller.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub controller: bool,
     /// `blockOwnerDeletion`.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub blocks_deletion: bool,
 }
 
@@ -158,16 +159,16 @@ pub enum ManagerOperation {
 #[serde(default)]
 pub struct Owned {
     /// Something under `.spec`, or under any other top-level field that is neither metadata nor status.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub spec: bool,
     /// Something under `.status`.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub status: bool,
     /// At least one finalizer.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub finalizers: bool,
     /// Nothing but the data of a ConfigMap or a Secret, so that the time of the entry is when that was written.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub only_data: bool,
 }
 
@@ -279,7 +280,7 @@ pub struct Reference {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Whether the spec says that the object may be absent.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub optional: bool,
 }
 
@@ -289,12 +290,12 @@ pub struct Reference {
 #[serde(default)]
 pub struct StartupRead {
     /// The object is a Secret, not a ConfigMap.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub secret: bool,
     /// Its name. It is in the namespace of the workload.
     pub name: String,
     /// The Pods read all of its keys, not only some.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub whole: bool,
 }
 
@@ -304,14 +305,14 @@ pub struct StartupRead {
 #[serde(default)]
 pub struct Hashes {
     /// Fingerprint of everything outside metadata and status.
-    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub spec: u64,
     /// Fingerprint of the status.
-    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub status: u64,
     /// Fingerprint of the status without timestamps and heartbeats: it changes only if the meaning of the status
     /// changes.
-    #[serde(with = "hex", skip_serializing_if = "is_zero_u64")]
+    #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub settled: u64,
 }
 
@@ -351,24 +352,4 @@ mod hex {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         u64::from_str_radix(&text, 16).map_err(D::Error::custom)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero(value: &i64) -> bool {
-    *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero_u32(value: &u32) -> bool {
-    *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero_u64(value: &u64) -> bool {
-    *value == 0
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kinds::WatchId;
 use super::object::ObjectView;
-use super::operator::{ProfileKind, ProfileView};
+use super::profile::{ProfileKind, ProfileView};
 
 /// A source of observations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ pub struct OperatorHealth {
 /// One instance of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSummary {
-    /// `namespace/pod`, or the address of its metrics.
+    /// Its name, an [`InstanceName`](crate::observation::InstanceName).
     pub name: String,
     /// The last scrape and its time.
     pub metrics: Option<(Timestamp, Arc<MetricsView>)>,
@@ -61,7 +61,7 @@ pub struct RecentPoint {
     pub failures: Option<f32>,
     /// Objects that wait in all queues.
     pub queue_depth: Option<u32>,
-    /// Its memory, in bytes: the live heap, else the resident memory.
+    /// Its memory, in bytes: the live heap, else the anonymous memory, else the resident memory.
     pub memory: Option<u64>,
     /// Its tasks: goroutines, else threads.
     pub tasks: Option<u32>,

@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::finding::Severity;
+
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -140,7 +142,7 @@ words! {
 }
 
 words! {
-    /// The health of a namespace.
+    /// The health of a namespace, or of the operator.
     Health {
         /// No warning, no critical finding and no overdue object.
         #[default]
@@ -164,5 +166,19 @@ words! {
         /// No phase, or any other text.
         #[default]
         Other = "other",
+    }
+}
+
+// === impl Health ===
+
+impl Health {
+    /// Returns the health of something with an open finding of this severity.
+    #[must_use]
+    pub const fn of(severity: Severity) -> Self {
+        match severity {
+            Severity::Critical => Self::Failing,
+            Severity::Warning => Self::Degraded,
+            Severity::Info => Self::Healthy,
+        }
     }
 }

@@ -10,6 +10,7 @@
 pub mod cluster;
 pub mod dice;
 pub mod fleet;
+pub mod loops;
 pub mod pods;
 pub mod steps;
 

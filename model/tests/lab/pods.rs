@@ -9,7 +9,12 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::Lab;
 
 pub const OPERATOR: &str = "widget-operator";
+/// Its first Pod, and the name of its instance there.
 pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";
+pub const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";
+/// Its second Pod, if it has one.
+pub const OTHER_POD: &str = "widget-operator-7d9f8c6b5-zzzzz";
+pub const OTHER: &str = "ops/widget-operator-7d9f8c6b5-zzzzz";
 
 /// The operator as its Pods, its lease and its metrics show it.
 #[derive(Clone)]

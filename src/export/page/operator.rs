@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::finding::Value;
-use loopwatch_model::observation::{ControllerView, Framework};
+use loopwatch_model::observation::{ControllerView, Framework, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, RecentPoint, Snapshot};
 
 use super::{Age, Escaped, Number};
@@ -16,22 +16,26 @@ const SIZE: (f64, f64) = (240.0, 40.0);
 
 /// One signal of the recent past.
 struct Chart {
-    title: &'static str,
+    title: fn(&ProcessView) -> &'static str,
     value: fn(&RecentPoint) -> Option<f64>,
     text: fn(f64) -> String,
 }
 
 /// The charts, in the order of the page.
 const CHARTS: [Chart; 5] = [
-    Chart { title: "Reconciles", value: |point| point.reconciles.map(f64::from), text: per_second },
-    Chart { title: "Failed reconciles", value: |point| point.failures.map(f64::from), text: per_second },
-    Chart { title: "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
+    Chart { title: |_| "Reconciles", value: |point| point.reconciles.map(f64::from), text: rate },
+    Chart { title: |_| "Failed reconciles", value: |point| point.failures.map(f64::from), text: rate },
+    Chart { title: |_| "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
     Chart {
-        title: "Memory",
+        title: |process| if process.live_heap.is_some() { "Live heap" } else { "Memory" },
         value: |point| point.memory.map(to_f64),
         text: |value| Value::Bytes(to_u64(value)).to_string(),
     },
-    Chart { title: "Tasks", value: |point| point.tasks.map(f64::from), text: count },
+    Chart {
+        title: |process| if process.goroutines.is_some() { "Goroutines" } else { "Threads" },
+        value: |point| point.tasks.map(f64::from),
+        text: count,
+    },
 ];
 
 /// The instances of the operator.
@@ -40,7 +44,10 @@ pub(super) fn operator(page: &mut String, snapshot: &Snapshot) {
     if instances.is_empty() {
         return;
     }
-    page.push_str("<section aria-labelledby=\"operator\"><h2 id=\"operator\">The operator</h2>");
+    page.push_str(
+        "<section aria-labelledby=\"operator\"><h2 id=\"operator\">The operator</h2><p class=\"lead\">The charts show the last \
+         hour. The tables count reconciles since the start of the process.</p>",
+    );
     for instance in instances.iter().take(SHOWN.0) {
         instance_card(page, snapshot, instance);
     }
@@ -73,7 +80,7 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
         let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
     }
     page.push_str("<ul class=\"charts\">");
-    CHARTS.iter().for_each(|shown| chart(page, shown, &instance.recent));
+    CHARTS.iter().for_each(|shown| chart(page, shown, instance));
     page.push_str("</ul>");
     if let Some(metrics) = metrics.filter(|metrics| !metrics.controllers.is_empty()) {
         controllers(page, &metrics.controllers);
@@ -82,8 +89,8 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
 }
 
 /// Writes one chart, if the signal is available.
-fn chart(page: &mut String, chart: &Chart, points: &[RecentPoint]) {
-    let values: Vec<Option<f64>> = points.iter().map(chart.value).collect();
+fn chart(page: &mut String, chart: &Chart, instance: &InstanceSummary) {
+    let values: Vec<Option<f64>> = instance.recent.iter().map(chart.value).collect();
     let Some(last) = values.iter().rev().flatten().next().copied() else { return };
     let highest = values.iter().flatten().copied().fold(f64::MIN, f64::max);
     let lowest = values.iter().flatten().copied().fold(f64::MAX, f64::min);
@@ -91,14 +98,14 @@ fn chart(page: &mut String, chart: &Chart, points: &[RecentPoint]) {
         page,
         "<li><span>{title}</span><b>{last}</b><svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
          aria-label=\"{title} in the last hour: between {lowest} and {highest}\">",
-        title = chart.title,
+        title = (chart.title)(&instance.process),
         last = (chart.text)(last),
         width = SIZE.0,
         height = SIZE.1,
         lowest = (chart.text)(lowest),
         highest = (chart.text)(highest),
     );
-    lines(page, points, &values, highest);
+    lines(page, &instance.recent, &values, highest);
     let _ = write!(page, "</svg><small>up to {}</small></li>", (chart.text)(highest));
 }
 
@@ -149,8 +156,14 @@ fn controllers(page: &mut String, controllers: &[ControllerView]) {
     page.push_str("</tbody></table></div>");
 }
 
-fn per_second(rate: f64) -> String {
-    if rate >= 10.0 { format!("{rate:.0}/s") } else { format!("{rate:.1}/s") }
+/// Writes a rate; a low one per minute, because an idle operator reconciles every few minutes.
+fn rate(per_second: f64) -> String {
+    match per_second {
+        0.0 => "0/s".to_owned(),
+        10.0.. => format!("{per_second:.0}/s"),
+        1.0.. => format!("{per_second:.1}/s"),
+        _ => format!("{:.1}/min", per_second * 60.0),
+    }
 }
 
 fn count(value: f64) -> String {

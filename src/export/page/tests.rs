@@ -75,9 +75,16 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
     assert!(
         page.contains("<h3><bdi>db-system/db-operator-7c9d5f6b8d-x2x4v</bdi> <small>controller-runtime</small></h3>")
     );
-    assert!(page.contains("aria-label=\"Memory in the last hour: between 100.0 MiB and 129.8 MiB\""), "{page}");
+    assert!(page.contains("aria-label=\"Live heap in the last hour: between 100.0 MiB and 129.8 MiB\""), "{page}");
     assert_eq!(page.matches("<polyline").count(), 10, "five signals, and each has a gap");
     assert!(page.contains("<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"));
+
+    let instance = &mut view.snapshot.operator.instances[0];
+    (instance.process.live_heap, instance.process.goroutines) = (None, None);
+    instance.recent.iter_mut().for_each(|point| point.reconciles = Some(1.0 / 30.0));
+    let page = render(&view.snapshot);
+    assert!(page.contains("<span>Memory</span>") && page.contains("<span>Threads</span>"), "{page}");
+    assert!(page.contains("<span>Reconciles</span><b>2.0/min</b>"), "an idle operator still reconciles: {page}");
 
     let instance = &mut view.snapshot.operator.instances[0];
     (instance.metrics, instance.recent) = (None, Vec::new());

@@ -2,7 +2,7 @@
 //! namespace and its images to the user.
 
 use loopwatch_model::observation::{
-    ContainerView, MetricsView, OperatorView, PodView, ProcessView, ProfileView, Revision,
+    ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileView, Revision,
 };
 
 use super::Pseudonyms;
@@ -49,7 +49,7 @@ impl Pseudonyms {
 
     /// Returns the name of an instance: `namespace/pod`, or an address.
     pub(super) fn instance(&self, instance: &str) -> String {
-        match instance.split_once('/') {
+        match InstanceName(instance).pod() {
             Some((namespace, pod)) => format!("{}/{}", self.namespace(namespace), self.name("object", pod)),
             None => self.name("address", instance),
         }

@@ -12,7 +12,7 @@ use super::super::sight::Sight;
 use super::pods::{self, PodsSay, Stopped};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{Cause, PodView, Role, SourceId};
+use crate::observation::{Cause, Role, SourceId};
 use crate::time::{Span, Timestamp};
 
 /// How long after its end a container may seem alive, because writes and scrapes arrive late.
@@ -74,10 +74,7 @@ impl Model {
         let evidence = || {
             let names: Vec<String> = ladder.absent.iter().map(|(_, what)| what.clone()).collect();
             let evidence = Evidence::new().with("signs", Value::Names(names)).with("absent_for", Value::Age(since));
-            match ladder.last_life {
-                Some(last) => evidence.with("last_seen", Value::Time(last)),
-                None => evidence,
-            }
+            evidence.with_some("last_seen", ladder.last_life.map(Value::Time))
         };
         let detection = Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
         verdicts.push(self.operator_subject(), detection.weak_if(!is_strong));
@@ -126,14 +123,14 @@ impl Model {
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
         }
-        let instances = || self.operator.instances.iter().filter(|(name, _)| self.is_instance(name));
+        let instances = || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
         let refused =
             refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
         if let Some((since, _)) = refused.max_by_key(|(since, _)| *since) {
             ladder.absent.push((since, "metrics endpoint refuses connections".to_owned()));
         }
-        let running = instances().any(|(_, instance)| instance.process.is_some());
+        let running = instances().any(|(_, instance)| instance.by_kernel.is_some());
         let ended = instances().filter_map(|(_, instance)| instance.process_ended).max();
         if let Some(ended) = ended.filter(|_| !running) {
             ladder.absent.push((ended, "process ended".to_owned()));
@@ -167,7 +164,7 @@ impl Model {
         let instances = self.operator.instances.values();
         let seen = instances.flat_map(|instance| {
             let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
-            [scraped, instance.process.as_ref().map(|(at, _)| *at)]
+            [scraped, instance.by_kernel.as_ref().map(|(at, _)| *at)]
         });
         seen.chain([lease, self.operator_written()]).flatten().max()
     }
@@ -192,91 +189,5 @@ impl Model {
             false if view.complete => Liveness::Absent { last, absent_at },
             false => Liveness::Unknown,
         }
-    }
-
-    /// Returns whether an instance may still run: one of a Pod that is gone is not.
-    pub(super) fn is_instance(&self, name: &str) -> bool {
-        let Some(view) = self.operator.view.as_ref().filter(|view| view.complete) else { return true };
-        let pod = name.strip_prefix(&view.namespace).and_then(|rest| rest.strip_prefix('/'));
-        pod.is_none_or(|pod| view.pods.iter().any(|known| known.name == *pod))
-    }
-
-    /// Detects an operator that restarts again and again, for example because it crashes at its start.
-    pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
-        let window = self.settings.restart_window;
-        let from = self.now.after(Span(window.0.saturating_neg()));
-        let mut worst: Option<(usize, Timestamp, Evidence)> = None;
-        for (pod, history) in self.operator_pods() {
-            let restarts = history.restarts_since(from);
-            let Some(first) = restarts.first().copied() else { continue };
-            verdicts.look_again(Some(first.after(window)));
-            let end = history.last_end();
-            let evidence = Evidence::new()
-                .text("pod", pod.name.clone())
-                .with("restarts", Value::Count(restarts.len() as i64))
-                .with("window", Value::Span(window))
-                .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
-                .with("exit_code", Value::Count(end.map_or(0, |end| i64::from(end.exit_code))));
-            if worst.as_ref().is_none_or(|(most, ..)| restarts.len() > *most) {
-                worst = Some((restarts.len(), first, evidence));
-            }
-        }
-        for (name, instance) in self.operator.instances.iter().filter(|(name, _)| !self.has_pod(name)) {
-            let starts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
-            let Some(first) = starts.first().copied() else { continue };
-            verdicts.look_again(Some(first.after(window)));
-            let evidence = Evidence::new()
-                .text("pod", name.clone())
-                .with("restarts", Value::Count(starts.len() as i64))
-                .with("window", Value::Span(window));
-            if worst.as_ref().is_none_or(|(most, ..)| starts.len() > *most) {
-                worst = Some((starts.len(), first, evidence));
-            }
-        }
-        let Some((_, since, evidence)) = worst.filter(|(count, ..)| *count >= self.settings.restarts as usize) else {
-            return;
-        };
-        let detection = Detection::new(self.now, FindingCode::RestartLoop, since, self.now, || evidence);
-        verdicts.push(self.operator_subject(), detection.weak_if(!down));
-    }
-
-    /// Detects an operator that the kernel kills for its memory soon after it starts.
-    pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
-        let settings = &self.settings;
-        let from = self.now.after(Span(settings.restart_window.0.saturating_neg()));
-        for (pod, history) in self.operator_pods() {
-            let at_start = history.ends_since(from).filter_map(|(end, finished)| {
-                let lived = finished.since(end.started?);
-                (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
-            });
-            let kills: Vec<(Timestamp, Span)> = at_start.collect();
-            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
-            verdicts.look_again(Some(first.after(settings.restart_window)));
-            if kills.len() < settings.startup_kills as usize {
-                continue;
-            }
-            let limit = pod.containers.first().and_then(|container| container.memory_limit);
-            let mut evidence = Evidence::new()
-                .text("pod", pod.name.clone())
-                .with("kills", Value::Count(kills.len() as i64))
-                .with("lived_for", Value::Span(*lived));
-            if let Some(limit) = limit {
-                evidence = evidence.with("memory_limit", Value::Bytes(limit));
-            }
-            let code = FindingCode::StartupOutOfMemory;
-            let detection = Detection::new(self.now, code, *first, self.now, || evidence);
-            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
-        }
-    }
-
-    /// Returns the Pods of the operator that stay, with their histories.
-    fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &super::pods::PodHistory)> {
-        let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
-        pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
-    }
-
-    fn has_pod(&self, instance: &str) -> bool {
-        let name = instance.rsplit('/').next().unwrap_or(instance);
-        self.operator.view.iter().flat_map(|view| &view.pods).any(|pod| pod.name == *name)
     }
 }

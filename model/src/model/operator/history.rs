@@ -7,8 +7,11 @@ use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
-/// The time without a scrape after which nothing is known about the instance any more.
+/// The time without a scrape after which nothing is known about the instance any more, unless scrapes are rarer.
 pub(super) const STALE_AFTER: Span = Span::mins(5);
+
+/// The number of intervals between scrapes that may pass instead, so that findings last from one scrape to the next.
+const STALE_INTERVALS: i64 = 2;
 
 /// Counts of a [`Window`] within this time are one, if the window is from five minutes to an hour long.
 const GRAIN: Span = Span::secs(30);
@@ -88,6 +91,11 @@ pub(crate) struct Window {
     counts: VecDeque<(Timestamp, u64)>,
     /// When anything was last counted.
     latest: Option<Timestamp>,
+}
+
+/// Returns until when a scrape counts.
+pub(super) fn fresh_until(at: Timestamp, view: &MetricsView) -> Timestamp {
+    at.after(STALE_AFTER.max(Span(view.interval.0.saturating_mul(STALE_INTERVALS))))
 }
 
 // === impl History ===
@@ -265,7 +273,7 @@ impl Loop {
 impl Window {
     /// Adds a count, and forgets those that are older than `keep`.
     fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
-        let from = now.after(Span(keep.0.saturating_neg()));
+        let from = now.before(keep);
         while self.counts.front().is_some_and(|(at, _)| *at <= from) || self.counts.len() >= MAX_COUNTS {
             self.counts.pop_front();
         }

@@ -10,7 +10,7 @@ use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{LeaseView, OperatorView};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
 const GENERATED_PARTS: usize = 2;
@@ -116,7 +116,7 @@ impl Model {
             Err(()) => verdicts.keep(FindingCode::LeaderAbsent),
         }
         let window = self.settings.leader_window;
-        let from = self.now.after(Span(window.0.saturating_neg()));
+        let from = self.now.before(window);
         let Some(view) = &self.operator.view else { return };
         let flaps = self.operator.leaders.leases.iter().filter_map(|(name, known)| {
             let recent: Vec<&(Timestamp, String)> = known.changes.iter().filter(|(at, _)| *at > from).collect();

@@ -7,10 +7,10 @@ use super::super::Model;
 use super::super::detection::Detection;
 use super::super::leases::pod_of;
 use super::Instance;
-use super::history::{History, Loop, STALE_AFTER};
+use super::history::{History, Loop, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{ControllerView, Role};
+use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
@@ -50,8 +50,8 @@ impl Model {
     pub(super) fn loop_verdicts(&self, verdicts: &mut Verdicts) {
         let mut found: BTreeMap<(FindingCode, String), Detection> = BTreeMap::new();
         for (name, at, instance) in self.judged_instances() {
-            verdicts.look_again(Some(at.after(STALE_AFTER)));
             let Some((_, metrics)) = &instance.metrics else { continue };
+            verdicts.look_again(Some(fresh_until(at, metrics)));
             for view in &metrics.controllers {
                 let Some(own) = instance.history.controllers.get(&view.name) else { continue };
                 let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
@@ -77,7 +77,7 @@ impl Model {
             return fresh.iter().filter(is_leader).copied().collect();
         }
         let holder = self.operator_lease().map(|(_, lease)| pod_of(&lease.holder));
-        let holds = |name: &str| holder.is_some_and(|pod| name.rsplit('/').next() == Some(pod));
+        let holds = |name: &str| holder.is_some() && InstanceName(name).pod().map(|(_, pod)| pod) == holder;
         if fresh.iter().any(|(name, ..)| holds(name)) {
             return fresh.into_iter().filter(|(name, ..)| holds(name)).collect();
         }
@@ -86,11 +86,11 @@ impl Model {
 
     /// Returns the instances with recent metrics, and when they were scraped.
     pub(super) fn fresh_instances(&self) -> impl Iterator<Item = (&str, Timestamp, &Instance)> {
-        let scraped = self.operator.instances.iter().filter_map(|(name, instance)| {
-            let (at, _) = instance.metrics.as_ref()?;
-            Some((name.as_str(), *at, instance))
-        });
-        scraped.filter(|(name, at, _)| self.is_instance(name) && self.now.since(*at) < STALE_AFTER)
+        self.operator.instances.iter().filter_map(|(name, instance)| {
+            let (at, metrics) = instance.metrics.as_ref()?;
+            let counts = self.operator.may_run(name) && self.now < fresh_until(*at, metrics);
+            counts.then_some((name.as_str(), *at, instance))
+        })
     }
 
     fn of_loop(
@@ -116,10 +116,10 @@ impl Model {
         let skipped = self.skipped_objects(&scraped.view.name);
         let detection = self.of_loop(scraped, FindingCode::ReconcileFailing, failing.since, |evidence| {
             let evidence = evidence
-                .with("errors", count(failing.errors))
-                .with("conflicts", count(conflicts))
+                .with("errors", Value::count(failing.errors))
+                .with("conflicts", Value::count(conflicts))
                 .with("failing_for", Value::Age(failing.since));
-            if skipped == 0 { evidence } else { evidence.with("skipped_objects", count(skipped)) }
+            if skipped == 0 { evidence } else { evidence.with("skipped_objects", Value::count(skipped)) }
         });
         // The operator tries again after a conflict, which is no failure.
         Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
@@ -132,8 +132,8 @@ impl Model {
         (errors >= u64::from(self.settings.reconcile_errors)).then(|| {
             self.of_loop(scraped, FindingCode::ReconcileErrors, first, |evidence| {
                 evidence
-                    .with("errors", count(errors))
-                    .with("conflicts", count(scraped.history.conflicts.since(first)))
+                    .with("errors", Value::count(errors))
+                    .with("conflicts", Value::count(scraped.history.conflicts.since(first)))
                     .with("window", Value::Span(self.settings.reconcile_failing_after))
             })
         })
@@ -149,14 +149,11 @@ impl Model {
         let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
         let threshold = self.settings.reconcile_stuck_after.max(usually);
         (running > threshold).then(|| {
-            let since = scraped.at.after(Span(running.0.saturating_neg()));
+            let since = scraped.at.before(running);
             self.of_loop(scraped, FindingCode::ReconcileStuck, since, |evidence| {
                 let evidence =
                     evidence.with("running_for", Value::Age(since)).with("threshold", Value::Span(threshold));
-                match usual {
-                    Some(usual) => evidence.with("usual", Value::Span(usual)),
-                    None => evidence,
-                }
+                evidence.with_some("usual", usual.map(Value::Span))
             })
         })
     }
@@ -166,7 +163,7 @@ impl Model {
         let (first, last) = (panics.first()?, panics.last()?);
         Some(self.of_loop(scraped, FindingCode::ReconcilePanicking, first, |evidence| {
             evidence
-                .with("panics", count(panics.sum()))
+                .with("panics", Value::count(panics.sum()))
                 .with("last_panic", Value::Age(last))
                 .with("window", Value::Span(self.settings.restart_window))
         }))
@@ -177,8 +174,8 @@ impl Model {
         (scraped.at.since(since) >= self.settings.workers_saturated_after).then(|| {
             self.of_loop(scraped, FindingCode::WorkersSaturated, since, |evidence| {
                 evidence
-                    .with("workers", count(scraped.view.workers_max.unwrap_or(0)))
-                    .with("queue_depth", count(scraped.view.queue_depth.unwrap_or(0)))
+                    .with("workers", Value::count(scraped.view.workers_max.unwrap_or(0)))
+                    .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
                     .with("saturated_for", Value::Age(since))
             })
         })
@@ -186,7 +183,7 @@ impl Model {
 
     /// Detects a queue that is long and does not shrink, or that has grown for long.
     fn queue_backlog(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let depth = count(scraped.view.queue_depth?);
+        let depth = Value::count(scraped.view.queue_depth?);
         if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {
             return Some(self.of_loop(scraped, FindingCode::QueueBacklog, backlog.since, |evidence| {
                 evidence
@@ -197,9 +194,9 @@ impl Model {
         }
         let grown = scraped.own.growth()?;
         let window = self.settings.queue_growth_window;
-        let since = scraped.at.after(Span(window.0.saturating_neg()));
+        let since = scraped.at.before(window);
         Some(self.of_loop(scraped, FindingCode::QueueBacklog, since, |evidence| {
-            evidence.with("queue_depth", depth).with("growth", count(grown)).with("window", Value::Span(window))
+            evidence.with("queue_depth", depth).with("growth", Value::count(grown)).with("window", Value::Span(window))
         }))
     }
 
@@ -210,7 +207,7 @@ impl Model {
         (scraped.at.since(since) >= UNSYNCED_FOR).then(|| {
             self.of_loop(scraped, FindingCode::InformerNotSynced, since, |evidence| {
                 evidence
-                    .with("queue_depth", count(scraped.view.queue_depth.unwrap_or(0)))
+                    .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
                     .with("waiting_for", Value::Age(since))
             })
         })
@@ -234,9 +231,4 @@ impl Model {
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn seconds(seconds: f64) -> Span {
     Span((seconds * 1000.0).max(0.0) as i64)
-}
-
-/// Returns a count as evidence.
-pub(super) fn count(count: u64) -> Value {
-    Value::Count(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -100,14 +100,11 @@ impl Model {
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
         let others = primary.flat_map(|kind| kind.acknowledged.since(suspect.first)).any(|other| other != slot);
         let detection = Detection::new(self.now, FindingCode::PoisonObject, suspect.first, self.now, || {
-            let evidence = Evidence::new()
+            Evidence::new()
                 .with("restarts", Value::Count(i64::from(suspect.restarts)))
                 .with("panics", Value::Count(i64::from(suspect.panics)))
-                .with("last_crash", Value::Age(suspect.last));
-            match unacknowledged(record) {
-                Some(since) => evidence.with("unacknowledged_for", Value::Age(since)),
-                None => evidence,
-            }
+                .with("last_crash", Value::Age(suspect.last))
+                .with_some("unacknowledged_for", unacknowledged(record).map(Value::Age))
         });
         // An operator that acknowledges nothing at all may have another reason to crash.
         Some(detection.suspected_if(suspect.panics < CERTAIN_PANICS && !others))

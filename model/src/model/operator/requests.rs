@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::Model;
 use super::super::detection::Detection;
-use super::history::{STALE_AFTER, Window};
-use super::loops::count;
+use super::history::{Window, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::Timestamp;
@@ -17,6 +16,9 @@ const FORBIDDEN_PARTS: usize = 2;
 
 /// The percentage of failed requests from which on nothing works, so that a page is justified.
 const BROKEN_PERCENT: u64 = 50;
+
+/// The maximum number of missing permissions in the evidence.
+const MAX_MISSING: usize = 5;
 
 /// Requests of all instances within the window.
 #[derive(Debug, Default)]
@@ -51,15 +53,16 @@ impl Model {
     pub(super) fn request_verdicts(&self, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         for (_, at, instance) in self.fresh_instances() {
-            verdicts.look_again(Some(at.after(STALE_AFTER)));
+            verdicts.look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             let history = &instance.history;
             failed.add(&history.requests, &history.failed, at);
             forbidden.add(&history.requests, &history.forbidden, at);
         }
         let (settings, window) = (&self.settings, self.settings.api_window);
         let evidence = |sum: &Sum| {
-            let evidence = Evidence::new().with("requests", count(sum.counted)).with("window", Value::Span(window));
-            evidence.with("percent", count(sum.percent()))
+            let evidence =
+                Evidence::new().with("requests", Value::count(sum.counted)).with("window", Value::Span(window));
+            evidence.with("percent", Value::count(sum.percent()))
         };
         let is_failing = failed.counted >= u64::from(settings.api_errors)
             && failed.percent() >= u64::from(settings.api_error_percent);
@@ -73,16 +76,9 @@ impl Model {
             let missing: BTreeSet<String> =
                 self.permissions_missing().into_iter().map(|(_, permission)| permission.to_string()).collect();
             let detection = Detection::new(self.now, FindingCode::ApiForbidden, first, self.now, || {
-                let evidence = evidence(&forbidden);
-                if missing.is_empty() {
-                    return evidence;
-                }
-                evidence.with("missing", Value::Names(missing.into_iter().take(MAX_MISSING).collect()))
+                evidence(&forbidden).names("missing", missing.into_iter().take(MAX_MISSING).collect())
             });
             verdicts.push(self.operator_subject(), detection);
         }
     }
 }
-
-/// The maximum number of missing permissions in the evidence.
-const MAX_MISSING: usize = 5;

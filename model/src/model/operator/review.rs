@@ -7,6 +7,7 @@ use super::super::Model;
 use super::super::detection::Detection;
 use super::super::timers::Timer;
 use crate::finding::{FindingCode, Subject};
+use crate::observation::InstanceName;
 use crate::time::Timestamp;
 
 /// The conclusions of the detectors about the operator.
@@ -46,7 +47,7 @@ impl Model {
             return Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() };
         }
         let instance = self.operator.instances.keys().next().map_or("operator", String::as_str);
-        let (namespace, name) = instance.split_once('/').unwrap_or(("", instance));
+        let (namespace, name) = InstanceName(instance).pod().unwrap_or(("", instance));
         Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 

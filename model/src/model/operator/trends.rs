@@ -14,7 +14,6 @@ use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use super::super::Model;
-use super::differ;
 use crate::finding::Subject;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
@@ -34,8 +33,8 @@ pub(crate) struct Trends {
 /// The trends of a process.
 #[derive(Debug)]
 struct Watched {
-    /// When the process started, as far as that is known.
-    started: Option<Timestamp>,
+    /// Which process of the instance it is.
+    number: u32,
     /// The number of restarts of its container, if its Pod is visible.
     restarts: Option<u32>,
     memory: Trend,
@@ -85,7 +84,7 @@ impl Trends {
             ];
             for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
                 let mut verdict = trend.verdict();
-                if signal != TrendSignal::Tasks && signal != TrendSignal::Descriptors {
+                if signal == memory {
                     let nearest = [verdict.exhaustion, watched.forecast.exhaustion()].into_iter().flatten().min();
                     verdict.exhaustion = nearest;
                 }
@@ -98,9 +97,7 @@ impl Trends {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         for watched in self.processes.values_mut() {
-            for trend in [&mut watched.memory, &mut watched.tasks, &mut watched.descriptors] {
-                trend.clock_stepped(by_ms);
-            }
+            watched.trends_mut().into_iter().for_each(|trend| trend.clock_stepped(by_ms));
             watched.forecast.clock_stepped(by_ms);
             watched.collector.clock_stepped(by_ms);
             watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
@@ -112,9 +109,9 @@ impl Trends {
 
 impl Watched {
     /// `started` is the start of the process, or the present if that is not known.
-    fn new(started: Timestamp) -> Self {
+    fn new(number: u32, started: Timestamp) -> Self {
         Self {
-            started: None,
+            number,
             restarts: None,
             memory: Trend::new(TrendConfig::MEMORY, started),
             tasks: Trend::new(TrendConfig::TASKS, started),
@@ -127,20 +124,23 @@ impl Watched {
         }
     }
 
+    fn trends_mut(&mut self) -> [&mut Trend; 3] {
+        [&mut self.memory, &mut self.tasks, &mut self.descriptors]
+    }
+
     /// Forgets an earlier process.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
-        let restarted = differ(self.started, signals.started)
+        let restarted = self.number != signals.number
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);
-            let trends = [&mut self.memory, &mut self.tasks, &mut self.descriptors];
-            trends.into_iter().for_each(|trend| trend.restart(started));
+            self.trends_mut().into_iter().for_each(|trend| trend.restart(started));
             self.forecast.clear();
             (self.collector, self.marks, self.last) = Default::default();
             // The time of the last profile stays, and limits the next one.
             self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
         }
-        self.started = signals.started.or(self.started.filter(|_| !restarted));
+        self.number = signals.number;
         self.restarts = signals.restarts.or(self.restarts);
     }
 
@@ -180,13 +180,14 @@ impl Model {
     pub(crate) fn sample_trends(&mut self, name: &str) {
         let now = self.now;
         let Some(instance) = self.operator.instances.get(name) else { return };
-        let container = self.container_of(name);
+        let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
         let signals = Signals::of(now, instance, container);
         // Without any object, loopwatch does not see what the operator holds.
         let objects = Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
         let trends = &mut self.operator.trends;
         let start = signals.started.unwrap_or(now);
-        let watched = trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(start)));
+        let watched =
+            trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(signals.number, start)));
         watched.note_start(now, &signals);
         if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
             watched.marks.note(uptime, used, objects, signals.standby);
@@ -203,16 +204,14 @@ impl Model {
 
     /// Forgets the trends of an instance whose process has ended, and of those that are no longer known.
     pub(crate) fn forget_trends(&mut self, ended: Option<&str>) {
-        let known = &self.operator.instances;
-        let view = self.operator.view.as_ref().filter(|view| view.complete);
-        let is_there = |name: &str| {
-            let pod = name.split_once('/').filter(|(namespace, _)| view.is_some_and(|v| v.namespace == *namespace));
-            pod.is_none_or(|(_, pod)| view.is_some_and(|view| view.pods.iter().any(|seen| seen.name == pod)))
-        };
-        let processes = &mut self.operator.trends.processes;
-        let before = processes.len();
-        processes.retain(|name, _| Some(name.as_str()) != ended && known.contains_key(name) && is_there(name));
-        if processes.len() != before {
+        let operator = &self.operator;
+        let is_over =
+            |name: &str| ended == Some(name) || !operator.instances.contains_key(name) || !operator.may_run(name);
+        let over: Vec<String> = operator.trends.processes.keys().filter(|name| is_over(name)).cloned().collect();
+        for name in &over {
+            self.operator.trends.processes.remove(name);
+        }
+        if !over.is_empty() {
             self.review_trends();
         }
     }
@@ -239,14 +238,6 @@ impl Model {
             watched.asked.insert(kind, Asked { at: now, reason });
             self.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
         }
-    }
-
-    /// Returns the restarts and the memory limit of the container of an instance, if its Pod is visible.
-    fn container_of(&self, instance: &str) -> Option<(u32, Option<u64>)> {
-        let view = self.operator.view.as_ref()?;
-        let (namespace, pod) = instance.split_once('/')?;
-        let pod = view.pods.iter().find(|seen| view.namespace == namespace && seen.name == pod)?;
-        pod.containers.first().map(|container| (container.restarts, container.memory_limit))
     }
 }
 

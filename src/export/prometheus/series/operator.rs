@@ -1,6 +1,6 @@
 //! The operator itself: its loop and its processes.
 
-use loopwatch_model::observation::{ControllerView, MetricsView, ProcessView};
+use loopwatch_model::observation::{ControllerView, InstanceName, MetricsView, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, OperatorSummary};
 
 use super::Exposition;
@@ -46,7 +46,7 @@ fn each_process<T: Into<SampleValue>>(
 
 /// Returns the name of the instance's Pod, or the address of its metrics.
 fn pod(instance: &InstanceSummary) -> &str {
-    instance.name.split_once('/').map_or(&instance.name, |(_, pod)| pod)
+    InstanceName(&instance.name).label()
 }
 
 pub(crate) fn up(shown: &Exposition, samples: &mut Samples<'_>) {

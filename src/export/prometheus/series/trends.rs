@@ -1,5 +1,6 @@
 //! The trends of the operator's processes.
 
+use loopwatch_model::observation::InstanceName;
 use loopwatch_model::snapshot::TrendSummary;
 
 use super::Exposition;
@@ -8,27 +9,22 @@ use crate::export::prometheus::encode::Samples;
 /// The numbers of the stacks in the label `rank`.
 const RANKS: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
 
-/// Returns the name of the instance's Pod, or the address of its metrics.
-fn pod(instance: &str) -> &str {
-    instance.split_once('/').map_or(instance, |(_, pod)| pod)
-}
-
 pub(crate) fn slope(shown: &Exposition, samples: &mut Samples<'_>) {
     for TrendSummary { instance, signal, verdict } in &shown.snapshot.trends {
-        samples.put_some(&[pod(instance), signal.as_str()], verdict.slope);
+        samples.put_some(&[InstanceName(instance).label(), signal.as_str()], verdict.slope);
     }
 }
 
 pub(crate) fn verdict(shown: &Exposition, samples: &mut Samples<'_>) {
     for TrendSummary { instance, signal, verdict } in &shown.snapshot.trends {
-        samples.put(&[pod(instance), signal.as_str(), verdict.state.as_str()], 1_u64);
+        samples.put(&[InstanceName(instance).label(), signal.as_str(), verdict.state.as_str()], 1_u64);
     }
 }
 
 pub(crate) fn time_to_exhaustion(shown: &Exposition, samples: &mut Samples<'_>) {
     for TrendSummary { instance, signal, verdict } in &shown.snapshot.trends {
         if let Some(resource) = signal.resource() {
-            samples.put_some(&[pod(instance), resource], verdict.exhaustion);
+            samples.put_some(&[InstanceName(instance).label(), resource], verdict.exhaustion);
         }
     }
 }
@@ -36,7 +32,7 @@ pub(crate) fn time_to_exhaustion(shown: &Exposition, samples: &mut Samples<'_>) 
 pub(crate) fn top_growth(shown: &Exposition, samples: &mut Samples<'_>) {
     for profile in &shown.snapshot.profiles {
         for (rank, growth) in RANKS.iter().zip(&profile.growth) {
-            samples.put(&[pod(&profile.instance), rank], *growth);
+            samples.put(&[InstanceName(&profile.instance).label(), rank], *growth);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Reason, Watched};
 use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 use crate::trend::{Trend, TrendState, TrendVerdict};
 
 /// The area of all findings of this file.
@@ -91,7 +91,7 @@ impl Model {
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
         let evidence = || {
             let evidence = process.growth(&verdict).with("exhausted_in", Value::Span(exhaustion));
-            names(bytes(evidence, "used", last.used), "top_growth", top())
+            evidence.with_some("used", last.used.map(bytes)).names("top_growth", top())
         };
         let detection = process.detection(FindingCode::MemoryExhaustionPredicted, since, evidence);
         Some(detection.weak_if(!deviates || self.unhealthy.is_empty()))
@@ -102,9 +102,9 @@ impl Model {
         let Watched { marks, last, .. } = process.watched;
         let jump = self.operator.trends.baseline.jump(process.name, marks, process.settings.memory_jump_percent)?;
         let evidence = || {
-            let evidence = bytes(process.evidence(), "used", last.used);
-            let evidence = bytes(evidence, "before", Some(jump.before)).with("uptime", Value::Span(jump.uptime));
-            names(evidence, "top_growth", top())
+            let evidence = process.evidence().with_some("used", last.used.map(bytes));
+            let evidence = evidence.with("before", bytes(jump.before)).with("uptime", Value::Span(jump.uptime));
+            evidence.names("top_growth", top())
         };
         Some(process.detection(FindingCode::MemoryJump, process.now, evidence))
     }
@@ -124,10 +124,13 @@ impl Model {
 impl Reviewed<'_> {
     fn heap_leak(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         self.leak(FindingCode::HeapLeak, &self.watched.memory, |verdict| {
-            let evidence = bytes(self.growth(verdict), "limit", self.watched.last.limit);
-            let evidence = bytes(evidence, "used", self.watched.last.memory);
-            let evidence = evidence.text("signal", if self.watched.last.heap { "live heap" } else { "memory" });
-            names(span(evidence, "exhausted_in", verdict.exhaustion), "top_growth", top())
+            let last = &self.watched.last;
+            self.growth(verdict)
+                .with_some("limit", last.limit.map(bytes))
+                .with_some("used", last.memory.map(bytes))
+                .text("signal", if last.heap { "live heap" } else { "memory" })
+                .with_some("exhausted_in", verdict.exhaustion.map(Value::Span))
+                .names("top_growth", top())
         })
     }
 
@@ -135,25 +138,24 @@ impl Reviewed<'_> {
         let verdict = self.watched.memory.verdict();
         let since = verdict.since.filter(|_| verdict.state == TrendState::GrowthExplained)?;
         let evidence = || {
-            let evidence = bytes(self.evidence(), "explained", Some(verdict.explained));
-            count(evidence, "objects", verdict.objects).with("window", Value::Span(verdict.window))
+            let evidence = self.evidence().with("explained", bytes(verdict.explained));
+            evidence.with("objects", count(verdict.objects)).with("window", Value::Span(verdict.window))
         };
         Some(self.detection(FindingCode::HeapGrowthExplained, since, evidence))
     }
 
     fn task_leak(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         self.leak(FindingCode::TaskLeak, &self.watched.tasks, |verdict| {
-            let evidence = self.task_evidence();
-            let evidence = count(evidence, "rise", verdict.rise).with("window", Value::Span(verdict.window));
+            let evidence = self.task_evidence().with("rise", count(verdict.rise));
+            let evidence = evidence.with("window", Value::Span(verdict.window));
             let evidence = evidence.with("per_hour", Value::Number(verdict.slope.unwrap_or_default()));
-            names(evidence, "top_growth", top())
+            evidence.names("top_growth", top())
         })
     }
 
     fn task_limit(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         let level = self.task_level()?;
-        let evidence =
-            || names(self.task_evidence().with("threshold", Value::Count(whole(level))), "top_growth", top());
+        let evidence = || self.task_evidence().with("threshold", Value::count(level)).names("top_growth", top());
         Some(self.detection(FindingCode::TaskLimit, self.now, evidence))
     }
 
@@ -161,12 +163,11 @@ impl Reviewed<'_> {
         let Watched { collector, last, .. } = self.watched;
         let since = collector.since?;
         let evidence = || {
-            let evidence = bytes(bytes(self.evidence(), "limit", last.runtime_limit), "used", last.memory);
-            let evidence = bytes(evidence, "heap_goal", last.heap_goal);
-            match collector.rate {
-                Some(rate) => evidence.with("collections_per_second", Value::Number(rate)),
-                None => evidence,
-            }
+            self.evidence()
+                .with_some("limit", last.runtime_limit.map(bytes))
+                .with_some("used", last.memory.map(bytes))
+                .with_some("heap_goal", last.heap_goal.map(bytes))
+                .with_some("collections_per_second", collector.rate.map(Value::Number))
         };
         let due = since.after(self.settings.thrash_after);
         let detection = Detection::new(self.now, FindingCode::GarbageCollectionThrash, since, due, evidence);
@@ -177,13 +178,12 @@ impl Reviewed<'_> {
     fn descriptor_leak(&self) -> Option<Detection> {
         let Watched { descriptors, last, .. } = self.watched;
         let evidence = |verdict: &TrendVerdict| {
-            let evidence = count(self.evidence(), "descriptors", last.descriptors.unwrap_or_default());
-            let evidence = match last.max_descriptors {
-                Some(limit) => count(evidence, "limit", limit),
-                None => evidence,
-            };
-            let evidence = count(evidence, "rise", verdict.rise).with("window", Value::Span(verdict.window));
-            span(evidence, "exhausted_in", verdict.exhaustion)
+            self.evidence()
+                .with("descriptors", count(last.descriptors.unwrap_or_default()))
+                .with_some("limit", last.max_descriptors.map(count))
+                .with("rise", count(verdict.rise))
+                .with("window", Value::Span(verdict.window))
+                .with_some("exhausted_in", verdict.exhaustion.map(Value::Span))
         };
         let verdict = descriptors.verdict();
         let share = last.descriptors.zip(last.max_descriptors).map(|(open, limit)| 100.0 * open / limit);
@@ -197,8 +197,8 @@ impl Reviewed<'_> {
     fn memory_large(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         let level = self.memory_level()?;
         let evidence = || {
-            let evidence = bytes(self.evidence(), "used", self.watched.last.used);
-            names(bytes(evidence, "threshold", Some(level as f64)), "top_growth", top())
+            let evidence = self.evidence().with_some("used", self.watched.last.used.map(bytes));
+            evidence.with("threshold", Value::Bytes(level)).names("top_growth", top())
         };
         Some(self.detection(FindingCode::MemoryLarge, self.now, evidence))
     }
@@ -250,43 +250,28 @@ impl Reviewed<'_> {
 
     fn task_evidence(&self) -> Evidence {
         let last = &self.watched.last;
-        let evidence = count(self.evidence(), "tasks", last.tasks.unwrap_or_default());
+        let evidence = self.evidence().with("tasks", count(last.tasks.unwrap_or_default()));
         evidence.text("type", if last.goroutines { "goroutines" } else { "threads" })
     }
 
     fn growth(&self, verdict: &TrendVerdict) -> Evidence {
         let evidence = self.evidence();
         let Some(slope) = verdict.slope.filter(|slope| *slope > 0.0) else { return evidence };
-        let evidence = bytes(bytes(evidence, "per_hour", Some(slope)), "rise", Some(verdict.rise));
-        let evidence = evidence.with("window", Value::Span(verdict.window));
-        if verdict.explained > 0.0 { bytes(evidence, "explained", Some(verdict.explained)) } else { evidence }
+        let explained = Some(verdict.explained).filter(|explained| *explained > 0.0);
+        evidence
+            .with("per_hour", bytes(slope))
+            .with("rise", bytes(verdict.rise))
+            .with("window", Value::Span(verdict.window))
+            .with_some("explained", explained.map(bytes))
     }
 }
 
-fn bytes(evidence: Evidence, key: &'static str, number: Option<f64>) -> Evidence {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    match number {
-        Some(number) => evidence.with(key, Value::Bytes(number.max(0.0) as u64)),
-        None => evidence,
-    }
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn bytes(number: f64) -> Value {
+    Value::Bytes(number.max(0.0) as u64)
 }
 
-fn count(evidence: Evidence, key: &'static str, number: f64) -> Evidence {
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    evidence.with(key, Value::Count(number.round() as i64))
-}
-
-fn span(evidence: Evidence, key: &'static str, span: Option<Span>) -> Evidence {
-    match span {
-        Some(span) => evidence.with(key, Value::Span(span)),
-        None => evidence,
-    }
-}
-
-fn names(evidence: Evidence, key: &'static str, names: Vec<String>) -> Evidence {
-    if names.is_empty() { evidence } else { evidence.with(key, Value::Names(names)) }
-}
-
-fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+fn count(number: f64) -> Value {
+    Value::Count(number.round() as i64)
 }

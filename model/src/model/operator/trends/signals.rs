@@ -1,13 +1,16 @@
 //! The signals of a process: those of the kernel, and those of its own metrics.
 
 use super::super::Instance;
-use crate::observation::{ProcessView, Runtime};
+use super::super::history::STALE_AFTER;
+use crate::observation::{ContainerView, Runtime};
 use crate::time::{Span, Timestamp};
 
 /// The signals of a process at one instant. Those that are not available are absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) started: Option<Timestamp>,
+    /// Which process of the instance it is.
+    pub(super) number: u32,
     /// How often its container was restarted.
     pub(super) restarts: Option<u32>,
     /// The best signal of a leak, in bytes: the live heap, else anonymous memory, else resident memory.
@@ -37,9 +40,6 @@ pub(super) struct Signals {
     pub(super) has_profiles: bool,
 }
 
-/// Older signals do not describe the process as it is now.
-const FRESH: Span = Span::mins(5);
-
 /// A process of Go needs at least this much besides its heap. Resident memory may be less than the sum for a while.
 const LEAST_OTHER: f64 = 16.0 * 1024.0 * 1024.0;
 
@@ -55,43 +55,36 @@ const NO_LIMIT: u64 = 1 << 60;
 // === impl Signals ===
 
 impl Signals {
-    /// Returns the signals of an instance. `container` has the restarts and the memory limit of its container.
-    pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<(u32, Option<u64>)>) -> Self {
-        let none = ProcessView::default();
-        let fresh = |at: Timestamp| now.since(at) <= FRESH;
-        let kernel = instance.process.as_ref().filter(|(at, _)| fresh(*at)).map_or(&none, |(_, process)| process);
-        let metrics = instance.metrics.as_ref().filter(|(at, _)| fresh(*at)).map(|(_, metrics)| metrics);
-        let own = metrics.map_or(&none, |metrics| &metrics.process);
-        let number = |of: fn(&ProcessView) -> Option<u64>| of(kernel).or_else(|| of(own)).map(|number| number as f64);
-        let limit = |of: fn(&ProcessView) -> Option<u64>| {
-            of(kernel).or_else(|| of(own)).filter(|limit| (1..NO_LIMIT).contains(limit)).map(|limit| limit as f64)
-        };
-        let resident = number(|process| process.resident);
-        let live = number(|process| process.live_heap);
-        let goroutines = number(|process| process.goroutines);
-        let is_go = kernel.runtime == Runtime::Go || own.runtime == Runtime::Go || goroutines.is_some();
-        let by_container = container.and_then(|(_, limit)| limit).map(|limit| limit as f64);
+    /// Returns the signals of an instance. `container` is its container, if its Pod is visible.
+    pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<&ContainerView>) -> Self {
+        let from = now.before(STALE_AFTER);
+        let process = instance.process_since(from);
+        let metrics = instance.metrics.as_ref().filter(|(at, _)| *at >= from).map(|(_, metrics)| metrics);
+        let number = |number: Option<u64>| number.map(|number| number as f64);
+        let limit = |limit: Option<u64>| number(limit.filter(|limit| (1..NO_LIMIT).contains(limit)));
+        let is_go = process.runtime == Runtime::Go || process.goroutines.is_some();
         let mut signals = Self {
-            started: kernel.started.or(own.started),
-            restarts: container.map(|(restarts, _)| restarts),
-            memory: live.or(number(|process| process.anonymous)).or(resident),
-            heap: live.is_some(),
+            started: process.started,
+            number: instance.replaced,
+            restarts: container.map(|container| container.restarts),
+            memory: number(process.live_heap.or(process.anonymous).or(process.resident)),
+            heap: process.live_heap.is_some(),
             capacity: None,
-            used: number(|process| process.working_set).or(resident),
-            limit: limit(|process| process.memory_limit).or(by_container),
-            runtime_limit: limit(|process| process.runtime_limit),
-            heap_goal: number(|process| process.heap_goal),
-            gc_cycles: own.gc_cycles.or(kernel.gc_cycles),
-            gc_limited_cycle: own.gc_limited_cycle.or(kernel.gc_limited_cycle),
-            tasks: goroutines.or(number(|process| process.threads)),
-            goroutines: goroutines.is_some(),
-            descriptors: number(|process| process.open_fds),
-            max_descriptors: limit(|process| process.max_fds),
+            used: number(process.working_set.or(process.resident)),
+            limit: limit(process.memory_limit).or(number(container.and_then(|container| container.memory_limit))),
+            runtime_limit: limit(process.runtime_limit),
+            heap_goal: number(process.heap_goal),
+            gc_cycles: process.gc_cycles,
+            gc_limited_cycle: process.gc_limited_cycle,
+            tasks: number(process.goroutines.or(process.threads)),
+            goroutines: process.goroutines.is_some(),
+            descriptors: number(process.open_fds),
+            max_descriptors: limit(process.max_fds),
             standby: metrics.and_then(|metrics| metrics.leading) == Some(false),
             has_profiles: is_go,
         };
-        let percent = own.gc_percent.or(kernel.gc_percent).unwrap_or(GC_PERCENT);
-        signals.capacity = signals.capacity(resident, is_go.then_some(percent));
+        let percent = process.gc_percent.unwrap_or(GC_PERCENT);
+        signals.capacity = signals.capacity(number(process.resident), is_go.then_some(percent));
         signals
     }
 

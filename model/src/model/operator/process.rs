@@ -1,0 +1,78 @@
+//! The process of an instance: for each signal the better source, which is the kernel or the instance's metrics.
+
+use std::sync::Arc;
+
+use super::{Instance, Operator};
+use crate::observation::{MetricsView, ProcessView, Runtime};
+use crate::snapshot::InstanceSummary;
+use crate::time::Timestamp;
+
+// === impl Operator ===
+
+impl Operator {
+    /// Returns the instances as snapshots show them, without those whose Pods are gone.
+    pub(crate) fn summaries(&self) -> Vec<InstanceSummary> {
+        let summary = |(name, instance): (&String, &Instance)| InstanceSummary {
+            name: name.clone(),
+            metrics: instance.metrics.clone(),
+            scrape_failure: instance.scrape_failure,
+            process: ProcessView { instance: name.clone(), ..instance.process_now() },
+            recent: instance.recent.points().collect(),
+        };
+        self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()
+    }
+}
+
+// === impl Instance ===
+
+impl Instance {
+    /// Returns its process as it was last seen.
+    pub(super) fn process(&self) -> ProcessView {
+        merge(self.by_kernel.as_ref(), self.metrics.as_ref())
+    }
+
+    /// Returns its process as it is now: nothing is known from metrics that cannot be scraped any more.
+    fn process_now(&self) -> ProcessView {
+        merge(self.by_kernel.as_ref(), self.metrics.as_ref().filter(|_| self.scrape_failure.is_none()))
+    }
+
+    /// Returns its process, from what was seen since an instant.
+    pub(super) fn process_since(&self, from: Timestamp) -> ProcessView {
+        let kernel = self.by_kernel.as_ref().filter(|(at, _)| *at >= from);
+        merge(kernel, self.metrics.as_ref().filter(|(at, _)| *at >= from))
+    }
+}
+
+/// Returns a process for which each signal comes from the better source.
+fn merge(kernel: Option<&(Timestamp, ProcessView)>, metrics: Option<&(Timestamp, Arc<MetricsView>)>) -> ProcessView {
+    let kernel = kernel.map(|(_, process)| process.clone()).unwrap_or_default();
+    // A scrape from before its start shows an earlier process. The start in the metrics cannot show that, because it is by
+    // the clock of the node.
+    let is_of_process = |at: Timestamp| kernel.started.is_none_or(|started| at >= started);
+    let Some((_, metrics)) = metrics.filter(|(at, _)| is_of_process(*at)) else { return kernel };
+    let reported = &metrics.process;
+    ProcessView {
+        instance: metrics.instance.clone(),
+        pid: kernel.pid,
+        started: kernel.started.or(reported.started),
+        start_ticks: kernel.start_ticks,
+        runtime: if reported.runtime == Runtime::Unknown { kernel.runtime } else { reported.runtime },
+        cpu_seconds: kernel.cpu_seconds.or(reported.cpu_seconds),
+        resident: kernel.resident.or(reported.resident),
+        anonymous: kernel.anonymous.or(reported.anonymous),
+        working_set: kernel.working_set.or(reported.working_set),
+        memory_limit: kernel.memory_limit.or(reported.memory_limit),
+        live_heap: reported.live_heap.or(kernel.live_heap),
+        heap_goal: reported.heap_goal.or(kernel.heap_goal),
+        runtime_limit: reported.runtime_limit.or(kernel.runtime_limit),
+        gc_percent: reported.gc_percent.or(kernel.gc_percent),
+        gc_cycles: reported.gc_cycles.or(kernel.gc_cycles),
+        gc_limited_cycle: reported.gc_limited_cycle.or(kernel.gc_limited_cycle),
+        goroutines: reported.goroutines.or(kernel.goroutines),
+        threads: kernel.threads.or(reported.threads),
+        open_fds: kernel.open_fds.or(reported.open_fds),
+        max_fds: kernel.max_fds.or(reported.max_fds),
+        memory_pressure: kernel.memory_pressure.or(reported.memory_pressure),
+        oom_kills: kernel.oom_kills.or(reported.oom_kills),
+    }
+}

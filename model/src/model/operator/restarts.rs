@@ -1,0 +1,82 @@
+//! The restarts of the operator: too many of them, and those after which the kernel kills it for its memory.
+
+use super::super::Model;
+use super::super::detection::Detection;
+use super::pods::PodHistory;
+use super::review::Verdicts;
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::observation::{ContainerEnd, PodView};
+use crate::time::{Span, Timestamp};
+
+// === impl Model ===
+
+impl Model {
+    /// Detects an operator that restarts again and again, for example because it crashes at its start.
+    pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
+        let window = self.settings.restart_window;
+        let from = self.now.before(window);
+        let of_pods = self.operator_pods();
+        let of_pods =
+            of_pods.map(|(pod, history)| (pod.name.as_str(), history.restarts_since(from), history.last_end()));
+        // Processes say less than Pods, and nothing if their Pod is gone.
+        let counts = |name: &str| self.operator.pod_of(name).is_none() && self.operator.may_run(name);
+        let without_pod = self.operator.instances.iter().filter(|(name, _)| counts(name));
+        let of_processes = without_pod.map(|(name, instance)| {
+            let restarts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
+            (name.as_str(), restarts, None)
+        });
+        let mut worst: Option<(&str, Vec<Timestamp>, Option<&ContainerEnd>)> = None;
+        for (name, restarts, end) in of_pods.chain(of_processes) {
+            verdicts.look_again(restarts.first().map(|first| first.after(window)));
+            if worst.as_ref().is_none_or(|(_, most, _)| restarts.len() > most.len()) {
+                worst = Some((name, restarts, end));
+            }
+        }
+        let Some((name, restarts, end)) = worst else { return };
+        let Some(first) = restarts.first().filter(|_| restarts.len() >= self.settings.restarts as usize) else {
+            return;
+        };
+        let detection = Detection::new(self.now, FindingCode::RestartLoop, *first, self.now, || {
+            Evidence::new()
+                .text("pod", name)
+                .with("restarts", Value::count(restarts.len()))
+                .with("window", Value::Span(window))
+                .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
+                .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
+        });
+        verdicts.push(self.operator_subject(), detection.weak_if(!down));
+    }
+
+    /// Detects an operator that the kernel kills for its memory soon after it starts.
+    pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
+        let settings = &self.settings;
+        let from = self.now.before(settings.restart_window);
+        for (pod, history) in self.operator_pods() {
+            let at_start = history.ends_since(from).filter_map(|(end, finished)| {
+                let lived = finished.since(end.started?);
+                (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
+            });
+            let kills: Vec<(Timestamp, Span)> = at_start.collect();
+            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
+            verdicts.look_again(Some(first.after(settings.restart_window)));
+            if kills.len() < settings.startup_kills as usize {
+                continue;
+            }
+            let limit = pod.containers.first().and_then(|container| container.memory_limit);
+            let evidence = Evidence::new()
+                .text("pod", pod.name.clone())
+                .with("kills", Value::Count(kills.len() as i64))
+                .with("lived_for", Value::Span(*lived))
+                .with_some("memory_limit", limit.map(Value::Bytes));
+            let code = FindingCode::StartupOutOfMemory;
+            let detection = Detection::new(self.now, code, *first, self.now, || evidence);
+            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
+        }
+    }
+
+    /// Returns the Pods of the operator that stay, with their histories.
+    fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
+        let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
+        pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
+    }
+}

@@ -1,0 +1,147 @@
+//! The operator's own metrics, in one vocabulary for all frameworks.
+
+use serde::{Deserialize, Serialize};
+
+use super::omission::is_default;
+use super::process::ProcessView;
+use crate::time::Span;
+
+/// One scrape of the operator's metrics, in one vocabulary for all frameworks. Signals that the framework does not offer
+/// are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MetricsView {
+    /// The instance.
+    pub instance: String,
+    /// The framework whose metrics these are.
+    pub framework: Framework,
+    /// Its controllers, ordered by name, at most [`MAX_CONTROLLERS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<ControllerView>,
+    /// The number of controllers beyond that limit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub controllers_left_out: u32,
+    /// Its requests to the API server since its start, by HTTP status code; `<error>` stands for requests without an
+    /// answer. At most [`MAX_CODES`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<(String, u64)>,
+    /// Whether it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leading: Option<bool>,
+    /// Its process, as its metrics describe it.
+    pub process: ProcessView,
+    /// The number of series that it sent.
+    pub series: u64,
+    /// The number of lines that loopwatch cannot use.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lines_skipped: u64,
+    /// What is wrong with its metrics, for people: the first problem and its line. It quotes nothing. Empty if nothing is
+    /// wrong.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub problem: String,
+    /// The number of bytes that it sent.
+    pub bytes: u64,
+    /// The time that the scrape took.
+    pub took: Span,
+    /// The time from this scrape to the next one; zero in recordings of older versions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub interval: Span,
+}
+
+/// A framework for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Framework {
+    /// controller-runtime (Go), also as part of Kubebuilder or the Operator SDK.
+    ControllerRuntime,
+    /// client-go's work queues without controller-runtime.
+    ClientGo,
+    /// Knative's controllers.
+    Knative,
+    /// The Java Operator SDK.
+    JavaOperatorSdk,
+    /// Strimzi.
+    Strimzi,
+    /// Operators of the Ansible Operator SDK.
+    Ansible,
+    /// No known metrics of a control loop.
+    #[default]
+    Unknown,
+}
+
+/// A controller of the operator. Counters count since the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ControllerView {
+    /// Name.
+    pub name: String,
+    /// Reconciles that succeeded, including those that asked for another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<u64>,
+    /// Reconciles that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Of the reconciles that succeeded, those that asked to be repeated, at once or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeued: Option<u64>,
+    /// Reconciles that panicked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panicked: Option<u64>,
+    /// Number and total duration of reconciles, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconcile_seconds: Option<Durations>,
+    /// Workers that reconcile now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers_busy: Option<u64>,
+    /// The maximum number of workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers_max: Option<u64>,
+    /// Objects that wait in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u64>,
+    /// Objects added to the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_adds: Option<u64>,
+    /// Number and total duration of waits in the queue, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_seconds: Option<Durations>,
+    /// The sum of the times for which all reconciles that have not ended have been running, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished_seconds: Option<f64>,
+    /// The longest of these times, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_running_seconds: Option<f64>,
+}
+
+/// A number of durations and their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Durations {
+    /// Number.
+    pub count: u64,
+    /// Sum in seconds.
+    pub sum: f64,
+}
+
+/// The maximum number of controllers in a [`MetricsView`].
+pub const MAX_CONTROLLERS: usize = 200;
+
+/// The maximum number of status codes in a [`MetricsView`].
+pub const MAX_CODES: usize = 64;
+
+// === impl Framework ===
+
+impl Framework {
+    /// Returns the value of the `framework` label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ControllerRuntime => "controller-runtime",
+            Self::ClientGo => "client-go",
+            Self::Knative => "knative",
+            Self::JavaOperatorSdk => "java-operator-sdk",
+            Self::Strimzi => "strimzi",
+            Self::Ansible => "ansible",
+            Self::Unknown => "unknown",
+        }
+    }
+}

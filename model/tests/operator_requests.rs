@@ -1,0 +1,105 @@
+//! The requests of the operator to the API server, and its recovery after these have failed.
+
+mod lab;
+
+use lab::Lab;
+use lab::loops::{Loop, requests};
+use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::{Observation, Permission, PermissionsView};
+use loopwatch_model::time::Span;
+
+#[test]
+fn requests_that_fail_are_found_and_explain_what_began_with_them() {
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    let mut old = lab.converged("old");
+    let mut late = lab.converged("late");
+    lab.apply(old.spec(2, lab.now));
+    requests(&mut lab, 300, &mut counts, &[("200", 50), ("409", 20), ("404", 30)]);
+    lab.assert_no_findings();
+    requests(&mut lab, 10, &mut counts, &[("200", 10), ("<error>", 20), ("503", 20)]);
+    lab.apply(late.spec(2, lab.now));
+    requests(&mut lab, 600, &mut counts, &[("200", 10), ("<error>", 20), ("503", 20)]);
+    assert_eq!(lab.finding("ApiErrors").severity, Severity::Critical);
+    let unacknowledged = "Unacknowledged Widget team-a/old".to_owned();
+    assert!(lab.findings().contains(&"Unacknowledged Widget team-a/late".to_owned()));
+    assert_eq!(lab.roots(), [unacknowledged, "ApiErrors operator ops/widget-operator-7d9f8c6b5-x2x4v".to_owned()]);
+    requests(&mut lab, 300, &mut counts, &[("200", 50)]);
+    assert!(!lab.has("ApiErrors"));
+}
+
+#[test]
+fn some_errors_are_a_warning_and_few_are_nothing() {
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    requests(&mut lab, 600, &mut counts, &[("200", 60), ("429", 20), ("500", 10)]);
+    assert_eq!(lab.finding("ApiErrors").severity, Severity::Warning);
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    requests(&mut lab, 600, &mut counts, &[("200", 60), ("500", 5)]);
+    requests(&mut lab, 10, &mut counts, &[("200", 60), ("<error>", 9)]);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn denied_requests_are_found_with_the_permission_that_is_missing() {
+    let mut lab = Lab::new();
+    let missing = Permission { verb: "list".into(), group: String::new(), resource: "secrets".into() };
+    lab.observe(Observation::PermissionsReviewed(PermissionsView {
+        missing: vec![missing],
+        ..PermissionsView::default()
+    }));
+    let mut counts = Vec::new();
+    requests(&mut lab, 20, &mut counts, &[("200", 60)]);
+    requests(&mut lab, 10, &mut counts, &[("200", 60), ("403", 30)]);
+    assert!(!lab.has("ApiForbidden"), "a test of the permissions");
+    requests(&mut lab, 40, &mut counts, &[("200", 60), ("403", 1)]);
+    let summary = lab.finding("ApiForbidden").summary();
+    assert!(summary.contains("missing list secrets"), "{summary}");
+    requests(&mut lab, 310, &mut counts, &[("200", 60)]);
+    assert!(!lab.has("ApiForbidden"));
+}
+
+#[test]
+fn the_recovery_after_an_outage_lasts_until_the_queue_is_drained_and_objects_have_converged() {
+    let mut own = Loop::new();
+    let mut widget = own.lab.converged("web");
+    own.run(20, |_| {});
+    assert_eq!(own.lab.snapshot().operator.health.recovery, None);
+    own.lab.fail();
+    own.run(60, |_| {});
+    own.lab.recover();
+    own.lab.apply(widget.spec(2, own.lab.ago(Span::secs(30))));
+    let ended = own.lab.now;
+    own.run(30, |view| view.queue_depth = Some(40));
+    let health = own.lab.snapshot().operator.health;
+    assert_eq!((health.recovery, health.recovering_since), (None, Some(ended)));
+    own.lab.apply(widget.ready());
+    own.run(20, |view| view.queue_depth = Some(7));
+    assert_eq!(own.lab.snapshot().operator.health.recovery, None);
+    own.run(20, |view| view.queue_depth = Some(0));
+    let health = own.lab.snapshot().operator.health;
+    assert_eq!((health.recovery, health.recovering_since), (Some(Span::secs(60)), None));
+    assert_eq!(health.up, Some(true));
+    // A connection that breaks is no outage.
+    own.lab.fail();
+    own.lab.advance(Span::secs(5));
+    own.lab.recover();
+    own.run(60, |view| view.queue_depth = Some(9));
+    assert_eq!(own.lab.snapshot().operator.health.recovering_since, None);
+}
+
+#[test]
+fn requests_that_fail_begin_a_recovery_when_they_end() {
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    requests(&mut lab, 60, &mut counts, &[("200", 50)]);
+    requests(&mut lab, 120, &mut counts, &[("<error>", 20)]);
+    requests(&mut lab, 60, &mut counts, &[("200", 50)]);
+    let health = lab.snapshot().operator.health;
+    // The operator recovers at once. `ApiErrors` is still open, because it counts within a window.
+    assert!(lab.has("ApiErrors"), "{:?}", lab.findings());
+    assert!(health.recovery.is_some_and(|took| took <= Span::secs(20)), "{health:?}");
+    requests(&mut lab, 600, &mut counts, &[("200", 50)]);
+    assert_eq!(lab.snapshot().operator.health, health, "the same fault is measured once");
+}
