@@ -164,8 +164,8 @@ pub struct Settings {
     pub starved_others: u32,
     /// The number of crashes that must follow the spec change of one object before the finding `PoisonObject` opens.
     pub poison_crashes: u32,
-    /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
-    /// an API server.
+    /// How long a source may fail before the finding `SourceFailing` opens, and how long requests of the operator must fail
+    /// before the finding `ApiErrors` pages. Two minutes is longer than the restart of an API server.
     pub source_failing_after: Span,
     /// The interval between audits of a watch, which compare its object count with the API server's.
     pub audit_every: Span,

@@ -439,6 +439,29 @@ fn some_errors_are_a_warning_and_few_are_nothing() {
 }
 
 #[test]
+fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_little_else() {
+    let idle = |lab: &mut Lab, counts: &mut Vec<(String, u64)>, seconds: i64, refused: i64| {
+        requests(lab, seconds, counts, &[("200", 1)]);
+        requests(lab, refused, counts, &[("<error>", 10)]);
+        requests(lab, 10, counts, &[("200", 1)]);
+        lab.finding("ApiErrors").severity
+    };
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    assert_eq!(idle(&mut lab, &mut counts, 600, 60), Severity::Warning);
+    for _ in 0..30 {
+        requests(&mut lab, 10, &mut counts, &[("200", 1)]);
+        assert!(!lab.has("ApiErrors") || lab.finding("ApiErrors").severity == Severity::Warning);
+    }
+    lab.assert_no_findings();
+    assert_eq!(idle(&mut lab, &mut counts, 60, 180), Severity::Critical, "it does not come back");
+    // An outage that is over, which the first scrape after a gap shows.
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    requests(&mut lab, 600, &mut counts, &[("200", 1)]);
+    lab.advance(Span::mins(30));
+    assert_eq!(idle(&mut lab, &mut counts, 10, 10), Severity::Warning);
+}
+
+#[test]
 fn denied_requests_are_found_with_the_permission_that_is_missing() {
     let mut lab = Lab::new();
     let missing = Permission { verb: "list".into(), group: String::new(), resource: "secrets".into() };
