@@ -109,7 +109,7 @@ impl Model {
             PodsSay::Excused(until) => {
                 return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
             }
-            PodsSay::Down(Stopped { since, state, certain, ended, restarted }) => {
+            PodsSay::Down(Stopped { since, state, certain, ended, restarted, .. }) => {
                 ladder.absent.push((since, state));
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
                 // A container that crashes again and again may renew the lease each time.
