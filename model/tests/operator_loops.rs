@@ -585,6 +585,20 @@ fn a_leader_that_changes_by_rollouts_or_evictions_does_not_flap() {
 }
 
 #[test]
+fn a_leader_whose_pod_was_evicted_and_stays_as_failed_does_not_flap() {
+    let (mut lab, mut op) = with_leader();
+    for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let name = format!("widget-operator-7d9f8c6b5-{name}");
+        let leader = if index == 0 { 0 } else { op.view.pods.len() - 1 };
+        (op.view.pods[leader].phase, op.view.pods[leader].containers[0].running_since) = ("Failed".into(), None);
+        op.view.pods.push(pod(&name, lab.now));
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+    lab.assert_no_findings();
+}
+
+#[test]
 fn leases_of_other_operators_show_nothing() {
     let (mut lab, _op) = with_leader();
     for turn in 0..10 {
@@ -675,6 +689,24 @@ fn crashes_for_another_reason_accuse_no_object() {
             lab.advance(Span::secs(1));
         }
         assert!(!lab.has("PoisonObject"), "{case}");
+    }
+}
+
+#[test]
+fn the_end_of_pods_that_terminate_is_no_crash() {
+    // A rollout of an operator that a signal ends with the exit code 143, such as one in Java, together with a spec change.
+    for terminates in [true, false] {
+        let (mut lab, mut op, mut widget) = with_pod();
+        op.exit_code = 143;
+        lab.apply(widget.spec(2, lab.now));
+        for number in 0..2 {
+            lab.advance(Span::secs(10));
+            op.view.pods.insert(0, pod(&format!("widget-operator-7d9f8c6b5-{number}"), lab.ago(Span::hours(1))));
+            op.view.pods[0].deleted = terminates.then(|| lab.now.after(Span::secs(30)));
+            op.seen(&mut lab);
+            op.crash(&mut lab, "Error");
+        }
+        assert_eq!(lab.has("PoisonObject"), !terminates);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::super::Model;
 use super::super::detection::Detection;
 use super::super::leases::pod_of;
-use super::pods::PodsSay;
+use super::pods::{PodsSay, has_ended};
 use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
@@ -77,12 +77,13 @@ impl Leaders {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Returns whether the leader had to go: its Pod is gone or terminates, or a rollout brings another revision.
+    /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a rollout brings another revision.
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
         let is_rollout = !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
         let pod = pod_of(&self.holder);
         let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
-        let stays = view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none());
+        let stays =
+            view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none() && !has_ended(seen));
         is_rollout || (view.complete && !stays)
     }
 }

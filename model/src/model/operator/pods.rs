@@ -108,7 +108,8 @@ impl PodState {
 // === impl Pods ===
 
 impl Pods {
-    /// Takes a new view of the Pods. Returns the ends of containers since the last one.
+    /// Takes a new view of the Pods. Returns the ends of containers since the last one, except those of Pods that terminate:
+    /// a process that a signal ends has an exit code, too.
     pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) -> Vec<ContainerEnd> {
         let mut ends = Vec::new();
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
@@ -116,7 +117,7 @@ impl Pods {
         for pod in view.pods.iter().take(MAX_PODS) {
             let Some(container) = pod.containers.first() else { continue };
             match self.histories.get_mut(&pod.uid) {
-                Some(history) => ends.extend(history.update(now, container)),
+                Some(history) => ends.extend(history.update(now, container).filter(|_| pod.deleted.is_none())),
                 None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
             }
         }
