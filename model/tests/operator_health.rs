@@ -379,6 +379,35 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
 }
 
 #[test]
+fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
+    let fail = |lab: &mut Lab, cause: Cause| {
+        let source = SourceId::Watch(lab::watch());
+        lab.observe(Observation::SourceFailed { source, cause, detail: "conversion webhook failed".into() });
+    };
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    lab.advance(Span(119_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
+    // Nothing shows whether an operator runs of which loopwatch does not see all Pods, or with an API server that is away.
+    let (mut lab, mut op) = with_operator();
+    (op.view.complete, op.workload().replicas) = (false, 2);
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    lab.advance(Span::mins(30));
+    assert!(!lab.has("OperatorDown"));
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    let source = SourceId::Pods;
+    lab.observe(Observation::SourceFailed { source, cause: Cause::ServerError, detail: String::new() });
+    lab.advance(Span::mins(30));
+    assert!(!lab.has("OperatorDown"));
+}
+
+#[test]
 fn nothing_known_about_the_operator_is_no_accusation() {
     let mut lab = Lab::new();
     lab.converged("web");
