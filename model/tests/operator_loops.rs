@@ -350,6 +350,54 @@ fn only_the_leader_is_judged() {
 }
 
 #[test]
+fn a_standby_is_not_judged_although_its_leader_is_not_scraped() {
+    // A sidecar scrapes only its own Pod. The queue of a standby may fill, because its handlers run already.
+    for (holder, renews, judged) in [(OTHER_POD, true, false), (POD, true, true), (OTHER_POD, false, true)] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
+        op.seen(&mut lab);
+        lab.renew(OTHER_POD); // a lease that nobody renews any more shows nothing
+        lab.advance(Span::mins(10));
+        for _ in 0..30 {
+            lab.advance(Span::secs(10));
+            if renews {
+                lab.renew(holder);
+            }
+            let queue_depth = Some(600);
+            lab.scrape(INSTANCE, ControllerView { name: "widget".into(), queue_depth, ..ControllerView::default() });
+        }
+        assert_eq!(lab.has("QueueBacklog"), judged, "{holder} {renews}: {:?}", lab.findings());
+    }
+}
+
+#[test]
+fn a_pod_that_holds_one_of_several_leases_is_judged_all_the_time() {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
+    op.seen(&mut lab);
+    for turn in 0..60 {
+        let leases = [("a.example.io", POD, INSTANCE, 600), ("b.example.io", OTHER_POD, OTHER, 0)];
+        for (name, holder, instance, depth) in leases {
+            lab.advance(Span::secs(5));
+            lab.observe(Observation::LeaseSeen(LeaseView {
+                namespace: "ops".into(),
+                name: name.into(),
+                holder: format!("{holder}_1"),
+                renewed: Some(lab.now),
+                written: Some(lab.now),
+                ..LeaseView::default()
+            }));
+            let controller =
+                ControllerView { name: name.into(), queue_depth: Some(depth), ..ControllerView::default() };
+            lab.scrape(instance, controller);
+            assert_eq!(lab.has("QueueBacklog"), turn > 11, "{turn}");
+        }
+    }
+}
+
+#[test]
 fn metrics_that_stop_show_nothing_any_more() {
     let mut own = Loop::new();
     own.run(200, |view| view.queue_depth = Some(600));

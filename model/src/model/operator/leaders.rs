@@ -110,6 +110,14 @@ impl Model {
         self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
     }
 
+    /// Returns the Pods that hold one of the operator's leases and have renewed it lately.
+    pub(super) fn operator_leaders(&self, lately: Span) -> impl Iterator<Item = &str> {
+        let leases = self.operator.view.iter().flat_map(move |view| {
+            self.controllers.seen_in(&view.namespace, |holder| is_of_workload(holder, &view.name))
+        });
+        leases.filter(move |(_, lease)| self.now.since(lease.alive) < lately).map(|(_, lease)| pod_of(&lease.holder))
+    }
+
     /// Detects that nobody leads although Pods run, and that the leader changes again and again.
     pub(super) fn leader_verdicts(&self, verdicts: &mut Verdicts) {
         match self.leader_absent() {

@@ -1,11 +1,10 @@
 //! The verdicts about the control loops of the operator, as its metrics show them. Each is judged at a scrape, so that
 //! nothing opens between two scrapes. Of several replicas, only the leader is judged: a standby without work is healthy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Model;
 use super::super::detection::Detection;
-use super::super::leases::pod_of;
 use super::Instance;
 use super::history::{History, Loop, STALE_AFTER};
 use super::review::Verdicts;
@@ -76,12 +75,13 @@ impl Model {
         if fresh.iter().any(|row| is_leader(&row)) {
             return fresh.iter().filter(is_leader).copied().collect();
         }
-        let holder = self.operator_lease().map(|(_, lease)| pod_of(&lease.holder));
-        let holds = |name: &str| holder.is_some_and(|pod| name.rsplit('/').next() == Some(pod));
-        if fresh.iter().any(|(name, ..)| holds(name)) {
-            return fresh.into_iter().filter(|(name, ..)| holds(name)).collect();
-        }
-        fresh.into_iter().filter(|(_, _, instance)| leading(instance) != Some(false)).collect()
+        // Each controller may have a lease of its own, with another holder.
+        let holders: BTreeSet<&str> = self.operator_leaders(STALE_AFTER).collect();
+        let is_judged = |(name, _, instance): &(&str, Timestamp, &Instance)| match name.rsplit_once('/') {
+            Some((_, pod)) if !holders.is_empty() => holders.contains(pod),
+            _ => leading(instance) != Some(false),
+        };
+        fresh.into_iter().filter(is_judged).collect()
     }
 
     /// Returns the instances with recent metrics, and when they were scraped.
