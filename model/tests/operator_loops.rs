@@ -3,7 +3,7 @@
 mod lab;
 
 use lab::pods::{Op, POD, pod};
-use lab::{Lab, Widget};
+use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::observation::{
     ControllerView, Durations, LeaseView, MetricsView, Observation, Permission, PermissionsView, ProcessView, SourceId,
@@ -315,6 +315,36 @@ fn objects_that_wait_while_no_reconcile_has_begun_show_an_informer_that_does_not
         }
         assert_eq!(lab.has("InformerNotSynced"), found, "{succeeded} {depth}");
     }
+}
+
+#[test]
+fn a_standby_that_takes_over_has_time_to_fill_its_caches() {
+    let (mut lab, started) = (Lab::new(), START);
+    let run = |lab: &mut Lab, seconds: i64, leads: bool, succeeded: u64| {
+        for _ in 0..seconds / 10 {
+            lab.advance(Span::secs(10));
+            let controller = ControllerView {
+                name: "widget".into(),
+                succeeded: Some(succeeded),
+                queue_depth: Some(if leads { 40 } else { 0 }),
+                ..ControllerView::default()
+            };
+            lab.scraped(MetricsView {
+                instance: INSTANCE.into(),
+                controllers: vec![controller],
+                leading: Some(leads),
+                process: ProcessView { started: Some(started), ..ProcessView::default() },
+                ..MetricsView::default()
+            });
+        }
+    };
+    run(&mut lab, 3_600, false, 0);
+    run(&mut lab, 300, true, 0);
+    lab.assert_no_findings();
+    run(&mut lab, 100, true, 0);
+    assert!(lab.has("InformerNotSynced"));
+    run(&mut lab, 10, true, 1);
+    lab.assert_no_findings();
 }
 
 #[test]

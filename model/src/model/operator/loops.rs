@@ -17,7 +17,7 @@ use crate::time::{Span, Timestamp};
 /// 1,000 s.
 const FAILURE_OVER_AFTER: Span = Span::mins(20);
 
-/// How long a controller must be without a first reconcile although objects wait, so that one scrape shows nothing.
+/// How much longer than its caches may take to fill a controller must be without a first reconcile although objects wait.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
 /// One controller of an instance at its last scrape.
@@ -207,7 +207,9 @@ impl Model {
     /// after all informers have synced. No framework has a metric for that itself.
     fn informer_not_synced(&self, scraped: &Scraped<'_>) -> Option<Detection> {
         let since = scraped.own.unsynced_since?;
-        (scraped.at.since(since) >= UNSYNCED_FOR).then(|| {
+        // A standby that takes over fills its caches only then, however long its process has run.
+        let due = since.after(self.settings.informer_sync_within).after(UNSYNCED_FOR);
+        (scraped.at >= due).then(|| {
             self.of_loop(scraped, FindingCode::InformerNotSynced, since, |evidence| {
                 evidence
                     .with("queue_depth", count(scraped.view.queue_depth.unwrap_or(0)))
