@@ -158,6 +158,37 @@ fn a_reset_of_the_counters_is_no_burst_of_errors() {
 }
 
 #[test]
+fn a_step_of_the_clock_of_the_operators_node_is_no_new_process() {
+    // The start of a process in its metrics follows the clock of its node.
+    let mut lab = Lab::new();
+    let scrape = |lab: &mut Lab, started: Timestamp, panicked: u64| {
+        lab.advance(Span::secs(10));
+        let (name, succeeded) = ("widget".into(), Some(10_000));
+        lab.scraped(MetricsView {
+            instance: INSTANCE.into(),
+            controllers: vec![ControllerView {
+                name,
+                succeeded,
+                panicked: Some(panicked),
+                ..ControllerView::default()
+            }],
+            requests: vec![("200".into(), 100), ("503".into(), 80)],
+            process: ProcessView { started: Some(started), ..ProcessView::default() },
+            ..MetricsView::default()
+        });
+    };
+    let started = lab.ago(Span::hours(720));
+    for step in 0..60 {
+        scrape(&mut lab, started.after(Span::secs(step / 10 * 5)), 2);
+        lab.assert_no_findings();
+    }
+    // What a new process has counted is new, although it is more than the old one had counted.
+    let started = lab.now;
+    scrape(&mut lab, started, 3);
+    assert!(lab.finding("ReconcilePanicking").summary().contains("panics 3"));
+}
+
+#[test]
 fn a_reconcile_that_runs_for_too_long_is_stuck() {
     let mut own = Loop::new();
     let mut running = 0.0;

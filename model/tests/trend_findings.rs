@@ -450,6 +450,18 @@ fn a_step_of_the_clock_keeps_the_trends() {
 }
 
 #[test]
+fn a_step_of_the_clock_of_the_operators_node_keeps_the_trends() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 40.0);
+    for step in 0..8 {
+        operator.started = operator.started.after(Span::secs(5));
+        let from = 40.0 + f64::from(step) * 6.0;
+        operator.heap(0.25, |t| from + 24.0 * t);
+    }
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+}
+
+#[test]
 fn without_signals_nothing_is_known() {
     let mut operator = Operator::new();
     operator.run(3.0, |_, process| *process = ProcessView { instance: INSTANCE.to_owned(), ..ProcessView::default() });

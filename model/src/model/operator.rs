@@ -39,6 +39,10 @@ const MAX_RESTARTS: usize = 32;
 /// The difference from which on two start times are those of two processes. Frameworks round them.
 const SAME_START: Span = Span::secs(2);
 
+/// A process that started this long before a sign of life of the known one is the same: the clock of its node was set. The
+/// clocks of nodes differ by less.
+const CLOCKS_DIFFER: Span = Span::mins(5);
+
 /// All that is known about the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
@@ -118,7 +122,8 @@ impl Instance {
 
     /// Notes the start time of the process that was seen now.
     fn note_start(&mut self, now: Timestamp, started: Option<Timestamp>) {
-        if is_another(self.started(), started) {
+        let seen = [self.metrics.as_ref().map(|(at, _)| *at), self.process.as_ref().map(|(at, _)| *at)];
+        if is_successor(self.started(), started, seen.into_iter().flatten().max()) {
             if self.restarts.len() >= MAX_RESTARTS {
                 self.restarts.pop_front();
             }
@@ -141,6 +146,12 @@ impl Instance {
 /// Returns whether two start times are those of two processes.
 fn differ(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     is_another(one, other) || is_another(other, one)
+}
+
+/// Returns whether a start time is that of a process that took the place of a known one, which was last `seen` then.
+fn is_successor(known: Option<Timestamp>, started: Option<Timestamp>, seen: Option<Timestamp>) -> bool {
+    let is_before = |seen: Timestamp| started.is_some_and(|started| started.after(CLOCKS_DIFFER) < seen);
+    is_another(known, started) && !seen.is_some_and(is_before)
 }
 
 /// Returns whether a start time is that of a later process.
@@ -178,7 +189,8 @@ impl Model {
         instance.note_start(now, view.process.started);
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
-        let restarted = is_another(known.and_then(|(_, earlier)| earlier.process.started), view.process.started);
+        let known_start = known.and_then(|(_, earlier)| earlier.process.started);
+        let restarted = is_successor(known_start, view.process.started, known.map(|(at, _)| at));
         let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
         let name = view.instance.clone();

@@ -14,7 +14,7 @@ use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use super::super::Model;
-use super::differ;
+use super::is_successor;
 use crate::finding::Subject;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
@@ -45,6 +45,8 @@ struct Watched {
     collector: Collector,
     marks: Marks,
     last: Signals,
+    /// When the last sample was taken.
+    sampled: Option<Timestamp>,
     /// The latest profile of each kind that the model has asked for.
     asked: BTreeMap<ProfileKind, Asked>,
 }
@@ -102,6 +104,7 @@ impl Trends {
                 trend.clock_stepped(by_ms);
             }
             watched.forecast.clock_stepped(by_ms);
+            watched.sampled = watched.sampled.map(|at| at.shifted(by_ms));
             watched.collector.clock_stepped(by_ms);
             watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
         }
@@ -123,13 +126,14 @@ impl Watched {
             collector: Collector::default(),
             marks: Marks::default(),
             last: Signals::default(),
+            sampled: None,
             asked: BTreeMap::new(),
         }
     }
 
     /// Forgets an earlier process.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
-        let restarted = differ(self.started, signals.started)
+        let restarted = is_successor(self.started, signals.started, self.sampled.replace(now))
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
         if restarted {
             let started = signals.started.unwrap_or(now);
