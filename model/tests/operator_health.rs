@@ -537,6 +537,33 @@ fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over()
 }
 
 #[test]
+fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
+    let outage = |lab: &mut Lab, op: &mut Op| {
+        let source = SourceId::Pods;
+        lab.observe(Observation::SourceFailed { source, cause: Cause::Refused, detail: String::new() });
+        lab.advance(Span::secs(90));
+        lab.observe(Observation::SourceRecovered { source: SourceId::Pods });
+        op.seen(lab);
+        lab.advance(Span::secs(5));
+        let (started, finished) = (Some(lab.ago(Span::secs(10))), Some(lab.ago(Span::secs(7))));
+        let container = op.container();
+        container.ended = Some(ContainerEnd { reason: "Error".into(), exit_code: 1, started, finished });
+        (container.restarts, container.running_since) = (container.restarts + 4, Some(lab.now));
+        op.seen(lab);
+    };
+    let (mut lab, mut op) = with_operator();
+    outage(&mut lab, &mut op);
+    lab.run_with_lease(POD, 5);
+    lab.assert_no_findings();
+    // One that goes on to crash is found.
+    let (mut lab, mut op) = with_operator();
+    outage(&mut lab, &mut op);
+    lab.advance(Span::mins(1));
+    op.crash_loop(&mut lab, 3, "Error");
+    assert!(lab.has("RestartLoop"), "{:?}", lab.findings());
+}
+
+#[test]
 fn restarts_of_several_pods_and_rollouts_are_no_loop() {
     let (mut lab, mut op) = with_operator();
     for name in ["b", "c"] {

@@ -163,6 +163,7 @@ fn is_another(known: Option<Timestamp>, started: Option<Timestamp>) -> bool {
 
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
+        let up = self.sources.up_since(&SourceId::Pods);
         // A source that is off still says what the environment of loopwatch says, which is no success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
             self.sources.note_success(&SourceId::Pods, self.now);
@@ -171,7 +172,7 @@ impl Model {
             self.count_dropped("operator_pods");
         }
         let was_running = self.operator.pods.running;
-        let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
+        let ends = self.operator.pods.update(self.now, &view, up, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
         self.forget_trends(None);
         self.containers_ended(&ends);

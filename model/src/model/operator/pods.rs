@@ -9,6 +9,9 @@ use crate::time::{Span, Timestamp};
 /// seconds each time.
 const PROVEN_AFTER: Span = Span::mins(1);
 
+/// How long after an outage of the API server an operator may still exit because of it.
+const RECONNECTS_WITHIN: Span = Span::secs(30);
+
 /// The maximum number of restarts, and of ends, that are remembered per Pod.
 const MAX_ENDS: usize = 32;
 
@@ -31,6 +34,10 @@ pub(crate) struct Pods {
     wanted_since: Option<Timestamp>,
     /// Whether the workload should have no Pods, according to the latest view.
     unwanted: bool,
+    /// When the latest view was taken.
+    viewed: Option<Timestamp>,
+    /// When loopwatch could last see the Pods again after it could not.
+    regained: Option<Timestamp>,
 }
 
 /// What has happened to the operator's container in one Pod.
@@ -109,15 +116,29 @@ impl PodState {
 
 impl Pods {
     /// Takes a new view of the Pods. Returns the ends of containers since the last one, except those of Pods that terminate:
-    /// a process that a signal ends has an exit code, too.
-    pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) -> Vec<ContainerEnd> {
+    /// a process that a signal ends has an exit code, too. `up` is since when the source works; `None` if it has failed until
+    /// now.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        view: &OperatorView,
+        up: Option<Timestamp>,
+        window: Span,
+    ) -> Vec<ContainerEnd> {
         let mut ends = Vec::new();
+        let up = up.unwrap_or(now);
+        if self.viewed.replace(now).is_some_and(|viewed| up > viewed) {
+            self.regained = Some(up);
+        }
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
         self.histories.retain(|uid, _| is_there(uid));
         for pod in view.pods.iter().take(MAX_PODS) {
             let Some(container) = pod.containers.first() else { continue };
             match self.histories.get_mut(&pod.uid) {
-                Some(history) => ends.extend(history.update(now, container).filter(|_| pod.deleted.is_none())),
+                Some(history) => {
+                    let end = history.update(now, container, self.regained);
+                    ends.extend(end.filter(|_| pod.deleted.is_none()));
+                }
                 None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
             }
         }
@@ -260,8 +281,8 @@ impl Pods {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        let Self { last_running, none_since, recreating_since, idle_since, wanted_since, .. } = self;
-        let own = [last_running, none_since, recreating_since, idle_since, wanted_since];
+        let Self { last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained, .. } = self;
+        let own = [last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained];
         own.into_iter().flatten().for_each(shift);
         for history in self.histories.values_mut() {
             let PodHistory { restarts, stopped_seen, down_since, .. } = history;
@@ -301,9 +322,18 @@ impl PodHistory {
         }
     }
 
-    /// Takes a new view of the container. Returns how it ended since the last one, if it did.
-    fn update(&mut self, now: Timestamp, container: &ContainerView) -> Option<ContainerEnd> {
-        self.add_restarts(now, container.restarts.saturating_sub(self.counted));
+    /// Takes a new view of the container. Returns how it ended since the last one, if it did. Restarts while loopwatch could
+    /// not see the Pods do not count: an operator that cannot reach the API server either exits.
+    fn update(
+        &mut self,
+        now: Timestamp,
+        container: &ContainerView,
+        regained: Option<Timestamp>,
+    ) -> Option<ContainerEnd> {
+        let ended = container.ended.as_ref().and_then(|end| end.finished);
+        if !ended.zip(regained).is_some_and(|(ended, regained)| ended < regained.after(RECONNECTS_WITHIN)) {
+            self.add_restarts(now, container.restarts.saturating_sub(self.counted));
+        }
         self.counted = container.restarts;
         let new = container.ended.clone().filter(|end| self.ends.back() != Some(end));
         if let Some(end) = &new {
