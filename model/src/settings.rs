@@ -139,8 +139,8 @@ pub struct Settings {
     pub queue_backlog_after: Span,
     /// The window over which a queue must have grown before the finding `QueueBacklog` opens, however short it is.
     pub queue_growth_window: Span,
-    /// How long after its start an operator may take until a controller with objects in its queue begins its first reconcile.
-    /// controller-runtime gives up after two minutes; large caches take minutes.
+    /// How long objects may wait in the queue of a controller that has not begun any reconcile before the finding
+    /// `InformerNotSynced` opens a minute later. controller-runtime gives up after two minutes; large caches take minutes.
     pub informer_sync_within: Span,
     /// How long nobody may renew the operator's lease while its Pods run before the finding `LeaderAbsent` opens. The longest
     /// usual lease duration is 137 s, and the next leader needs time to start.
@@ -164,8 +164,8 @@ pub struct Settings {
     pub starved_others: u32,
     /// The number of crashes that must follow the spec change of one object before the finding `PoisonObject` opens.
     pub poison_crashes: u32,
-    /// How long a source may fail before the finding `SourceFailing` opens. Two minutes is longer than the restart of
-    /// an API server.
+    /// How long a source may fail before the finding `SourceFailing` opens, and how long requests of the operator must fail
+    /// before the finding `ApiErrors` pages. Two minutes is longer than the restart of an API server.
     pub source_failing_after: Span,
     /// The interval between audits of a watch, which compare its object count with the API server's.
     pub audit_every: Span,

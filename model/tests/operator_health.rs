@@ -5,7 +5,9 @@ mod lab;
 use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{Cause, MetricsView, Observation, ProcessView, SourceId};
+use loopwatch_model::observation::{
+    Cause, ContainerEnd, ContainerView, MetricsView, Observation, ProcessView, SourceId,
+};
 use loopwatch_model::time::Span;
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
@@ -134,6 +136,138 @@ fn a_rollout_that_ends_the_old_pods_first_is_not_down() {
 }
 
 #[test]
+fn a_pod_that_terminates_without_end_is_down_after_its_grace_period() {
+    // The node is lost: its kubelet ends nothing, and a StatefulSet waits for that.
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.seen(&mut lab);
+    lab.converged("web");
+    op.workload().kind = "StatefulSet".into();
+    let ends = lab.now.after(Span::secs(30));
+    op.view.pods[0].deleted = Some(ends);
+    op.seen(&mut lab);
+    lab.advance(Span::secs(149));
+    lab.assert_no_findings();
+    let mut replaced = op.clone();
+    replaced.view.pods = vec![pod("widget-operator-0", lab.now)];
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.findings(), [DOWN]);
+    assert_eq!((lab.since("OperatorDown"), lab.finding("OperatorDown").severity), (ends, Severity::Critical));
+    assert!(lab.evidence().contains("Terminating"), "{}", lab.evidence());
+    replaced.seen(&mut lab);
+    lab.assert_no_findings();
+    // A rollout with a long grace period is no absence.
+    let (mut lab, mut op) = with_operator();
+    op.view.pods[0].deleted = Some(lab.now.after(Span::mins(30)));
+    op.seen(&mut lab);
+    lab.advance(Span::mins(29));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn pods_that_a_node_rejects_again_and_again_are_no_operator_that_starts() {
+    let rejected = |lab: &mut Lab, op: &mut Op, number: usize| {
+        let mut new = pod(&format!("widget-operator-7d9f8c6b5-{number:05}"), lab.now);
+        new.containers[0] = ContainerView { name: "manager".into(), ..ContainerView::default() };
+        new.phase = "Failed".into();
+        op.view.pods.push(new);
+        op.seen(lab);
+    };
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.clear();
+    for number in 0..3 {
+        rejected(&mut lab, &mut op, number);
+        lab.advance(Span::secs(40));
+    }
+    assert_eq!(lab.findings(), [DOWN], "{:?}", lab.findings());
+    // Those that a node rejects only after a while are not excused without end either.
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.clear();
+    for number in 0..12 {
+        rejected(&mut lab, &mut op, number);
+        let last = op.view.pods.len() - 1;
+        op.view.pods[last].phase = "Pending".into();
+        op.seen(&mut lab);
+        assert_eq!(lab.has("OperatorDown"), number > 9, "{number}");
+        lab.advance(Span::mins(1));
+        op.view.pods[last].phase = "Failed".into();
+    }
+}
+
+#[test]
+fn evicted_pods_that_stay_do_not_date_the_next_stop() {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(10));
+    let mut evicted = pod("widget-operator-7d9f8c6b5-aaaaa", lab.ago(Span::hours(48)));
+    let ended = ContainerEnd { finished: Some(lab.ago(Span::hours(24))), exit_code: 137, ..ContainerEnd::default() };
+    (evicted.containers[0].ended, evicted.containers[0].running_since) = (Some(ended), None);
+    evicted.phase = "Failed".into();
+    op.view.pods.insert(0, evicted);
+    op.seen(&mut lab);
+    // A drain: the Pod terminates before its successor exists.
+    op.view.pods[1].deleted = Some(lab.now.after(Span::secs(30)));
+    op.seen(&mut lab);
+    lab.assert_no_findings();
+    lab.advance(Span::secs(30));
+    op.view.pods.truncate(1);
+    op.seen(&mut lab);
+    lab.assert_no_findings();
+    let mut new = pod("widget-operator-7d9f8c6b5-bbbbb", lab.now);
+    new.containers[0].running_since = None;
+    op.view.pods.push(new);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_new_pod_is_no_excuse_for_one_that_crashes_beside_it() {
+    let (mut lab, mut op) = with_operator();
+    op.crash_loop(&mut lab, 3, "Error");
+    lab.advance(Span::mins(3));
+    let since = lab.since("OperatorDown");
+    lab.changes();
+    let mut new = pod("widget-operator-6c6b5d9f8-zzzzz", lab.now);
+    (new.containers[0].running_since, new.containers[0].waiting) = (None, "ImagePullBackOff".into());
+    op.view.pods.push(new);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(15));
+    assert!(lab.changes().is_empty(), "the page stays");
+    assert_eq!(lab.since("OperatorDown"), since);
+    op.view.pods[1].containers[0].running_since = Some(lab.now);
+    op.seen(&mut lab);
+    assert!(!lab.has("OperatorDown"));
+}
+
+#[test]
+fn an_operator_that_is_scaled_up_again_has_its_time_to_start() {
+    let (mut lab, mut op) = with_operator();
+    op.view.pods.clear();
+    op.workload().replicas = 0;
+    op.seen(&mut lab);
+    lab.advance(Span::hours(2));
+    // The workload is read before its Pod exists.
+    op.workload().replicas = 1;
+    op.seen(&mut lab);
+    lab.advance(Span(119_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.findings(), [DOWN], "no Pod can be created, for example because of a quota");
+    // Without a view of the workload, the new Pod is all that loopwatch sees.
+    let mut lab = Lab::new();
+    op.view.workload = None;
+    op.seen(&mut lab);
+    lab.advance(Span::hours(2));
+    op.view.pods = vec![pod(POD, lab.now)];
+    op.container().running_since = None;
+    op.seen(&mut lab);
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+}
+
+#[test]
 fn a_second_pod_that_runs_is_enough() {
     let (mut lab, mut op) = with_operator();
     op.view.pods.push(pod(OTHER_POD, lab.now));
@@ -243,6 +377,35 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
         lab.advance(Span::mins(1));
         assert!(lab.has("OperatorDown"), "{source}: it stays open");
     }
+}
+
+#[test]
+fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
+    let fail = |lab: &mut Lab, cause: Cause| {
+        let source = SourceId::Watch(lab::watch());
+        lab.observe(Observation::SourceFailed { source, cause, detail: "conversion webhook failed".into() });
+    };
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    lab.advance(Span(119_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
+    // Nothing shows whether an operator runs of which loopwatch does not see all Pods, or with an API server that is away.
+    let (mut lab, mut op) = with_operator();
+    (op.view.complete, op.workload().replicas) = (false, 2);
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    lab.advance(Span::mins(30));
+    assert!(!lab.has("OperatorDown"));
+    let (mut lab, mut op) = with_operator();
+    op.crash(&mut lab, "Error");
+    fail(&mut lab, Cause::ServerError);
+    let source = SourceId::Pods;
+    lab.observe(Observation::SourceFailed { source, cause: Cause::ServerError, detail: String::new() });
+    lab.advance(Span::mins(30));
+    assert!(!lab.has("OperatorDown"));
 }
 
 #[test]
@@ -393,6 +556,33 @@ fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over()
     assert_eq!(lab.findings(), [LOOP]);
     lab.run_with_lease(POD, 60);
     lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
+    let outage = |lab: &mut Lab, op: &mut Op| {
+        let source = SourceId::Pods;
+        lab.observe(Observation::SourceFailed { source, cause: Cause::Refused, detail: String::new() });
+        lab.advance(Span::secs(90));
+        lab.observe(Observation::SourceRecovered { source: SourceId::Pods });
+        op.seen(lab);
+        lab.advance(Span::secs(5));
+        let (started, finished) = (Some(lab.ago(Span::secs(10))), Some(lab.ago(Span::secs(7))));
+        let container = op.container();
+        container.ended = Some(ContainerEnd { reason: "Error".into(), exit_code: 1, started, finished });
+        (container.restarts, container.running_since) = (container.restarts + 4, Some(lab.now));
+        op.seen(lab);
+    };
+    let (mut lab, mut op) = with_operator();
+    outage(&mut lab, &mut op);
+    lab.run_with_lease(POD, 5);
+    lab.assert_no_findings();
+    // One that goes on to crash is found.
+    let (mut lab, mut op) = with_operator();
+    outage(&mut lab, &mut op);
+    lab.advance(Span::mins(1));
+    op.crash_loop(&mut lab, 3, "Error");
+    assert!(lab.has("RestartLoop"), "{:?}", lab.findings());
 }
 
 #[test]

@@ -129,3 +129,17 @@ fn leases_of_other_operators_show_nothing() {
     }
     lab.assert_no_findings();
 }
+
+#[test]
+fn a_leader_whose_pod_was_evicted_and_stays_as_failed_does_not_flap() {
+    let (mut lab, mut op) = with_leader();
+    for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let name = format!("widget-operator-7d9f8c6b5-{name}");
+        let leader = if index == 0 { 0 } else { op.view.pods.len() - 1 };
+        (op.view.pods[leader].phase, op.view.pods[leader].containers[0].running_since) = ("Failed".into(), None);
+        op.view.pods.push(pod(&name, lab.now));
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+    lab.assert_no_findings();
+}

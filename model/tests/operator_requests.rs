@@ -103,3 +103,26 @@ fn requests_that_fail_begin_a_recovery_when_they_end() {
     requests(&mut lab, 600, &mut counts, &[("200", 50)]);
     assert_eq!(lab.snapshot().operator.health, health, "the same fault is measured once");
 }
+
+#[test]
+fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_little_else() {
+    let idle = |lab: &mut Lab, counts: &mut Vec<(String, u64)>, seconds: i64, refused: i64| {
+        requests(lab, seconds, counts, &[("200", 1)]);
+        requests(lab, refused, counts, &[("<error>", 10)]);
+        requests(lab, 10, counts, &[("200", 1)]);
+        lab.finding("ApiErrors").severity
+    };
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    assert_eq!(idle(&mut lab, &mut counts, 600, 60), Severity::Warning);
+    for _ in 0..30 {
+        requests(&mut lab, 10, &mut counts, &[("200", 1)]);
+        assert!(!lab.has("ApiErrors") || lab.finding("ApiErrors").severity == Severity::Warning);
+    }
+    lab.assert_no_findings();
+    assert_eq!(idle(&mut lab, &mut counts, 60, 180), Severity::Critical, "it does not come back");
+    // An outage that is over, which the first scrape after a gap shows.
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    requests(&mut lab, 600, &mut counts, &[("200", 1)]);
+    lab.advance(Span::mins(30));
+    assert_eq!(idle(&mut lab, &mut counts, 10, 10), Severity::Warning);
+}

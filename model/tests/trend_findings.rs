@@ -228,6 +228,38 @@ fn a_slow_leak_exhausts_nothing_within_a_day_and_a_busy_hour_far_from_the_limit_
 }
 
 #[test]
+fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
+    // GOGC=off with GOMEMLIMIT, and a JVM with -Xmx: garbage fills the memory, while the live heap stays.
+    for jvm in [false, true] {
+        let fills = |leaks: f64| {
+            let mut operator = Operator::new();
+            let mut suffers = Widget::new("web", operator.lab.now);
+            operator.lab.apply(suffers.waiting());
+            let mut seen = Vec::new();
+            for step in 0..72 {
+                let hours = f64::from(step) / 12.0;
+                operator.run(1.0 / 12.0, |t, process| {
+                    let live = 40.0 + leaks * (hours + t);
+                    set_heap(process, live);
+                    process.resident = Some(((60.0 + 42.0 * (hours + t)).min(225.0) * MIB) as u64);
+                    process.runtime_limit = Some(230 << 20);
+                    if jvm {
+                        (process.runtime, process.gc_percent, process.heap_goal) = (Runtime::Jvm, None, None);
+                        process.runtime_limit = Some(180 << 20);
+                    } else {
+                        (process.gc_percent, process.heap_goal) = (None, process.runtime_limit);
+                    }
+                });
+                seen.extend(operator.finding(FindingCode::MemoryExhaustionPredicted));
+            }
+            seen
+        };
+        assert_eq!(fills(0.0), [], "{jvm}");
+        assert!(!fills(25.0).is_empty(), "a leak: {jvm}");
+    }
+}
+
+#[test]
 fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
     let mut leak = Operator::new();
     leak.run(6.0, |_, _| {}).run(4.0, |t, process| process.goroutines = Some(120 + (400.0 * t) as u64));
@@ -496,6 +528,18 @@ fn an_instance_whose_pod_is_gone_is_not_shown() {
     op.view.complete = true;
     op.seen(&mut lab);
     assert_eq!(shown(&lab), ["127.0.0.1:8080", INSTANCE]);
+}
+
+#[test]
+fn a_step_of_the_clock_of_the_operators_node_keeps_the_trends() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 40.0);
+    for step in 0..8 {
+        operator.started = operator.started.after(Span::secs(5));
+        let from = 40.0 + f64::from(step) * 6.0;
+        operator.heap(0.25, |t| from + 24.0 * t);
+    }
+    assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
 }
 
 #[test]

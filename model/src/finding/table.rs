@@ -452,7 +452,7 @@ findings! {
         near_miss: "Conflicts and missing objects, which are part of normal work, or a short restart of the API server.",
         evidence: ["requests", "percent", "window"],
         explained_by: [],
-        advice: "Check the API server and the network between it and the operator. The finding is critical only while at least half of the requests fail. Afterwards, the operator has to work off what it missed.",
+        advice: "Check the API server and the network between it and the operator. The finding is critical only if at least half of the requests fail, and for longer than the restart of an API server takes. Afterwards, the operator has to work off what it missed.",
         command: "kubectl get --raw '/readyz?verbose'",
     }
     StatusSubresourceMissing "API machinery" Info None {

@@ -41,6 +41,10 @@ const MAX_RESTARTS: usize = 32;
 /// The difference from which on two start times are those of two processes. Frameworks round them.
 const SAME_START: Span = Span::secs(2);
 
+/// A process that started this long before a sign of life of the known one is the same: the clock of its node was set. The
+/// clocks of nodes differ by less.
+const CLOCKS_DIFFER: Span = Span::mins(5);
+
 /// All that is known about the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Operator {
@@ -126,18 +130,24 @@ impl Operator {
 // === impl Instance ===
 
 impl Instance {
-    /// Notes when the process started that was seen now. `known` is the start that the same source showed before: the
-    /// kernel and the metrics have different clocks.
-    fn note_start(&mut self, now: Timestamp, known: Option<Timestamp>, started: Option<Timestamp>) {
-        if is_later(started, known) || is_later(known, started) {
+    /// Notes when the process started that was seen now. `known` is when the same source last saw the process, and the start
+    /// that it showed then: the kernel and the metrics have different clocks. Returns whether it is another process.
+    fn note_start(
+        &mut self,
+        now: Timestamp,
+        known: (Option<Timestamp>, Option<Timestamp>),
+        started: Option<Timestamp>,
+    ) -> bool {
+        let (seen, known) = known;
+        let is_another = is_successor(known, started, seen);
+        if is_another {
             self.replaced = self.replaced.saturating_add(1);
-        }
-        if is_later(started, known) {
             if self.restarts.len() >= MAX_RESTARTS {
                 self.restarts.pop_front();
             }
             self.restarts.push_back(now);
         }
+        is_another
     }
 
     fn clock_stepped(&mut self, by_ms: i64) {
@@ -157,6 +167,12 @@ impl Instance {
     }
 }
 
+/// Returns whether a start time is that of a process that took the place of a known one, which was last `seen` then.
+fn is_successor(known: Option<Timestamp>, started: Option<Timestamp>, seen: Option<Timestamp>) -> bool {
+    let is_before = |seen: Timestamp| started.is_some_and(|started| started.after(CLOCKS_DIFFER) < seen);
+    is_later(started, known) && !seen.is_some_and(is_before)
+}
+
 /// Returns whether a start time is that of a later process than another one.
 fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     started.zip(other).is_some_and(|(started, other)| started > other.after(SAME_START))
@@ -166,6 +182,7 @@ fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
 
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
+        let up = self.sources.up_since(&SourceId::Pods);
         // A source that is off still says what the environment of loopwatch says, which is no success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
             self.sources.note_success(&SourceId::Pods, self.now);
@@ -174,7 +191,7 @@ impl Model {
             self.count_dropped("operator_pods");
         }
         let was_running = self.operator.pods.running;
-        let ends = self.operator.pods.update(self.now, &view, self.settings.restart_window);
+        let ends = self.operator.pods.update(self.now, &view, up, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
         self.forget_trends(None);
         self.containers_ended(&ends);
@@ -192,11 +209,13 @@ impl Model {
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
         let known_start = known.and_then(|(_, earlier)| earlier.process.started);
-        let restarted = is_later(view.process.started, known_start);
+        let known_at = known.map(|(at, _)| at);
         // The kernel shows the same restart, if it shows the process at all.
-        if instance.started_by_kernel.is_none() {
-            instance.note_start(now, known_start, view.process.started);
-        }
+        let restarted = if instance.started_by_kernel.is_none() {
+            instance.note_start(now, (known_at, known_start), view.process.started)
+        } else {
+            is_successor(known_start, view.process.started, known_at)
+        };
         let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
         instance.scrape_failure = None;
         let name = view.instance.clone();
@@ -226,7 +245,8 @@ impl Model {
         let now = self.now;
         let instance = self.operator.instance(now, &view.instance);
         let name = view.instance.clone();
-        instance.note_start(now, instance.started_by_kernel, view.started);
+        let seen = instance.by_kernel.as_ref().map(|(at, _)| *at);
+        instance.note_start(now, (seen, instance.started_by_kernel), view.started);
         instance.started_by_kernel = view.started.or(instance.started_by_kernel);
         instance.process_ended = None;
         instance.by_kernel = Some((now, view));

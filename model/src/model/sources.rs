@@ -122,6 +122,13 @@ impl Sources {
         !self.list.iter().any(|source| source.active && source.id == *id && !source.summary.up)
     }
 
+    /// Returns whether the source fails because the API server answers with a server error.
+    pub(crate) fn is_refused(&self, id: &SourceId) -> bool {
+        let failing = self.list.iter().find(|source| source.active && source.id == *id && !source.summary.up);
+        let latest = failing.and_then(|source| source.summary.latest.as_ref());
+        latest.is_some_and(|(cause, _)| *cause == Cause::ServerError.as_str())
+    }
+
     /// Returns since when the source has not failed: since the beginning if it never has; `None` while it fails.
     pub(crate) fn up_since(&self, id: &SourceId) -> Option<Timestamp> {
         match self.list.iter().find(|source| source.active && source.id == *id) {

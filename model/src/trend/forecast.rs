@@ -31,7 +31,7 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Adds a sample of resident memory. `capacity` is the limit, if it is known.
+    /// Adds a sample of memory. `capacity` is the value at which its limit is reached, if it is known.
     pub fn sample(&mut self, at: Timestamp, value: f64, capacity: Option<f64>) {
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let due = self.history.add(at, value as f32, f32::NAN);

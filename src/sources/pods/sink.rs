@@ -87,10 +87,10 @@ impl SeenPods {
             return None;
         }
         let mut chosen: Vec<&SeenPod> = pods.by_name.values().collect();
+        // Evicted Pods stay by the hundreds, and must not hide the one that runs.
+        chosen.sort_by_key(|pod| (!pod.view.own, pod.target.is_none()));
         let beyond = chosen.split_off(chosen.len().min(MAX_PODS));
-        if let (Some(own), Some(last)) = (beyond.iter().find(|pod| pod.view.own), chosen.last_mut()) {
-            *last = own;
-        }
+        chosen.sort_by(|a, b| a.view.name.cmp(&b.view.name));
         Some(ChosenPods {
             views: chosen.iter().map(|pod| pod.view.clone()).collect(),
             targets: chosen.iter().filter_map(|pod| pod.target.clone()).collect(),
@@ -212,8 +212,12 @@ impl Sink for PodSink {
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// Adds a Pod if there is room for it. The own Pod always has room.
+/// Adds a Pod if there is room for it. The own Pod always has room, and one that has ended makes room for one that has not.
 fn insert(pods: &mut BTreeMap<String, SeenPod>, pod: SeenPod) {
+    if pods.len() >= MAX_REMEMBERED && pod.target.is_some() {
+        let ended = pods.iter().find(|(_, known)| known.target.is_none()).map(|(name, _)| name.clone());
+        ended.into_iter().for_each(|name| _ = pods.remove(&name));
+    }
     if pods.len() < MAX_REMEMBERED || pod.view.own {
         pods.insert(pod.view.name.clone(), pod);
     }

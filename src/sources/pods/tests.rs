@@ -226,6 +226,31 @@ fn a_selector_is_written_as_in_a_request() {
 }
 
 #[test]
+fn pods_that_were_evicted_do_not_hide_the_one_that_runs() {
+    let workload = WorkloadName { kind: "StatefulSet".to_owned(), name: "op".to_owned() };
+    let filter = PodFilter { namespace: "op".to_owned(), workload, own: None, container: None };
+    let seen = SeenPods::default();
+    let mut sink = PodSink::new(filter, seen.clone(), Arc::default());
+    let mut out = Vec::new();
+    let bytes = |name: &str, phase: &str| {
+        let owner = json!({ "kind": "StatefulSet", "name": "op", "controller": true });
+        let metadata = json!({ "namespace": "op", "name": name, "resourceVersion": "7", "ownerReferences": [owner] });
+        json!({ "metadata": metadata, "status": { "phase": phase } }).to_string().into_bytes()
+    };
+    sink.began(1, &mut out);
+    for index in 0..600 {
+        sink.listed(&bytes(&format!("op-{index:03}"), "Failed"), &mut out).expect("a Pod");
+    }
+    sink.listed(&bytes("op-runs", "Running"), &mut out).expect("a Pod");
+    sink.ended(1, "9", &mut out);
+    sink.applied(&bytes("op-starts", "Pending"), &mut out).expect("a Pod");
+    let chosen = seen.chosen().expect("Pods");
+    let names: Vec<&str> = chosen.views.iter().map(|view| view.name.as_str()).collect();
+    assert_eq!((names.len(), chosen.targets.len(), chosen.left_out), (50, 2, 450));
+    assert_eq!(names[47..], ["op-049", "op-runs", "op-starts"]);
+}
+
+#[test]
 fn many_pods_are_cut_but_for_the_own_one() {
     let filter = PodFilter {
         namespace: "op".to_owned(),

@@ -8,6 +8,7 @@
 use super::super::Model;
 use super::super::controllers::Liveness;
 use super::super::detection::Detection;
+use super::super::kinds::Watch;
 use super::super::sight::Sight;
 use super::pods::{self, PodsSay, Stopped};
 use super::review::Verdicts;
@@ -81,14 +82,19 @@ impl Model {
         is_strong
     }
 
-    /// Returns since when loopwatch can see the operator; `None` while a source that could show it alive fails.
+    /// Returns since when loopwatch can see the operator; `None` while a source that could show it alive fails. A watch that
+    /// the API server answers with errors shows nothing if the Pods show the absence: its webhook for conversions may have
+    /// died with the operator.
     pub(super) fn operator_sighted(&self) -> Option<Timestamp> {
         let heard = self.operator.heard_since?;
         let up =
             [SourceId::Pods, SourceId::Lease].iter().map(|id| self.sources.up_since(id)).collect::<Option<Vec<_>>>()?;
         let watches = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut regained = Timestamp(0);
-        for watch in watches.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary) {
+        let is_dead = matches!(self.pods_say(), PodsSay::Down(Stopped { certain: true, .. }));
+        let answers = |watch: &Watch| !is_dead || !self.sources.is_refused(&SourceId::Watch(watch.id.clone()));
+        let primary = watches.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
+        for watch in primary.filter(|watch| answers(watch)) {
             if watch.failing || (watch.seen_before && watch.sight(self.now) == Sight::Lost) {
                 return None;
             }
@@ -106,7 +112,7 @@ impl Model {
             PodsSay::Excused(until) => {
                 return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
             }
-            PodsSay::Down(Stopped { since, state, certain, ended, restarted }) => {
+            PodsSay::Down(Stopped { since, state, certain, ended, restarted, .. }) => {
                 ladder.absent.push((since, state));
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
                 // A container that crashes again and again may renew the lease each time.

@@ -123,7 +123,7 @@ impl History {
                 history.forget_states();
             }
             panicked |= history.update(now, known, controller, restarted, settings);
-            history.update_sync(now, view.process.started, controller, settings);
+            history.update_sync(now, controller);
         }
         panicked
     }
@@ -241,10 +241,9 @@ impl Loop {
     }
 
     /// Notes whether objects wait although no reconcile has begun since the start of the process.
-    fn update_sync(&mut self, now: Timestamp, started: Option<Timestamp>, view: &ControllerView, settings: &Settings) {
-        let is_old = started.is_some_and(|started| now.since(started) >= settings.informer_sync_within);
+    fn update_sync(&mut self, now: Timestamp, view: &ControllerView) {
         let idle = view.succeeded == Some(0) && view.failed.unwrap_or(0) == 0 && view.workers_busy.unwrap_or(0) == 0;
-        let unsynced = is_old && idle && view.queue_depth.is_some_and(|depth| depth > 0);
+        let unsynced = idle && view.queue_depth.is_some_and(|depth| depth > 0);
         self.unsynced_since = unsynced.then(|| self.unsynced_since.unwrap_or(now));
     }
 

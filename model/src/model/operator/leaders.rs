@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::super::Model;
 use super::super::detection::Detection;
 use super::super::leases::pod_of;
-use super::pods::PodsSay;
+use super::pods::{PodsSay, has_ended};
 use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{LeaseView, OperatorView};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
 const GENERATED_PARTS: usize = 2;
@@ -77,12 +77,13 @@ impl Leaders {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Returns whether the leader had to go: its Pod is gone or terminates, or a rollout brings another revision.
+    /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a rollout brings another revision.
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
         let is_rollout = !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
         let pod = pod_of(&self.holder);
         let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
-        let stays = view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none());
+        let stays =
+            view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none() && !has_ended(seen));
         is_rollout || (view.complete && !stays)
     }
 }
@@ -107,6 +108,14 @@ impl Model {
         let view = self.operator.view.as_ref()?;
         let is_own = |holder: &str| is_of_workload(holder, &view.name);
         self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
+    }
+
+    /// Returns the Pods that hold one of the operator's leases and have renewed it lately.
+    pub(super) fn operator_leaders(&self, lately: Span) -> impl Iterator<Item = &str> {
+        let leases = self.operator.view.iter().flat_map(move |view| {
+            self.controllers.seen_in(&view.namespace, |holder| is_of_workload(holder, &view.name))
+        });
+        leases.filter(move |(_, lease)| self.now.since(lease.alive) < lately).map(|(_, lease)| pod_of(&lease.holder))
     }
 
     /// Detects that nobody leads although Pods run, and that the leader changes again and again.

@@ -1,13 +1,12 @@
 //! The verdicts about the control loops of the operator, as its metrics show them. Each is judged at a scrape, so that
 //! nothing opens between two scrapes. Of several replicas, only the leader is judged: a standby without work is healthy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Model;
 use super::super::detection::Detection;
-use super::super::leases::pod_of;
 use super::Instance;
-use super::history::{History, Loop, fresh_until};
+use super::history::{History, Loop, STALE_AFTER, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ControllerView, InstanceName, Role};
@@ -18,7 +17,7 @@ use crate::time::{Span, Timestamp};
 /// 1,000 s.
 const FAILURE_OVER_AFTER: Span = Span::mins(20);
 
-/// How long a controller must be without a first reconcile although objects wait, so that one scrape shows nothing.
+/// How much longer than its caches may take to fill a controller must be without a first reconcile although objects wait.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
 /// One controller of an instance at its last scrape.
@@ -76,12 +75,13 @@ impl Model {
         if fresh.iter().any(|row| is_leader(&row)) {
             return fresh.iter().filter(is_leader).copied().collect();
         }
-        let holder = self.operator_lease().map(|(_, lease)| pod_of(&lease.holder));
-        let holds = |name: &str| holder.is_some() && InstanceName(name).pod().map(|(_, pod)| pod) == holder;
-        if fresh.iter().any(|(name, ..)| holds(name)) {
-            return fresh.into_iter().filter(|(name, ..)| holds(name)).collect();
-        }
-        fresh.into_iter().filter(|(_, _, instance)| leading(instance) != Some(false)).collect()
+        // Each controller may have a lease of its own, with another holder.
+        let holders: BTreeSet<&str> = self.operator_leaders(STALE_AFTER).collect();
+        let is_judged = |(name, _, instance): &(&str, Timestamp, &Instance)| match InstanceName(name).pod() {
+            Some((_, pod)) if !holders.is_empty() => holders.contains(pod),
+            _ => leading(instance) != Some(false),
+        };
+        fresh.into_iter().filter(is_judged).collect()
     }
 
     /// Returns the instances with recent metrics, and when they were scraped.
@@ -204,7 +204,9 @@ impl Model {
     /// after all informers have synced. No framework has a metric for that itself.
     fn informer_not_synced(&self, scraped: &Scraped<'_>) -> Option<Detection> {
         let since = scraped.own.unsynced_since?;
-        (scraped.at.since(since) >= UNSYNCED_FOR).then(|| {
+        // A standby that takes over fills its caches only then, however long its process has run.
+        let due = since.after(self.settings.informer_sync_within).after(UNSYNCED_FOR);
+        (scraped.at >= due).then(|| {
             self.of_loop(scraped, FindingCode::InformerNotSynced, since, |evidence| {
                 evidence
                     .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))

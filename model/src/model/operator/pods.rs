@@ -9,6 +9,9 @@ use crate::time::{Span, Timestamp};
 /// seconds each time.
 const PROVEN_AFTER: Span = Span::mins(1);
 
+/// How long after an outage of the API server an operator may still exit because of it.
+const RECONNECTS_WITHIN: Span = Span::secs(30);
+
 /// The maximum number of restarts, and of ends, that are remembered per Pod.
 const MAX_ENDS: usize = 32;
 
@@ -25,6 +28,16 @@ pub(crate) struct Pods {
     none_since: Option<Timestamp>,
     /// Since when a rollout ends the old Pods before it starts new ones.
     recreating_since: Option<Timestamp>,
+    /// Since when no container of the operator runs although there should be one.
+    idle_since: Option<Timestamp>,
+    /// When loopwatch saw that the workload should have Pods again, after it should have had none.
+    wanted_since: Option<Timestamp>,
+    /// Whether the workload should have no Pods, according to the latest view.
+    unwanted: bool,
+    /// When the latest view was taken.
+    viewed: Option<Timestamp>,
+    /// When loopwatch could last see the Pods again after it could not.
+    regained: Option<Timestamp>,
 }
 
 /// What has happened to the operator's container in one Pod.
@@ -74,6 +87,10 @@ pub(super) struct Stopped {
     pub(super) ended: Timestamp,
     /// Since when a container runs that does not count as running yet. What happened since may be its last sign of life.
     pub(super) restarted: Option<Timestamp>,
+    /// The Pod has ended, so another one takes its place.
+    is_over: bool,
+    /// It has ended, but never ran.
+    never_ran: bool,
 }
 
 /// The state of the operator's container in one Pod.
@@ -86,18 +103,42 @@ enum PodState {
     Unknown,
 }
 
+// === impl PodState ===
+
+impl PodState {
+    /// Returns whether the container has stopped in a Pod that stays, so that the kubelet starts it again.
+    fn crashes(&self) -> bool {
+        matches!(self, Self::Stopped(stopped) if !stopped.is_over)
+    }
+}
+
 // === impl Pods ===
 
 impl Pods {
-    /// Takes a new view of the Pods. Returns the ends of containers since the last one.
-    pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) -> Vec<ContainerEnd> {
+    /// Takes a new view of the Pods. Returns the ends of containers since the last one, except those of Pods that terminate:
+    /// a process that a signal ends has an exit code, too. `up` is since when the source works; `None` if it has failed until
+    /// now.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        view: &OperatorView,
+        up: Option<Timestamp>,
+        window: Span,
+    ) -> Vec<ContainerEnd> {
         let mut ends = Vec::new();
+        let up = up.unwrap_or(now);
+        if self.viewed.replace(now).is_some_and(|viewed| up > viewed) {
+            self.regained = Some(up);
+        }
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
         self.histories.retain(|uid, _| is_there(uid));
         for pod in view.pods.iter().take(MAX_PODS) {
             let Some(container) = pod.containers.first() else { continue };
             match self.histories.get_mut(&pod.uid) {
-                Some(history) => ends.extend(history.update(now, container)),
+                Some(history) => {
+                    let end = history.update(now, container, self.regained);
+                    ends.extend(end.filter(|_| pod.deleted.is_none()));
+                }
                 None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
             }
         }
@@ -105,6 +146,12 @@ impl Pods {
             self.last_running = Some(now);
         }
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
+        let replicas = view.workload.as_ref().map(|workload| workload.replicas);
+        if std::mem::replace(&mut self.unwanted, replicas == Some(0)) && !self.unwanted {
+            self.wanted_since = Some(now);
+        }
+        let is_idle = !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
+        self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
         let recreates = view.workload.as_ref().is_some_and(|workload| workload.rolling && workload.recreates);
         self.recreating_since = recreates.then(|| self.recreating_since.unwrap_or(now));
         ends
@@ -121,31 +168,59 @@ impl Pods {
         if states.iter().any(|state| matches!(state, PodState::Running)) {
             return PodsSay::Running;
         }
-        let starting =
-            states.iter().filter_map(|state| if let PodState::Starting(at) = state { Some(*at) } else { None });
-        let excused = starting.chain(self.recreating_since).map(|since| since.after(start_within)).max();
-        if let Some(until) = excused.filter(|until| *until > now) {
+        if let Some(until) = self.excused(&states, start_within).filter(|until| *until > now) {
             return PodsSay::Excused(Some(until));
         }
         let Some(replicas) = replicas.or((!view.pods.is_empty()).then_some(u32::MAX)) else { return PodsSay::Nothing };
         if view.pods.is_empty() {
-            let stopped =
-                |since| Stopped { since, state: "no Pod".to_owned(), certain: true, ended: since, restarted: None };
-            return self
-                .none_since
-                .filter(|_| view.complete)
-                .map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
+            let stopped = |since: Timestamp| {
+                let since = self.wanted_since.map_or(since, |wanted| wanted.max(since));
+                Stopped { state: "no Pod".to_owned(), certain: true, ..never_started(since) }
+            };
+            let since = self.none_since.filter(|_| view.complete);
+            return since.map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
         }
         let certain = view.complete || replicas == 1;
-        self.down(live(), &states, certain)
+        match terminated(view) {
+            Some((name, ended)) => match ended > now {
+                true => PodsSay::Excused(Some(ended)),
+                false => {
+                    PodsSay::Down(Stopped { state: format!("{name}: Terminating"), certain, ..never_started(ended) })
+                }
+            },
+            None => self.down(now, live(), &states, certain),
+        }
     }
 
-    /// Returns the state of several Pods of which none runs: since the last of them stopped.
-    fn down<'a>(&self, live: impl Iterator<Item = &'a PodView>, states: &[PodState], certain: bool) -> PodsSay {
+    /// Returns until when the operator has had no chance to run. A new Pod is no excuse for one that crashes beside it, nor
+    /// for those before it that never ran either.
+    fn excused(&self, states: &[PodState], start_within: Span) -> Option<Timestamp> {
+        let starting = states.iter().filter_map(|state| match state {
+            PodState::Starting(at) => Some(*at),
+            _ => None,
+        });
+        let starting = starting.filter(|_| !states.iter().any(PodState::crashes));
+        let since = starting.chain(self.recreating_since).max()?;
+        Some(since.min(self.idle_since.unwrap_or(since)).after(start_within))
+    }
+
+    /// Returns the state of several Pods of which none runs: since the last of them stopped. New Pods, and those that ended
+    /// without a run, count only if there are no others.
+    fn down<'a>(
+        &self,
+        now: Timestamp,
+        live: impl Iterator<Item = &'a PodView>,
+        states: &[PodState],
+        certain: bool,
+    ) -> PodsSay {
         let mut latest: Option<Stopped> = None;
+        let crashes = states.iter().any(PodState::crashes);
+        let has_run = states.iter().any(|state| matches!(state, PodState::Stopped(_)));
         for (pod, state) in live.zip(states) {
             let stopped = match state {
+                PodState::Stopped(stopped) if stopped.never_ran && crashes => continue,
                 PodState::Stopped(stopped) => stopped.clone(),
+                PodState::Starting(_) if has_run => continue,
                 PodState::Starting(since) => never_started(*since),
                 PodState::Running | PodState::Unknown => return PodsSay::Nothing,
             };
@@ -161,7 +236,11 @@ impl Pods {
                 }
             });
         }
-        latest.map_or(PodsSay::Nothing, PodsSay::Down)
+        let Some(last) = latest else { return PodsSay::Nothing };
+        // A Pod that ended long ago does not say when the one after it did.
+        let ran = self.last_running(now).filter(|_| has_run && !crashes);
+        let since = [Some(last.since), ran, self.wanted_since].into_iter().flatten().max().unwrap_or(last.since);
+        PodsSay::Down(Stopped { since, ..last })
     }
 
     fn state(&self, now: Timestamp, pod: &PodView) -> PodState {
@@ -169,16 +248,19 @@ impl Pods {
         let (Some(history), Some(container)) = (history, container) else { return PodState::Unknown };
         let ended = container.ended.as_ref();
         let end = ended.and_then(|ended| ended.finished).map(|finished| finished.min(now));
-        let since = history.down_since.unwrap_or(end.or(history.stopped_seen).unwrap_or(history.first_seen)).min(now);
+        let is_over = has_ended(pod);
+        // Pods that a node rejects replace each other without end.
+        let never_ran = is_over && end.is_none();
+        let stopped_seen = if never_ran { Some(self.idle_since.unwrap_or(now)) } else { history.stopped_seen };
+        let since = history.down_since.unwrap_or(end.or(stopped_seen).unwrap_or(history.first_seen)).min(now);
         let stopped = |state: String, restarted| {
             let ended = end.unwrap_or(since);
-            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted })
+            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted, is_over, never_ran })
         };
         if let Some(running) = container.running_since {
             let is_proven = running.after(PROVEN_AFTER) <= now || end.is_none();
             return if is_proven { PodState::Running } else { stopped("restarted".to_owned(), Some(running)) };
         }
-        let is_over = matches!(pod.phase.as_str(), "Failed" | "Succeeded");
         if ended.is_none() && container.restarts == 0 && !is_over {
             return PodState::Starting(pod.created.unwrap_or(history.first_seen).min(history.first_seen));
         }
@@ -199,7 +281,8 @@ impl Pods {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        let own = [&mut self.last_running, &mut self.none_since, &mut self.recreating_since];
+        let Self { last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained, .. } = self;
+        let own = [last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained];
         own.into_iter().flatten().for_each(shift);
         for history in self.histories.values_mut() {
             let PodHistory { restarts, stopped_seen, down_since, .. } = history;
@@ -239,9 +322,18 @@ impl PodHistory {
         }
     }
 
-    /// Takes a new view of the container. Returns how it ended since the last one, if it did.
-    fn update(&mut self, now: Timestamp, container: &ContainerView) -> Option<ContainerEnd> {
-        self.add_restarts(now, container.restarts.saturating_sub(self.counted));
+    /// Takes a new view of the container. Returns how it ended since the last one, if it did. Restarts while loopwatch could
+    /// not see the Pods do not count: an operator that cannot reach the API server either exits.
+    fn update(
+        &mut self,
+        now: Timestamp,
+        container: &ContainerView,
+        regained: Option<Timestamp>,
+    ) -> Option<ContainerEnd> {
+        let ended = container.ended.as_ref().and_then(|end| end.finished);
+        if !ended.zip(regained).is_some_and(|(ended, regained)| ended < regained.after(RECONNECTS_WITHIN)) {
+            self.add_restarts(now, container.restarts.saturating_sub(self.counted));
+        }
         self.counted = container.restarts;
         let new = container.ended.clone().filter(|end| self.ends.back() != Some(end));
         if let Some(end) = &new {
@@ -282,7 +374,20 @@ impl PodHistory {
 
 /// Returns the state of a container that has tried to start since then.
 fn never_started(since: Timestamp) -> Stopped {
-    Stopped { since, state: "never started".to_owned(), certain: false, ended: since, restarted: None }
+    let state = "never started".to_owned();
+    Stopped { since, state, certain: false, ended: since, restarted: None, is_over: false, never_ran: false }
+}
+
+/// Returns the Pod whose grace period ends last, if all Pods terminate, and when. The kubelet of a node that is lost never ends
+/// its Pods, and a StatefulSet waits for it.
+fn terminated(view: &OperatorView) -> Option<(&str, Timestamp)> {
+    let ends = view.pods.iter().map(|pod| Some((pod.name.as_str(), pod.deleted?)));
+    ends.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(_, ended)| *ended)
+}
+
+/// Returns whether all containers of a Pod have ended for good.
+pub(super) fn has_ended(pod: &PodView) -> bool {
+    matches!(pod.phase.as_str(), "Failed" | "Succeeded")
 }
 
 /// Returns whether the operator's container runs in a Pod.

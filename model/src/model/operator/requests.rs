@@ -8,7 +8,7 @@ use super::super::detection::Detection;
 use super::history::{Window, fresh_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The number of half minutes within the window in which requests must have been denied. An operator may try once whether it
 /// is allowed to do something.
@@ -26,6 +26,7 @@ struct Sum {
     all: u64,
     counted: u64,
     first: Option<Timestamp>,
+    last: Option<Timestamp>,
     /// The largest number of half minutes with such requests of one instance.
     parts: usize,
 }
@@ -37,7 +38,13 @@ impl Sum {
         self.all = self.all.saturating_add(all.sum());
         self.counted = self.counted.saturating_add(counted.sum());
         self.first = self.first.into_iter().chain(counted.first().map(|first| first.min(at))).min();
+        self.last = self.last.max(counted.last());
         self.parts = self.parts.max(counted.parts());
+    }
+
+    /// Returns the time between the first and the last of these requests.
+    fn lasted(&self) -> Span {
+        self.first.zip(self.last).map_or(Span::ZERO, |(first, last)| last.since(first))
     }
 
     fn percent(&self) -> u64 {
@@ -68,7 +75,9 @@ impl Model {
             && failed.percent() >= u64::from(settings.api_error_percent);
         if let Some(first) = failed.first.filter(|_| is_failing) {
             let detection = Detection::new(self.now, FindingCode::ApiErrors, first, self.now, || evidence(&failed));
-            verdicts.push(self.operator_subject(), detection.weak_if(failed.percent() < BROKEN_PERCENT));
+            // An idle operator requests little but what it repeats, so the restart of an API server fills its window.
+            let pages = failed.percent() >= BROKEN_PERCENT && failed.lasted() >= settings.source_failing_after;
+            verdicts.push(self.operator_subject(), detection.weak_if(!pages));
         }
         let is_denied =
             forbidden.counted >= u64::from(settings.forbidden_requests) && forbidden.parts >= FORBIDDEN_PARTS;

@@ -148,6 +148,7 @@ impl Watched {
         if self.last.heap && !signals.heap {
             // The metrics are missing for now. Another signal would look like a jump.
             (signals.memory, signals.heap, signals.capacity) = (self.last.memory, true, self.last.capacity);
+            signals.runtime_limit = self.last.runtime_limit;
         } else if let Some(value) = signals.memory {
             if signals.heap && !self.last.heap && self.last.memory.is_some() {
                 self.memory.restart(signals.started.unwrap_or(now));
@@ -160,8 +161,9 @@ impl Watched {
         if let Some(value) = signals.descriptors {
             self.descriptors.sample(now, value, None, signals.max_descriptors);
         }
-        if let Some(value) = signals.used {
-            self.forecast.sample(now, value, signals.limit);
+        let (value, capacity) = signals.foreseen();
+        if let Some(value) = value {
+            self.forecast.sample(now, value, capacity);
         }
         self.collector.sample(now, &signals);
         self.last = signals;

@@ -93,6 +93,16 @@ impl Signals {
         self.started.map(|started| now.since(started))
     }
 
+    /// Returns the memory to look ahead, and the value at which its limit is reached. A runtime with a limit of its own fills
+    /// its memory with garbage up to that by design, so only its live heap shows anything.
+    pub(super) fn foreseen(&self) -> (Option<f64>, Option<f64>) {
+        let keeps = |own: &f64| self.limit.is_none_or(|limit| *own < limit);
+        match self.runtime_limit.filter(keeps) {
+            Some(_) => (self.memory.filter(|_| self.heap), self.capacity),
+            None => (self.used, self.limit),
+        }
+    }
+
     /// Returns the value of the memory signal at which the limit of the runtime or of the container is reached. Between
     /// two collections, the heap of Go grows by `gc_percent`, until it reaches the limit of the runtime.
     fn capacity(&self, resident: Option<f64>, gc_percent: Option<u64>) -> Option<f64> {
