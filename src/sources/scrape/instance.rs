@@ -10,14 +10,15 @@ use loopwatch_model::time::Span;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
 
-use super::candidates::{self, Candidate, OwnPod};
+use super::candidates::{self, Candidate, OwnPorts};
 use super::content::Content;
 use super::fetch::{Attempt, Flow, Limits, Peer, Reach, Sink};
 use super::intake::Intake;
 use super::report::Reporter;
 use super::schedule::Schedule;
 use super::search::{Found, search};
-use super::{Own, sockets};
+use super::sockets;
+use crate::sources::cluster::OwnPod;
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::pods::{TargetPod, TargetPods};
@@ -47,7 +48,7 @@ pub(super) enum Place {
 pub(super) struct Instance {
     target: Target,
     options: Arc<ScrapeOptions>,
-    own: Option<Own>,
+    own: Option<OwnPod>,
     pods: TargetPods,
     reporter: Reporter,
     endpoint: Option<Endpoint>,
@@ -94,7 +95,7 @@ impl Instance {
     pub(super) fn new(
         target: Target,
         options: Arc<ScrapeOptions>,
-        own: Option<Own>,
+        own: Option<OwnPod>,
         pods: TargetPods,
         reporter: Reporter,
     ) -> Self {
@@ -200,7 +201,7 @@ impl Instance {
             Place::Own => {
                 let sockets = sockets::read(&self.options.proc).await;
                 let host_network = self.host_network();
-                candidates::of_own_pod(OwnPod { ip, host_network, ports, sockets: sockets.as_ref() })
+                candidates::of_own_pod(OwnPorts { ip, host_network, ports, sockets: sockets.as_ref() })
             }
             Place::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
             Place::Url(_) => Vec::new(),

@@ -8,11 +8,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, timeout};
 
 use super::server::{Answer, METRICS, Server};
+use crate::sources::cluster::OwnPod;
 use crate::sources::fake::VirtualClock;
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::pods::{TargetPod, TargetPort};
 use crate::sources::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
-use crate::sources::scrape::{Hints, Own, Scraper};
+use crate::sources::scrape::{Hints, Scraper};
 
 /// A running scraper.
 struct Run {
@@ -47,7 +48,12 @@ impl Run {
             proc: PathBuf::from("/nonexistent"),
             token: PathBuf::from("/nonexistent"),
         };
-        let own = (!standalone).then(|| Own { name: "ns/operator-0".to_owned(), host_network: false });
+        let own = (!standalone).then(|| OwnPod {
+            namespace: "ns".to_owned(),
+            name: "operator-0".to_owned(),
+            in_cluster: true,
+            ..OwnPod::default()
+        });
         (
             Scraper {
                 options: Arc::new(options),
@@ -224,22 +230,4 @@ async fn a_check_scrapes_named_addresses_once() {
         assert_eq!(seen, expected);
     }
     assert_eq!(operator.requests().len(), 1);
-}
-
-#[test]
-fn the_own_pod_is_known_from_its_environment() {
-    let of = |hostname: Option<&str>, name: Option<&str>| {
-        Own::of("ns", hostname.map(str::to_owned), name.map(str::to_owned))
-    };
-    let own = |name: &str, host_network| Some(Own { name: format!("ns/{name}"), host_network });
-    assert_eq!(of(None, Some("operator-0")), None, "not in a Pod");
-    assert_eq!(of(Some("operator-0"), None), own("operator-0", false));
-    assert_eq!(of(Some("operator-0"), Some("operator-0")), own("operator-0", false));
-    assert_eq!(of(Some("operator-0.svc.ns"), Some("operator-0")), own("operator-0", false), "a full name");
-    assert_eq!(
-        of(Some("a-very-long-na"), Some("a-very-long-name")),
-        own("a-very-long-name", false),
-        "cut to 63 characters"
-    );
-    assert_eq!(of(Some("node-1"), Some("operator-0")), own("operator-0", true));
 }
