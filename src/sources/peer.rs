@@ -20,6 +20,7 @@ use tower::util::BoxService;
 use tower::{BoxError, ServiceExt as _};
 
 use super::failure::layers;
+use crate::files::open_regular;
 
 /// A client that keeps one connection open for a while.
 pub(crate) type PeerClient = BoxService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
@@ -114,13 +115,12 @@ pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
     let path: PathBuf = file.to_owned();
     let reading = spawn_blocking(move || {
         use std::io::Read as _;
-        let metadata = std::fs::metadata(&path)?;
-        if !metadata.is_file() || metadata.len() > MAX_FILE {
-            return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
-        }
         let mut content = Vec::new();
-        std::fs::File::open(&path)?.take(MAX_FILE).read_to_end(&mut content)?;
-        Ok(content)
+        open_regular(&path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
+        match content.len() as u64 > MAX_FILE {
+            false => Ok(content),
+            true => Err(std::io::Error::other("it is larger than 1 MiB")),
+        }
     });
     let content = reading.await.map_err(|error| error.to_string())?;
     content.map_err(|error| format!("cannot read {}: {error}", file.display()))

@@ -1,13 +1,14 @@
 //! The directory with the last profiles, as the operator sent them. `go tool pprof` reads them.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use loopwatch_model::observation::ProfileKind;
 use loopwatch_model::time::Timestamp;
 
 use super::fetch::MAX_BYTES;
+use crate::files::{is_irregular, open_regular_without_link};
 
 /// A directory for profiles. Several processes may write into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,19 +117,10 @@ impl ProfileStore {
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         // The name has neither a slash nor a leading dot, so it names a file of this directory.
         let Some(dir) = self.dir().filter(|_| parse_name(name).is_some()) else { return Ok(None) };
-        let path = dir.join(name);
-        let expected = match std::fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            metadata => metadata?,
+        let file = match open_regular_without_link(&dir.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_irregular(&error) => return Ok(None),
+            file => file?,
         };
-        if !expected.is_file() {
-            return Ok(None);
-        }
-        let file = std::fs::File::open(&path)?;
-        let opened = file.metadata()?;
-        if (opened.dev(), opened.ino()) != (expected.dev(), expected.ino()) {
-            return Ok(None); // somebody has replaced it by a link
-        }
         let mut content = Vec::new();
         file.take(MAX_BYTES as u64).read_to_end(&mut content)?;
         Ok(Some(content))
@@ -180,6 +172,8 @@ fn parse_name(name: &str) -> Option<(Timestamp, ProfileKind)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn store(dir: &Path) -> ProfileStore {
@@ -258,6 +252,37 @@ mod tests {
             assert_eq!(store.read(name).expect("no error"), None, "{name:?}");
         }
         assert_eq!(names(&store), [name]);
+    }
+
+    #[test]
+    fn a_pipe_that_replaces_a_profile_does_not_block() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path());
+        let name = keep(&store, 1, 1);
+        let (at, pipe, file) = (folder.path().join(&name), folder.path().join("pipe"), folder.path().join("file"));
+        std::fs::write(&file, "x").expect("written");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let (stop, stopped) =
+            (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), std::sync::mpsc::channel());
+        let stopping = stop.clone();
+        let swapping = std::thread::spawn(move || {
+            let next = at.with_extension("next");
+            while !stopping.load(std::sync::atomic::Ordering::Relaxed) {
+                for other in [&pipe, &file] {
+                    let _ = std::fs::hard_link(other, &next).and_then(|()| std::fs::rename(&next, &at));
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            for _ in 0..20_000 {
+                let _ = store.read(&name);
+            }
+            stopped.0.send(()).expect("the test waits");
+        });
+        let ended = stopped.1.recv_timeout(std::time::Duration::from_secs(20));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        swapping.join().expect("no panic");
+        assert_eq!(ended, Ok(()), "a read has opened the pipe and waits for a writer");
     }
 
     #[test]
