@@ -123,6 +123,22 @@ fn the_first_container_runs_the_operator() {
 }
 
 #[test]
+fn numbers_beyond_their_range_do_not_hide_a_pod() {
+    let ports = |port: &Value| {
+        let container = json!({ "name": "a", "ports": [{ "containerPort": port }, { "containerPort": 8080 }] });
+        let status = json!({ "podIP": "10.0.0.7", "containerStatuses": [{ "name": "a", "restartCount": port }] });
+        let metadata = json!({ "namespace": "op", "name": "op-0" });
+        let (_, target) =
+            seen(&json!({ "metadata": metadata, "spec": { "containers": [container] }, "status": status }), None);
+        target.expect("a target").ports.iter().map(|port| port.number).collect::<Vec<_>>()
+    };
+    for port in [json!(0), json!(-1), json!(65_536), json!(4_294_967_296_i64), json!(null)] {
+        assert_eq!(ports(&port), [8080], "{port}");
+    }
+    assert_eq!(ports(&json!(65_535)), [65_535, 8080]);
+}
+
+#[test]
 fn a_pod_that_has_ended_is_no_target() {
     for (phase, is_target) in [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)] {
         let mut pod = real();
