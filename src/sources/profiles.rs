@@ -35,7 +35,7 @@ mod tests;
 mod wire;
 
 pub(crate) use self::endpoint::PprofUrl;
-use self::endpoint::{Endpoint, is_own, usual};
+use self::endpoint::{Endpoint, beside, is_own, usual};
 use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
@@ -332,11 +332,17 @@ impl Profiler {
         let found = self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
         // An instance whose Pod is not known has the address of its metrics for a name.
         let metrics = found.or_else(|| instance.parse().ok());
+        let on_node = self.own.as_ref().is_some_and(|own| own.host_network);
+        let is_here = || self.own.as_ref().is_some_and(|own| own.instance() == instance);
         match metrics {
+            // The other ports may be of any program of the node.
+            Some(metrics) if is_own(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
             Some(metrics) if is_own(metrics.ip()) => Ok(usual(Some(metrics))),
-            None if self.own.as_ref().is_some_and(|own| !own.host_network && own.instance() == instance) => {
-                Ok(usual(None))
-            }
+            None if !on_node && is_here() => Ok(usual(None)),
+            None if is_here() => Err(NoComparison::NoPprof(
+                "the operator's Pod uses the network of its node, where any program may listen on the usual ports of pprof; set --pprof"
+                    .to_owned(),
+            )),
             _ => Err(NoComparison::NoPprof(
                 "loopwatch takes profiles only from its own Pod, and the operator runs in another one; forward the port of its \
                  pprof, and set --pprof"

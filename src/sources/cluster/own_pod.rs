@@ -54,9 +54,14 @@ const CONTAINER: &str = "LOOPWATCH_CONTAINER";
 /// The name of the Pod, in every container that does not use the network of the node.
 const HOSTNAME: &str = "HOSTNAME";
 
-/// Whether a Pod of this name with a network of its own may have this host name: the kubelet cuts it, and may add a domain.
+/// The longest host name of a Pod, in bytes.
+const MAX_HOST: usize = 63;
+
+/// Whether a Pod of this name with a network of its own may have this host name: the kubelet cuts the name, and adds a domain
+/// if the Pod asks for it. The name of a node may also begin the name of a Pod.
 fn is_host_of(pod: &str, host: &str) -> bool {
-    pod.starts_with(host) || host.starts_with(pod)
+    let cut = pod.get(..MAX_HOST).map_or(pod, |cut| cut.trim_end_matches(['-', '.']));
+    host.strip_prefix(cut).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 // === impl OperatorIdentity ===
@@ -184,7 +189,12 @@ mod tests {
         assert!(of(&host[..1]).expect("a Pod").host_network, "nothing is known");
         let same = |host: &str| !of(&[(NAME, "op-7c9d5b8f6-x2x4z"), (HOSTNAME, host)]).expect("a Pod").host_network;
         assert!(same("op-7c9d5b8f6-x2x4z") && same("op-7c9d5b8f6-x2x4z.op.system.svc"));
-        assert!(same("op-7c9d5b8f6"), "the host name is cut");
+        assert!(!same("op"), "a node whose name begins the name of the Pod");
+        for (first, kept) in [(60, 63), (62, 62)] {
+            let long = format!("{}-7c9d5b8f6-x2x4z", "o".repeat(first));
+            let cut = of(&[(NAME, &long), (HOSTNAME, &long[..kept])]).expect("a Pod");
+            assert!(!cut.host_network, "the kubelet cuts a host name to 63 characters, without a dash at the end");
+        }
     }
 
     #[test]

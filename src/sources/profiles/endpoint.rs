@@ -40,7 +40,12 @@ pub(super) fn usual(metrics: Option<SocketAddr>) -> Vec<Endpoint> {
     let usual = PORTS.iter().flat_map(|port| LOOPBACK.map(|address| SocketAddr::new(address, *port)));
     let mut addresses: Vec<SocketAddr> = usual.collect();
     addresses.extend(metrics.filter(|metrics| !addresses.contains(metrics)));
-    addresses.into_iter().map(|address| Endpoint::new(address, address.to_string(), PATH)).collect()
+    addresses.into_iter().map(beside).collect()
+}
+
+/// pprof at the usual path of the same port.
+pub(super) fn beside(metrics: SocketAddr) -> Endpoint {
+    Endpoint::new(metrics, metrics.to_string(), PATH)
 }
 
 /// Whether an address is one of this Pod: the kernel would use it as the source of packets to itself. Sends nothing.

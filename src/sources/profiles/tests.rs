@@ -414,3 +414,21 @@ async fn pprof_beside_the_metrics_is_found() {
     let mut run = Run::start(options, Some(own()), &metrics);
     assert_eq!(profiled(run.answer(ProfileKind::Heap).await).stacks.len(), 1);
 }
+
+#[test]
+fn on_the_network_of_a_node_only_the_port_of_the_metrics_is_tried() {
+    let tried = |own: OwnPod| -> Vec<String> {
+        let metrics = MetricsAddresses::default();
+        let address = "127.0.0.1:8443".parse().expect("an address");
+        metrics.write().expect("no panic").insert(INSTANCE.to_owned(), address);
+        let endpoints = Profiler::new(ProfileOptions::default(), Some(own), metrics).endpoints(INSTANCE);
+        endpoints.expect("an endpoint").iter().map(|endpoint| endpoint.address.to_string()).collect()
+    };
+    assert_eq!(tried(own()).len(), 7, "the usual ports on both addresses of loopback, and the metrics");
+    let on_node = OwnPod { host_network: true, ..own() };
+    let blind = Profiler::new(ProfileOptions::default(), Some(on_node), MetricsAddresses::default());
+    assert!(
+        matches!(blind.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("network of its node"))
+    );
+    assert_eq!(tried(OwnPod { host_network: true, ..own() }), ["127.0.0.1:8443"], "other ports may be of any program");
+}
