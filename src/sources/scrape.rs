@@ -94,7 +94,10 @@ impl Hints {
         }
         let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
         self.clues.send_if_modified(|clue| {
-            let changed = is_near && (clue.instance != view.instance || clue.started_seconds != started);
+            // One process may have several addresses. The first one names it.
+            let is_new = clue.instance.is_empty();
+            let changed = is_new || clue.instance == view.instance && clue.started_seconds != started;
+            let changed = is_near && changed;
             if changed {
                 clue.instance.clone_from(&view.instance);
                 clue.started_seconds = started;
@@ -106,6 +109,13 @@ impl Hints {
     /// Forgets an instance.
     fn gone(&self, instance: &str) {
         self.addresses.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+        self.clues.send_if_modified(|clue| {
+            let changed = clue.instance == instance;
+            if changed {
+                (clue.instance, clue.started_seconds) = (String::new(), None);
+            }
+            changed
+        });
     }
 }
 

@@ -2,7 +2,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::Observation;
+use loopwatch_model::observation::{MetricsView, Observation, ProcessView};
+use loopwatch_model::time::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, timeout};
@@ -28,9 +29,11 @@ impl Run {
     fn start(scrape: &[&str], standalone: bool, pods: Vec<TargetPod>, servers: &[&Server]) -> Self {
         let (sender, receiver) = watch::channel(pods);
         let proc = tempfile::tempdir().expect("a folder");
+        std::fs::write(proc.path().join("token"), "S3CRET").expect("written");
         let (mut scraper, observations) = Self::scraper(scrape, standalone);
         scraper.pods = receiver;
-        scraper.options = Arc::new(ScrapeOptions { proc: proc.path().to_owned(), ..(*scraper.options).clone() });
+        let (token, options) = (proc.path().join("token"), (*scraper.options).clone());
+        scraper.options = Arc::new(ScrapeOptions { proc: proc.path().to_owned(), token, ..options });
         let mut run = Self { observations, pods: sender, proc, task: tokio::spawn(async {}) };
         run.listen(servers);
         run.task = tokio::spawn(scraper.run());
@@ -68,11 +71,14 @@ impl Run {
 
     /// Writes the listening sockets of these servers.
     fn listen(&self, servers: &[&Server]) {
-        let line = |server: &&Server| {
-            format!("0: 0100007F:{:04X} 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n", server.address.port())
-        };
+        self.listen_at(servers.iter().map(|server| server.address.port()));
+    }
+
+    /// Writes listening sockets.
+    fn listen_at(&self, ports: impl Iterator<Item = u16>) {
+        let line = |port| format!("0: 0100007F:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n");
         std::fs::create_dir_all(self.proc.path().join("net")).expect("our own folder");
-        let text: String = servers.iter().map(line).collect();
+        let text: String = ports.map(line).collect();
         std::fs::write(self.proc.path().join("net/tcp"), text).expect("written");
     }
 
@@ -230,4 +236,23 @@ async fn a_check_scrapes_named_addresses_once() {
         assert_eq!(seen, expected);
     }
     assert_eq!(operator.requests().len(), 1);
+}
+
+#[test]
+fn two_addresses_of_one_operator_do_not_move_its_process() {
+    let (hints, view) = (Hints::default(), |instance: &str| MetricsView {
+        instance: instance.to_owned(),
+        process: ProcessView { started: Some(Timestamp(5_000)), ..ProcessView::default() },
+        ..MetricsView::default()
+    });
+    let mut clues = hints.clues.subscribe();
+    for instance in ["ns/operator-0", "127.0.0.1:9090", "ns/operator-0", "127.0.0.1:9090"] {
+        hints.scraped(&view(instance), None, true);
+    }
+    assert_eq!(clues.borrow_and_update().instance, "ns/operator-0");
+    hints.gone("127.0.0.1:9090");
+    assert_eq!(clues.borrow_and_update().instance, "ns/operator-0");
+    hints.gone("ns/operator-0");
+    hints.scraped(&view("127.0.0.1:9090"), None, true);
+    assert_eq!(clues.borrow_and_update().instance, "127.0.0.1:9090", "the only one that is left");
 }
