@@ -55,6 +55,8 @@ pub(super) struct Instance {
     schedule: Schedule,
     failing_since: Option<Instant>,
     searches: Searches,
+    /// Whether the sockets are those of a node; unknown before the first round.
+    on_node: Option<bool>,
 }
 
 /// The endpoint in use.
@@ -69,8 +71,10 @@ struct Endpoint {
 struct Searches {
     /// The ports that the last searches have tried.
     tried: BTreeSet<u16>,
-    /// Searches since the last success.
+    /// Searches at their times, since the last success.
     count: u32,
+    /// Searches because of new ports, since the last one at its time.
+    early: u32,
     next: Option<Instant>,
 }
 
@@ -86,6 +90,8 @@ const LIMITS: Limits = Limits {
 };
 /// Time for which an endpoint must fail before loopwatch searches for another one.
 const SEARCH_AFTER: Duration = Duration::from_secs(30);
+/// Limit on searches because of new ports, between two at their times. Some programs listen at another port all the time.
+const MAX_EARLY: u32 = 3;
 /// Time between searches: the first one and the longest. It doubles each time.
 const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
 
@@ -100,8 +106,8 @@ impl Instance {
         reporter: Reporter,
     ) -> Self {
         let schedule = Schedule::new(options.interval);
-        let (endpoint, failing_since, searches) = (None, None, Searches::default());
-        Self { target, options, own, pods, reporter, endpoint, schedule, failing_since, searches }
+        let (endpoint, failing_since, searches, on_node) = (None, None, Searches::default(), None);
+        Self { target, options, own, pods, reporter, endpoint, schedule, failing_since, searches, on_node }
     }
 
     /// Scrapes until the receiver of observations is gone.
@@ -116,6 +122,10 @@ impl Instance {
 
     /// Searches if necessary, and scrapes once. Returns the wait until the next round.
     pub(super) async fn round(&mut self) -> Result<Duration, Closed> {
+        if self.on_node.is_none() && self.own.is_some() {
+            let sockets = sockets::read(&self.options.proc).await;
+            self.on_node = Some(sockets.is_some_and(|sockets| sockets.of_node));
+        }
         let reach = self.reach();
         match &self.target.place {
             Place::Url(url) => {
@@ -215,7 +225,9 @@ impl Instance {
 
     fn host_network(&self) -> bool {
         let own = self.pods.borrow().iter().find(|pod| pod.own).map(|pod| pod.host_network);
-        own.unwrap_or_else(|| self.own.as_ref().is_some_and(|own| own.host_network))
+        let says_pod = own.unwrap_or_else(|| self.own.as_ref().is_some_and(|own| own.host_network));
+        // A manifest need not tell loopwatch about its Pod.
+        says_pod || self.on_node == Some(true)
     }
 
     fn reach(&self) -> Reach {
@@ -237,10 +249,12 @@ impl Searches {
         let late = self.next.is_none_or(|next| now >= next);
         let ports = candidates.iter().map(|candidate| candidate.port);
         let new = ports.clone().any(|port| !self.tried.contains(&port));
-        if !late && !new {
+        if !late && !(new && self.early < MAX_EARLY) {
             return false;
         }
+        self.early += 1;
         if late {
+            self.early = 0;
             self.tried.clear();
             let (first, longest) = SEARCH_EVERY;
             self.next = Some(now + first.saturating_mul(1 << self.count.min(6)).min(longest));

@@ -238,6 +238,28 @@ async fn a_check_scrapes_named_addresses_once() {
     assert_eq!(operator.requests().len(), 1);
 }
 
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn the_token_stays_in_the_network_of_the_pod() {
+    let operator = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
+    assert_eq!(run.next().await, "scraped ns/operator-0");
+    let asked = |server: &Server| server.requests().iter().any(|head| head.contains("authorization"));
+    assert!(asked(&operator));
+
+    // Nothing says that the Pod uses the network of its node, except the ports of the kubelet.
+    let other = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[], false, Vec::new(), &[&other]);
+    run.task.abort();
+    let (mut scraper, observations) = Run::scraper(&[&other.url()], false);
+    let (token, options) = (run.proc.path().join("token"), (*scraper.options).clone());
+    scraper.options = Arc::new(ScrapeOptions { proc: run.proc.path().to_owned(), token, ..options });
+    run.listen_at([10_248, 10_250, other.address.port()].into_iter());
+    (run.observations, run.task) = (observations, tokio::spawn(scraper.run()));
+    assert_eq!(run.next().await, "ns/operator-0: unauthorized");
+    assert!(!asked(&other), "any program of the node may listen there");
+}
+
 #[test]
 fn two_addresses_of_one_operator_do_not_move_its_process() {
     let (hints, view) = (Hints::default(), |instance: &str| MetricsView {
@@ -255,4 +277,19 @@ fn two_addresses_of_one_operator_do_not_move_its_process() {
     hints.gone("ns/operator-0");
     hints.scraped(&view("127.0.0.1:9090"), None, true);
     assert_eq!(clues.borrow_and_update().instance, "127.0.0.1:9090", "the only one that is left");
+}
+
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn new_ports_do_not_make_every_round_a_search() {
+    let other = Server::plain(Answer::status(404));
+    let mut run = Run::start(&[], false, Vec::new(), &[]);
+    run.next().await;
+    for round in 0..20 {
+        // A program that listens at another port every second, beside one that loopwatch knows.
+        run.listen_at([other.address.port(), 1 + round].into_iter());
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    let searches = other.requests().iter().filter(|head| head.starts_with("get /metrics ")).count();
+    assert!((1..=5).contains(&searches), "{searches}");
 }
