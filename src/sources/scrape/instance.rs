@@ -15,7 +15,7 @@ use super::content::Content;
 use super::fetch::{Attempt, Flow, Limits, Peer, Reach, Sink};
 use super::intake::Intake;
 use super::report::Reporter;
-use super::schedule::Schedule;
+use super::schedule::{SHARE, Schedule};
 use super::search::{Found, search};
 use super::sockets;
 use crate::sources::cluster::OwnPod;
@@ -162,7 +162,7 @@ impl Instance {
             }
             Err(failure) => {
                 self.failing_since.get_or_insert_with(Instant::now);
-                let wait = self.schedule.failed(failure.cause, (bytes > 0).then_some(cost));
+                let wait = self.schedule.failed(failure.cause, cost, bytes > 0);
                 self.reporter.failed(&self.target.name, failure).await?;
                 Ok(wait)
             }
@@ -180,7 +180,9 @@ impl Instance {
         if !self.searches.is_due(&candidates) {
             return Ok(());
         }
+        let began = Instant::now();
         let found = search(&candidates, &reach).await;
+        self.searches.took(began.elapsed());
         let working = self.endpoint.as_ref().filter(|_| self.failing_since.is_none()).map(|endpoint| endpoint.content);
         match found {
             Found::Metrics(peer, content) if working.is_none_or(|current| content > current) => {
@@ -234,7 +236,8 @@ impl Instance {
         // On the network of a node, any program may listen on loopback.
         let in_pod = self.own.is_some() && !self.options.standalone && !self.host_network();
         let pods = self.pods.borrow();
-        let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip).filter(|_| in_pod);
+        let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip);
+        let own = own.filter(|_| in_pod);
         let token = in_pod.then(|| self.options.token.clone());
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
     }
@@ -256,12 +259,18 @@ impl Searches {
         if late {
             self.early = 0;
             self.tried.clear();
-            let (first, longest) = SEARCH_EVERY;
-            self.next = Some(now + first.saturating_mul(1 << self.count.min(6)).min(longest));
             self.count += 1;
+            self.took(Duration::ZERO);
         }
         self.tried.extend(ports);
         true
+    }
+
+    /// Notes the time that a search took, and plans the next one. Slow endpoints may cost the operator CPU time.
+    fn took(&mut self, time: Duration) {
+        let (first, longest) = SEARCH_EVERY;
+        let doubled = first.saturating_mul(1 << self.count.saturating_sub(1).min(16));
+        self.next = Some(Instant::now() + doubled.min(longest.max(time.saturating_mul(SHARE))));
     }
 }
 
@@ -284,4 +293,27 @@ fn prefixed(shown: &str, failure: Failure) -> Failure {
 
 fn span(duration: Duration) -> Span {
     Span(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_become_as_seldom_as_they_are_slow() {
+        let mut searches = Searches::default();
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            assert!(searches.is_due(&[]));
+            searches.took(Duration::from_secs(40));
+            let next = searches.next.expect("a time");
+            waits.push(next.saturating_duration_since(Instant::now()).as_secs_f64().round() as u64);
+            searches.next = Some(Instant::now());
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4000, 4000, 4000]);
+        let mut fast = Searches { count: 11, ..Searches::default() };
+        assert!(fast.is_due(&[]));
+        fast.took(Duration::from_millis(20));
+        assert!(fast.next.is_some_and(|next| next.saturating_duration_since(Instant::now()) <= SEARCH_EVERY.1));
+    }
 }

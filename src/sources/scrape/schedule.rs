@@ -15,10 +15,10 @@ pub(super) struct Schedule {
 }
 
 /// The inverse of the operator's CPU time that scrapes may use.
-const SHARE: u32 = 100;
+pub(super) const SHARE: u32 = 100;
 /// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of the operator.
 const COSTS: usize = 3;
-/// Longest wait after failures.
+/// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
 
 // === impl Schedule ===
@@ -39,16 +39,20 @@ impl Schedule {
         self.affordable(self.costs.iter().min().copied().unwrap_or_default())
     }
 
-    /// Notes a failure, and returns the wait until the next scrape. `cost` is absent if the operator did not begin to
-    /// answer: a process that hangs uses no CPU time.
-    pub(super) fn failed(&mut self, cause: Cause, cost: Option<Duration>) -> Duration {
+    /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the operator began to answer.
+    /// Otherwise it may hang, which costs nothing, or need more time than it gets: the wait grows slowly.
+    pub(super) fn failed(&mut self, cause: Cause, cost: Duration, answered: bool) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if cause == Cause::Refused {
             // It costs nothing, and the end of the outage is worth knowing.
             return self.interval;
         }
-        let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(6));
-        doubled.min(LONGEST.max(self.interval)).max(self.affordable(cost.unwrap_or_default()))
+        let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(16));
+        let longest = LONGEST.max(self.interval);
+        match answered {
+            true => doubled.min(longest).max(self.affordable(cost)),
+            false => doubled.min(longest.max(self.affordable(cost))),
+        }
     }
 
     fn affordable(&self, cost: Duration) -> Duration {
@@ -76,6 +80,17 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_that_never_ends_its_work_in_time_is_left_alone() {
+        let mut schedule = Schedule::new(INTERVAL);
+        let waits: Vec<u64> = (0..11).map(|_| schedule.failed(Cause::Timeout, ms(30_000), false).as_secs()).collect();
+        assert_eq!(
+            waits,
+            [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3000, 3000],
+            "it may collect metrics all the time"
+        );
+    }
+
+    #[test]
     fn one_slow_answer_of_a_fast_operator_does_not_count() {
         let mut schedule = Schedule::new(INTERVAL);
         schedule.succeeded(ms(5));
@@ -88,13 +103,13 @@ mod tests {
     #[test]
     fn failures_are_repeated_less_and_less_often_unless_nothing_listens() {
         let mut schedule = Schedule::new(INTERVAL);
-        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, None).as_secs()).collect();
+        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, ms(2), false).as_secs()).collect();
         assert_eq!(waits, [10, 20, 40, 80, 120, 120, 120, 120]);
-        assert_eq!(schedule.failed(Cause::Refused, None), INTERVAL);
-        assert_eq!(schedule.failed(Cause::TooLarge, Some(ms(20_000))), Duration::from_secs(2000));
+        assert_eq!(schedule.failed(Cause::Refused, ms(1), false), INTERVAL);
+        assert_eq!(schedule.failed(Cause::TooLarge, ms(20_000), true), Duration::from_secs(2000));
         schedule.succeeded(ms(1));
-        assert_eq!(schedule.failed(Cause::Timeout, None), INTERVAL);
+        assert_eq!(schedule.failed(Cause::Timeout, ms(30_000), false), INTERVAL);
         let mut seldom = Schedule::new(Duration::from_secs(3600));
-        assert_eq!(seldom.failed(Cause::Timeout, None), Duration::from_secs(3600));
+        assert_eq!(seldom.failed(Cause::Timeout, ms(30_000), false), Duration::from_secs(3600));
     }
 }
