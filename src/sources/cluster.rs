@@ -22,7 +22,7 @@ mod workload;
 use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::gathering::GatherTime;
-pub(crate) use self::own_pod::{OperatorIdentity, OwnPod};
+pub(crate) use self::own_pod::{OperatorIdentity, OwnPod, is_own_address};
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
 pub(crate) use self::workload::of_pod as workload_of_pod;
 

@@ -35,12 +35,12 @@ mod tests;
 mod wire;
 
 pub(crate) use self::endpoint::PprofUrl;
-use self::endpoint::{Endpoint, beside, is_own, usual};
+use self::endpoint::{Endpoint, beside, usual};
 use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
-use super::cluster::OwnPod;
+use super::cluster::{OwnPod, is_own_address};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 
@@ -322,7 +322,7 @@ impl Profiler {
         }
         if let Some(url) = &self.options.url {
             let endpoints = url.endpoints();
-            return match endpoints.iter().all(|endpoint| is_own(endpoint.address.ip())) {
+            return match endpoints.iter().all(|endpoint| is_own_address(endpoint.address.ip())) {
                 true => Ok(endpoints),
                 false => Err(NoComparison::NoPprof(format!(
                     "loopwatch takes profiles only from loopback and its own Pod, and {url} is elsewhere"
@@ -336,8 +336,8 @@ impl Profiler {
         let is_here = || self.own.as_ref().is_some_and(|own| own.instance() == instance);
         match metrics {
             // The other ports may be of any program of the node.
-            Some(metrics) if is_own(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
-            Some(metrics) if is_own(metrics.ip()) => Ok(usual(Some(metrics))),
+            Some(metrics) if is_own_address(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
+            Some(metrics) if is_own_address(metrics.ip()) => Ok(usual(Some(metrics))),
             None if !on_node && is_here() => Ok(usual(None)),
             None if is_here() => Err(NoComparison::NoPprof(
                 "the operator's Pod uses the network of its node, where any program may listen on the usual ports of pprof; set --pprof"

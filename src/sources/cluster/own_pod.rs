@@ -1,6 +1,6 @@
 //! The Pod of this process, as its environment describes it: no permission is needed for that.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use loopwatch_model::observation::Revision;
 
@@ -62,6 +62,20 @@ const MAX_HOST: usize = 63;
 fn is_host_of(pod: &str, host: &str) -> bool {
     let cut = pod.get(..MAX_HOST).map_or(pod, |cut| cut.trim_end_matches(['-', '.']));
     host.strip_prefix(cut).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether an address is one of this Pod: the kernel would use it as the source of packets to itself. Sends nothing.
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    if address.to_canonical().is_loopback() {
+        return true;
+    }
+    let unspecified =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
+    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
 }
 
 // === impl OperatorIdentity ===
@@ -212,6 +226,24 @@ mod tests {
             ("bare", "", None),
         ] {
             assert_eq!(pod(name, hash).workload().as_deref(), workload, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_this_host_are_its_own() {
+        for (address, expected) in [
+            ("127.0.0.1", true),
+            ("127.0.0.6", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("198.51.100.1", false),
+            ("2001:db8::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("255.255.255.255", false),
+            ("224.0.0.1", false),
+        ] {
+            assert_eq!(is_own_address(address.parse().expect("an address")), expected, "{address}");
         }
     }
 }

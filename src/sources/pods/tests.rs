@@ -139,6 +139,28 @@ fn numbers_beyond_their_range_do_not_hide_a_pod() {
 }
 
 #[test]
+fn addresses_that_no_pod_has_are_not_scraped() {
+    for (ip, is_of_pod) in [
+        ("10.244.0.7", true),
+        ("fd00::7", true),
+        ("", false),
+        ("127.0.0.9", true),
+        ("::ffff:169.254.169.254", false),
+        ("0.0.0.0", false),
+        ("::", false),
+        ("169.254.169.254", false),
+        ("fe80::1", false),
+        ("224.0.0.1", false),
+        ("255.255.255.255", false),
+        ("op.example.io", false),
+    ] {
+        let metadata = json!({ "namespace": "op", "name": "op-0" });
+        let (_, target) = seen(&json!({ "metadata": metadata, "status": { "podIP": ip } }), None);
+        assert_eq!(target.expect("a target").ip.is_some(), is_of_pod, "{ip}");
+    }
+}
+
+#[test]
 fn a_pod_that_has_ended_is_no_target() {
     for (phase, is_target) in [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)] {
         let mut pod = real();

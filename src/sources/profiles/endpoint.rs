@@ -1,7 +1,7 @@
 //! Where the operator may serve pprof: only on loopback or an address of this Pod.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use http::Uri;
@@ -46,20 +46,6 @@ pub(super) fn usual(metrics: Option<SocketAddr>) -> Vec<Endpoint> {
 /// pprof at the usual path of the same port.
 pub(super) fn beside(metrics: SocketAddr) -> Endpoint {
     Endpoint::new(metrics, metrics.to_string(), PATH)
-}
-
-/// Whether an address is one of this Pod: the kernel would use it as the source of packets to itself. Sends nothing.
-pub(super) fn is_own(address: IpAddr) -> bool {
-    if address.to_canonical().is_loopback() {
-        return true;
-    }
-    let unspecified =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
-    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == address)
 }
 
 // === impl PprofUrl ===
@@ -185,23 +171,5 @@ mod tests {
         assert_eq!(shown(""), loopback);
         assert_eq!(shown("127.0.0.1:8081"), loopback);
         assert_eq!(shown("10.1.2.3:8080"), [&loopback[..], &["10.1.2.3:8080"]].concat());
-    }
-
-    #[test]
-    fn only_addresses_of_this_host_are_its_own() {
-        for (address, expected) in [
-            ("127.0.0.1", true),
-            ("127.0.0.6", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("198.51.100.1", false),
-            ("2001:db8::1", false),
-            ("0.0.0.0", false),
-            ("::", false),
-            ("255.255.255.255", false),
-            ("224.0.0.1", false),
-        ] {
-            assert_eq!(is_own(address.parse().expect("an address")), expected, "{address}");
-        }
     }
 }

@@ -18,7 +18,7 @@ use super::report::Reporter;
 use super::schedule::{SHARE, Schedule};
 use super::search::{Found, search};
 use super::sockets;
-use crate::sources::cluster::OwnPod;
+use crate::sources::cluster::{OwnPod, is_own_address};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::pods::{TargetPod, TargetPods};
@@ -212,7 +212,7 @@ impl Instance {
         match self.target.place {
             Place::Own => {
                 let sockets = sockets::read(&self.options.proc).await;
-                let host_network = self.host_network();
+                let (host_network, ip) = (self.host_network(), ip.filter(|ip| is_own_address(*ip)));
                 candidates::of_own_pod(OwnPorts { ip, host_network, ports, sockets: sockets.as_ref() })
             }
             Place::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
@@ -237,7 +237,7 @@ impl Instance {
         let in_pod = self.own.is_some() && !self.options.standalone && !self.host_network();
         let pods = self.pods.borrow();
         let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip);
-        let own = own.filter(|_| in_pod);
+        let own = own.filter(|ip| in_pod && is_own_address(*ip));
         let token = in_pod.then(|| self.options.token.clone());
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
     }
@@ -297,7 +297,42 @@ fn span(duration: Duration) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use super::*;
+    use crate::sources::fake::VirtualClock;
+    use crate::sources::feed::Feed;
+    use crate::sources::pods::TargetPort;
+    use crate::sources::scrape::Hints;
+
+    /// An instance in a Pod that the API server describes like this.
+    fn instance(ip: &str) -> Instance {
+        let own = OwnPod { name: "op-0".to_owned(), in_cluster: true, ..OwnPod::default() };
+        let pod = TargetPod {
+            instance: own.instance(),
+            own: true,
+            ip: ip.parse().ok(),
+            host_network: false,
+            ports: vec![TargetPort { container: "a".to_owned(), name: "metrics".to_owned(), number: 8080 }],
+            container_ids: Vec::new(),
+        };
+        let target = Target { name: own.instance(), place: Place::Own };
+        let (feed, _) = Feed::new(1, VirtualClock::server());
+        let options = Arc::new(ScrapeOptions { proc: "/nonexistent".into(), ..ScrapeOptions::default() });
+        Instance::new(target, options, Some(own), watch::channel(vec![pod]).1, Reporter::new(feed, Hints::default()))
+    }
+
+    #[tokio::test]
+    async fn an_address_of_another_host_is_not_that_of_the_own_pod() {
+        // Another account could change the status of the Pod.
+        for (ip, is_own) in [("198.51.100.1", false), ("2001:db8::1", false), ("127.0.0.9", true)] {
+            let instance = instance(ip);
+            let ip: IpAddr = ip.parse().expect("an address");
+            assert_eq!(instance.reach().own, is_own.then_some(ip), "the token would go to {ip}");
+            let found = instance.candidates().await;
+            assert_eq!(found[0].addresses.contains(&ip), is_own, "requests would go to {ip}");
+        }
+    }
 
     #[test]
     fn searches_become_as_seldom_as_they_are_slow() {
