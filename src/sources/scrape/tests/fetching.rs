@@ -275,3 +275,56 @@ async fn a_stranger_needs_a_certificate_that_the_system_trusts() {
     let failure = get(&mut peer(&url)).await.expect_err("a name that any resolver could answer");
     assert_eq!(failure.cause, Cause::Tls, "{failure}");
 }
+
+/// Serves one connection like this until the client closes it.
+async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failure {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let _ = stream.read(&mut [0; 4096]).await;
+        let (mut reader, mut writer) = stream.split();
+        let _ = writer.write_all(begin).await;
+        let writing = async {
+            while !again.is_empty() && writer.write_all(again).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let reading = async { while reader.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} };
+        tokio::select! { () = writing => {}, () = reading => {} }
+    });
+    let mut peer = peer(&url.replace("ADDRESS", &address.to_string()));
+    let began = Instant::now();
+    let failure = get(&mut peer).await.expect_err("no metrics");
+    assert!(began.elapsed() < Duration::from_secs(5), "{failure}");
+    let closed = tokio::time::timeout(Duration::from_secs(5), serving).await;
+    assert!(closed.is_ok(), "the connection stays open after: {failure}");
+    failure
+}
+
+#[tokio::test]
+async fn a_failed_request_leaves_no_connection() {
+    for (url, begin, again, cause) in [
+        ("http://ADDRESS/", &b""[..], &b""[..], Cause::Timeout),
+        ("https://ADDRESS/", b"", b"", Cause::Timeout),
+        ("https://ADDRESS/", b"\x16\x03\x03\x40\x00", b"\x02", Cause::Tls),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\n", b"a: b\r\n", Cause::Connection),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\na: ", b"bbbbbbbbbbbbbbbb", Cause::Connection),
+        ("http://ADDRESS/", b"", b"HTTP/1.1 100 Continue\r\n\r\n", Cause::Timeout),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n1;", b"aaaaaaaa", Cause::Connection),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::Timeout),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 401 x\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+            Cause::Unauthorized,
+        ),
+        ("http://ADDRESS/", b"HTTP/1.1 500 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::ServerError),
+        ("http://ADDRESS/", b"HTTP/1.1 301 x\r\nlocation: http://198.51.100.1/\r\n\r\n", b"", Cause::Invalid),
+    ] {
+        let failure = closes(url, begin, again).await;
+        assert_eq!(failure.cause, cause, "{failure}");
+    }
+}
