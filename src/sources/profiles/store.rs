@@ -97,7 +97,7 @@ impl ProfileStore {
         let Some(dir) = self.dir() else { return Ok(Vec::new()) };
         let entries = match std::fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
+            entries => entries.map_err(|error| at(dir, &error))?,
         };
         let kept = |entry: io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;
@@ -117,12 +117,13 @@ impl ProfileStore {
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         // The name has neither a slash nor a leading dot, so it names a file of this directory.
         let Some(dir) = self.dir().filter(|_| parse_name(name).is_some()) else { return Ok(None) };
-        let file = match open_regular_without_link(&dir.join(name)) {
+        let path = dir.join(name);
+        let file = match open_regular_without_link(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound || is_irregular(&error) => return Ok(None),
-            file => file?,
+            file => file.map_err(|error| at(&path, &error))?,
         };
         let mut content = Vec::new();
-        file.take(MAX_BYTES as u64).read_to_end(&mut content)?;
+        file.take(MAX_BYTES as u64).read_to_end(&mut content).map_err(|error| at(&path, &error))?;
         Ok(Some(content))
     }
 
@@ -147,6 +148,11 @@ impl ProfileStore {
         }
         Ok(())
     }
+}
+
+/// An error with its place.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The name of a file, for example `2026-01-31T12-00-00.123Z-heap-widget-operator-7f9c.pb.gz`.
