@@ -127,18 +127,31 @@ impl Instance {
             self.on_node = Some(sockets.is_some_and(|sockets| sockets.of_node));
         }
         let reach = self.reach();
+        self.review_endpoint(&reach);
         match &self.target.place {
-            Place::Url(url) => {
-                if self.endpoint.as_ref().is_none_or(|endpoint| endpoint.reach != reach) {
-                    let peer = reach.peer(url.clone());
-                    self.endpoint = Some(Endpoint { peer, content: Content::ControlLoop, reach });
-                }
+            Place::Url(url) if self.endpoint.is_none() => {
+                let peer = reach.peer(url.clone());
+                self.endpoint = Some(Endpoint { peer, content: Content::ControlLoop, reach });
             }
+            Place::Url(_) => {}
             Place::Own | Place::Pod => self.search_if_due(reach).await?,
         }
         match self.endpoint.take() {
             Some(endpoint) => self.scrape(endpoint).await,
             None => Ok(self.options.interval),
+        }
+    }
+
+    /// Forgets an endpoint at an address that its Pod no longer has, and reviews whether it may get the token.
+    fn review_endpoint(&mut self, reach: &Reach) {
+        let Some(endpoint) = &mut self.endpoint else { return };
+        if endpoint.reach == *reach {
+            return;
+        }
+        (endpoint.peer, endpoint.reach) = (reach.peer(endpoint.peer.uri().clone()), reach.clone());
+        let address = endpoint.peer.address().map(|address| address.ip());
+        if self.target.place == Place::Pod && self.pod().is_some_and(|pod| pod.ip != address) {
+            (self.endpoint, self.searches) = (None, Searches::default());
         }
     }
 

@@ -293,3 +293,27 @@ async fn new_ports_do_not_make_every_round_a_search() {
     let searches = other.requests().iter().filter(|head| head.starts_with("get /metrics ")).count();
     assert!((1..=5).contains(&searches), "{searches}");
 }
+
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn an_endpoint_loses_the_token_when_the_pod_turns_out_to_use_the_network_of_its_node() {
+    let operator = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[], false, Vec::new(), &[&operator]);
+    run.wait_for("metrics works").await;
+    let own = TargetPod { own: true, host_network: true, ..pod("ns/operator-0", &operator) };
+    run.pods.send_replace(vec![own]);
+    run.wait_for("ns/operator-0: unauthorized").await;
+}
+
+#[tokio::test]
+async fn the_address_that_a_pod_had_before_is_not_scraped() {
+    let before = Server::plain(Answer::text(METRICS));
+    let mut run = Run::start(&[], true, vec![pod("ns/a", &before)], &[]);
+    run.wait_for("scraped ns/a").await;
+    let moved = TargetPod { ip: "127.0.0.2".parse().ok(), ..pod("ns/a", &before) };
+    run.pods.send_replace(vec![moved]);
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let asked = before.requests().len();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(before.requests().len(), asked, "another Pod may have that address now");
+}
