@@ -1,4 +1,4 @@
-//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics.
+//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics and profiles.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +13,15 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::ConfigExt as _;
+use loopwatch_model::observation::Cause;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tower::util::BoxService;
-use tower::{BoxError, ServiceExt as _};
+use tower::{BoxError, Service as _, ServiceExt as _};
 
-use super::failure::layers;
+use super::failure::{Failure, layers};
 use crate::files::open_regular;
 
 /// A client that keeps one connection open for a while.
@@ -85,6 +87,19 @@ impl Trust {
             Self::Anyone => (config.accept_invalid_certs, config.root_cert) = (true, Some(Vec::new())),
         }
         config.rustls_https_connector_with_connector(connector).map_err(|error| layers(&error))
+    }
+}
+
+/// Sends a request, and waits for the head of the response.
+pub(crate) async fn send(
+    client: &mut PeerClient,
+    request: Request<Full<Bytes>>,
+    within: Duration,
+) -> Result<Response<Incoming>, Failure> {
+    let sending = async { client.ready().await?.call(request).await };
+    match timeout(within, sending).await {
+        Ok(response) => response.map_err(|error| Failure::peer(&*error)),
+        Err(_) => Err(Failure::new(Cause::Timeout, format!("no response within {} s", within.as_secs_f32()))),
     }
 }
 

@@ -105,6 +105,12 @@ impl Endpoint {
         Self { address, host, path: path.to_owned() }
     }
 
+    /// The URL of a kind of profile.
+    pub(super) fn uri(&self, kind: ProfileKind) -> Uri {
+        let (address, path) = (self.address.to_string(), self.path(kind));
+        Uri::builder().scheme(Scheme::HTTP).authority(address).path_and_query(path).build().unwrap_or_default()
+    }
+
     /// The path of a kind of profile. It never asks for a collection (`gc=1`), which would stop the operator, and never for
     /// a CPU profile, which takes its CPU time.
     pub(super) fn path(&self, kind: ProfileKind) -> String {

@@ -11,11 +11,10 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use loopwatch_model::observation::Cause;
 use tokio::time::{Instant, timeout};
-use tower::{Service as _, ServiceExt as _};
 
 use super::body::{self, Meter};
 use crate::sources::failure::Failure;
-use crate::sources::peer::{PeerClient, Trust, authorization};
+use crate::sources::peer::{PeerClient, Trust, authorization, send};
 use crate::telemetry::VERSION;
 
 /// Takes the body of a response.
@@ -194,14 +193,7 @@ impl Peer {
                 none.insert(client.map_err(|problem| Failure::new(Cause::Tls, problem))?)
             }
         };
-        let sending = async { client.ready().await?.call(request).await };
-        match timeout(limits.head, sending).await {
-            Ok(response) => response.map_err(|error| Failure::peer(&*error)),
-            Err(_) => {
-                let detail = format!("no response within {} s", limits.head.as_secs_f32());
-                Err(Failure::new(Cause::Timeout, detail))
-            }
-        }
+        send(client, request, limits.head).await
     }
 
     async fn request(&self) -> Result<Request<Full<Bytes>>, Failure> {
