@@ -116,6 +116,7 @@ fn say(observation: &Observation) -> String {
         Observation::ScrapeFailed { instance, cause, .. } => format!("{instance}: {cause}"),
         Observation::SourceRecovered { source } => format!("{source} works"),
         Observation::SourceFailed { source, cause, .. } => format!("{source} fails: {cause}"),
+        Observation::SourceRestricted { source, reason } => format!("{source} is restricted: {reason}"),
         Observation::SourceOff { source, reason } => format!("{source} is off: {reason}"),
         other => format!("{other:?}"),
     }
@@ -316,4 +317,23 @@ async fn the_address_that_a_pod_had_before_is_not_scraped() {
     let asked = before.requests().len();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(before.requests().len(), asked, "another Pod may have that address now");
+}
+
+#[tokio::test]
+async fn the_source_says_which_lines_it_cannot_read_until_it_can() {
+    let broken = format!("{METRICS}process_open_fds many\n");
+    let (one, two) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::text(&broken)));
+    let mut run = Run::start(&[], true, vec![pod("ns/a", &one), pod("ns/b", &two)], &[]);
+    let restricted = "metrics is restricted: ns/b: loopwatch skips a part of the metrics: the value is not a number";
+    run.wait_for(restricted).await;
+    two.answer(Answer::text(&format!("{METRICS}{broken}{METRICS}")));
+    run.wait_for("metrics is restricted: ns/b: loopwatch skips a part of the metrics: the series has occurred before")
+        .await;
+    two.answer(Answer::text(METRICS));
+    run.wait_for("metrics works").await;
+    two.answer(Answer::text(&broken));
+    run.wait_for(restricted).await;
+    two.answer(Answer::status(500));
+    run.wait_for("ns/b: server_error").await;
+    assert_eq!(run.next().await, "metrics works", "all that can be scraped is readable");
 }
