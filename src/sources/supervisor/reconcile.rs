@@ -202,7 +202,8 @@ impl Running {
             }
             Job::Process => {
                 let pod = self.cluster.own_pod().map(OwnPod::instance);
-                let reader = process::Reader::new(self.options.process, pod, self.pods.clues().subscribe());
+                let (clues, every) = (self.pods.clues().subscribe(), self.options.scrape.interval);
+                let reader = process::Reader::new(self.options.process, pod, clues, every);
                 self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
             }
         }
