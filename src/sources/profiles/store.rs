@@ -73,7 +73,7 @@ impl ProfileStore {
         if self.chosen {
             std::fs::create_dir_all(dir)?;
         }
-        self.make_room(content.len() as u64)?;
+        self.make_room(content.len() as u64, taken)?;
         let name = file_name(kind, instance, taken);
         let new = dir.join(format!("{name}{NEW}"));
         // Neither follows nor overwrites anything: another process of the Pod may write here, too.
@@ -127,8 +127,9 @@ impl ProfileStore {
         Ok(Some(content))
     }
 
-    /// Removes incomplete files, and the oldest profiles until there is room for one of this size.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Removes incomplete files, and the oldest profiles until there is room for one of this size. After the clock was set
+    /// back, those from the future go first: otherwise no new profile would stay.
+    fn make_room(&self, bytes: u64, now: Timestamp) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.dir)?.take(MAX_ENTRIES) {
             let entry = entry?;
             let is_incomplete = |name: &str| name.strip_suffix(NEW).and_then(parse_name).is_some();
@@ -137,7 +138,9 @@ impl ProfileStore {
             }
         }
         let (mut room, mut files) = (MAX_TOTAL.saturating_sub(bytes), MAX_FILES - 1);
-        for profile in self.list()? {
+        let mut profiles = self.list()?;
+        profiles.sort_by_key(|profile| profile.taken > now);
+        for profile in profiles {
             if files == 0 || profile.bytes > room {
                 // Nothing older stays either, so that no gap hides which ones are missing.
                 (room, files) = (0, 0);
@@ -226,6 +229,20 @@ mod tests {
         assert_eq!(names(&store).len(), MAX_FILES);
         let larger = keep(&store, 200, 20 << 20);
         assert_eq!(names(&store), [larger], "no room for {large} or anything before it");
+    }
+
+    #[test]
+    fn profiles_from_the_future_make_room_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path());
+        (0..MAX_FILES as i64).for_each(|second| _ = keep(&store, 5_000 + second, 10));
+        // The clock was set back. Both profiles of a comparison must stay.
+        let new: Vec<String> = (1..=3).map(|second| keep(&store, second, 10)).collect();
+        assert!(new.iter().all(|name| names(&store).contains(name)), "{:?}", names(&store));
+        assert_eq!(names(&store).len(), MAX_FILES);
+        let large = keep(&store, 9_000, 31 << 20);
+        let last = keep(&store, 4, 2 << 20);
+        assert!(!names(&store).contains(&large) && names(&store).contains(&last));
     }
 
     #[test]
