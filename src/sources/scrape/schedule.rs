@@ -12,12 +12,18 @@ pub(super) struct Schedule {
     costs: Vec<Duration>,
     /// Failures in a row.
     failures: u32,
+    /// The CPU time, in seconds, that scrapes may still use; negative if they have used too much.
+    budget: f64,
+    /// The wait since the last success.
+    waited: Duration,
 }
 
 /// The inverse of the operator's CPU time that scrapes may use.
 pub(super) const SHARE: u32 = 100;
 /// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of the operator.
 const COSTS: usize = 3;
+/// The largest budget, in seconds: this much may be no CPU time of the operator.
+const BUDGET: f64 = 10.0;
 /// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
 
@@ -25,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 impl Schedule {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, costs: Vec::new(), failures: 0 }
+        Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }
     }
 
     /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the operator took to answer, which
@@ -36,7 +42,11 @@ impl Schedule {
             self.costs.remove(0);
         }
         self.costs.push(cost);
-        self.affordable(self.costs.iter().min().copied().unwrap_or_default())
+        let earned = self.waited.as_secs_f64() / f64::from(SHARE);
+        self.budget = (self.budget + earned).min(BUDGET) - cost.as_secs_f64();
+        let owed = Duration::try_from_secs_f64(-self.budget).unwrap_or_default();
+        self.waited = self.affordable(owed.max(self.costs.iter().min().copied().unwrap_or_default()));
+        self.waited
     }
 
     /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the operator began to answer.
@@ -88,6 +98,19 @@ mod tests {
             [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3000, 3000],
             "it may collect metrics all the time"
         );
+    }
+
+    #[test]
+    fn expensive_answers_between_cheap_ones_count_in_the_long_run() {
+        let mut schedule = Schedule::new(INTERVAL);
+        let (mut spent, mut passed) = (Duration::ZERO, Duration::ZERO);
+        for cost in [5, 20_000, 20_000].repeat(20) {
+            // For example, metrics that the operator keeps for a while.
+            spent += ms(cost);
+            passed += ms(cost) + schedule.succeeded(ms(cost));
+        }
+        assert!(spent * SHARE <= passed + Duration::from_secs(2000), "{spent:?} of {passed:?}");
+        assert!(passed < spent * SHARE * 2, "no longer than necessary: {passed:?}");
     }
 
     #[test]
