@@ -207,7 +207,10 @@ impl Peer {
         if let Some(file) = self.token.as_ref().filter(|_| self.authorized) {
             // Reads the file for each request, because the kubelet replaces the token regularly.
             let token = authorization(file).await;
-            let token: HeaderValue = token.map_err(|problem| Failure::new(Cause::Unauthorized, problem))?;
+            let token: HeaderValue = token.map_err(|problem| {
+                let advice = "mount the token of the service account in loopwatch's container";
+                Failure::new(Cause::Unauthorized, format!("it asks for credentials, but loopwatch {problem}; {advice}"))
+            })?;
             request.headers_mut().insert(header::AUTHORIZATION, token);
         }
         Ok(request)
@@ -216,7 +219,8 @@ impl Peer {
     /// The failure of a response other than a success.
     async fn refused(&self, response: Response<Incoming>) -> Failure {
         let status = response.status();
-        let why_anonymous = "loopwatch sends the token of its service account only over TLS, and only to its own Pod";
+        let why_anonymous = "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if \
+             that uses the network of its node";
         let path = self.uri.path();
         let (cause, advice) = match status.as_u16() {
             401 if self.authorized => {

@@ -224,7 +224,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
         let server = Server::plain(Answer::status(status));
         let failure =
             get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL"))).await.expect_err("refused");
-        assert!(failure.detail.contains("only over TLS, and only to its own Pod"), "{failure}");
+        assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
     }
     let address = |text: &str| text.parse().expect("an address");
@@ -327,4 +327,18 @@ async fn a_failed_request_leaves_no_connection() {
         let failure = closes(url, begin, again).await;
         assert_eq!(failure.cause, cause, "{failure}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
+    let server = Server::tls(Answer::status(401));
+    let mut peer = reach(Some(Path::new("/no/such/token"))).peer(server.url().parse().expect("a URL"));
+    let failure = get(&mut peer).await.expect_err("no token");
+    assert_eq!(failure.cause, Cause::Unauthorized);
+    for expected in ["it asks for credentials", "cannot read /no/such/token", "mount"] {
+        assert!(failure.detail.contains(expected), "{failure}");
+    }
+    let mut peer = reach(None).peer(server.url().parse().expect("a URL"));
+    let failure = get(&mut peer).await.expect_err("no token");
+    assert!(failure.detail.contains("network of its node"), "{failure}");
 }
