@@ -265,7 +265,7 @@ impl Searches {
         let late = self.next.is_none_or(|next| now >= next);
         let ports = candidates.iter().map(|candidate| candidate.port);
         let new = ports.clone().any(|port| !self.tried.contains(&port));
-        if !late && !(new && self.early < MAX_EARLY) {
+        if !late && (!new || self.early >= MAX_EARLY) {
             return false;
         }
         self.early += 1;
