@@ -20,7 +20,7 @@ pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
-use crate::sources::cluster::own_pod;
+use crate::sources::cluster::OwnPod;
 use crate::sources::decode::HashKey;
 use crate::sources::profiles::ProfileStore;
 use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
@@ -88,7 +88,8 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let requests = &exporter.metrics().notify_requests;
-    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), own_pod()));
+    let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
+    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host));
     let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
 use super::{Flags, keys};
+use crate::files::{is_irregular, open_regular};
 use crate::sources::failure::first_line;
 
 /// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each item, and the
@@ -128,17 +129,17 @@ impl File {
 
 fn contents(path: &Path) -> Result<String, String> {
     let unreadable = |error| format!("cannot read the file: {error}");
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    // Opening a named pipe would wait for a writer, and a device may have no end.
-    if !metadata.is_file() {
-        return Err("not a regular file".to_owned());
-    }
+    let file = open_regular(path).map_err(|error| match is_irregular(&error) {
+        true => "not a regular file".to_owned(),
+        false => unreadable(error),
+    })?;
+    let metadata = file.metadata().map_err(unreadable)?;
     if metadata.len() > MAX_BYTES {
         return Err(format!("the file has {} bytes; the maximum is {MAX_BYTES}", metadata.len()));
     }
     // The file may have grown since.
     let mut text = String::new();
-    std::fs::File::open(path).map_err(unreadable)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(format!("the file has more than {MAX_BYTES} bytes"));
     }

@@ -22,7 +22,7 @@ mod workload;
 use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::gathering::GatherTime;
-pub(crate) use self::own_pod::{OperatorIdentity, OwnPod};
+pub(crate) use self::own_pod::{OperatorIdentity, OwnPod, is_own_address};
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
 pub(crate) use self::workload::of_pod as workload_of_pod;
 
@@ -58,6 +58,8 @@ pub(crate) struct Cluster {
     watched_namespaces: Vec<String>,
     /// The name of the operator's Deployment or StatefulSet, if it is known.
     workload: Option<String>,
+    /// The Pod of this process; `None` outside a cluster.
+    own: Option<OwnPod>,
     /// The operator to observe, if it is known.
     operator: Option<OperatorIdentity>,
 }
@@ -124,9 +126,6 @@ pub(crate) enum ConnectError {
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The name of the Pod, in every container that does not use the network of the node.
-const HOSTNAME: &str = "HOSTNAME";
-
 /// The kubelet sets this variable in every container of a Pod.
 const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 
@@ -144,12 +143,13 @@ impl Cluster {
         let (config, in_pod) = load(access).await?;
         // A login plugin runs while the client is built, so there is only one client, with or without impersonation.
         let mut cluster = Self::from_config(config, clock).await?;
+        let own = OwnPod::of_environment(&cluster.namespace);
         if in_pod {
-            cluster.workload = own_pod().and_then(|pod| workload_of_pod(&pod));
+            cluster.workload = own.as_ref().and_then(OwnPod::workload);
         }
         // `POD_NAME` names the Pod even if a kubeconfig leads to the API server.
-        let own = OwnPod::of_environment(&cluster.namespace).filter(|pod| in_pod || pod.is_told);
-        cluster.operator = own.map(OperatorIdentity::Beside);
+        cluster.operator = own.clone().filter(|pod| in_pod || pod.is_told).map(OperatorIdentity::Beside);
+        cluster.own = own.filter(|pod| pod.in_cluster);
         match &access.operator {
             Some(operator) => cluster.impersonate(operator).await,
             None => Ok(cluster),
@@ -161,8 +161,8 @@ impl Cluster {
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
         let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
         let (acting_as, watched_namespaces) = (None, Vec::new());
-        let (workload, operator) = (None, None);
-        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload, operator }
+        let (workload, own, operator) = (None, None, None);
+        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload, own, operator }
     }
 
     /// Says which operator to observe.
@@ -190,8 +190,8 @@ impl Cluster {
         };
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
         let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
-        let (workload, operator) = (None, None);
-        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload, operator })
+        let (workload, own, operator) = (None, None, None);
+        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload, own, operator })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -243,6 +243,11 @@ impl Cluster {
         self.workload.as_deref()
     }
 
+    /// The Pod of this process; `None` outside a cluster.
+    pub(crate) fn own_pod(&self) -> Option<&OwnPod> {
+        self.own.as_ref()
+    }
+
     /// The operator to observe, if it is known.
     pub(crate) fn operator(&self) -> Option<&OperatorIdentity> {
         self.operator.as_ref()
@@ -290,20 +295,13 @@ impl Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, clock: _, url, namespace, acting_as, watched_namespaces: _, workload: _, operator: _ } =
-            self;
+        let Self { url, namespace, acting_as, .. } = self;
         f.debug_struct("Cluster")
             .field("url", url)
             .field("namespace", namespace)
             .field("acting_as", acting_as)
             .finish_non_exhaustive()
     }
-}
-
-/// The name of the Pod of this process; `None` outside a cluster.
-pub(crate) fn own_pod() -> Option<String> {
-    std::env::var_os(IN_CLUSTER_HOST)?;
-    std::env::var(HOSTNAME).ok()
 }
 
 /// Advice for a failing connection.

@@ -1,4 +1,4 @@
-//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics.
+//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics and profiles.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +13,16 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::ConfigExt as _;
+use loopwatch_model::observation::Cause;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tower::util::BoxService;
-use tower::{BoxError, ServiceExt as _};
+use tower::{BoxError, Service as _, ServiceExt as _};
 
-use super::failure::layers;
+use super::failure::{Failure, layers};
+use crate::files::open_regular;
 
 /// A client that keeps one connection open for a while.
 pub(crate) type PeerClient = BoxService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
@@ -97,6 +100,19 @@ impl Trust {
     }
 }
 
+/// Sends a request, and waits for the head of the response.
+pub(crate) async fn send(
+    client: &mut PeerClient,
+    request: Request<Full<Bytes>>,
+    within: Duration,
+) -> Result<Response<Incoming>, Failure> {
+    let sending = async { client.ready().await?.call(request).await };
+    match timeout(within, sending).await {
+        Ok(response) => response.map_err(|error| Failure::peer(&*error)),
+        Err(_) => Err(Failure::new(Cause::Timeout, format!("no response within {} s", within.as_secs_f32()))),
+    }
+}
+
 /// The certificates of a PEM file.
 fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|c| c.map(|c| c.to_vec())).collect();
@@ -124,13 +140,12 @@ pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
     let path: PathBuf = file.to_owned();
     let reading = spawn_blocking(move || {
         use std::io::Read as _;
-        let metadata = std::fs::metadata(&path)?;
-        if !metadata.is_file() || metadata.len() > MAX_FILE {
-            return Err(std::io::Error::other("not a regular file of at most 1 MiB"));
-        }
         let mut content = Vec::new();
-        std::fs::File::open(&path)?.take(MAX_FILE).read_to_end(&mut content)?;
-        Ok(content)
+        open_regular(&path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
+        match content.len() as u64 > MAX_FILE {
+            false => Ok(content),
+            true => Err(std::io::Error::other("it is larger than 1 MiB")),
+        }
     });
     let content = reading.await.map_err(|error| error.to_string())?;
     content.map_err(|error| format!("cannot read {}: {error}", file.display()))

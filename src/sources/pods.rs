@@ -388,11 +388,11 @@ impl PodsReader {
         if own.is_none() && self.own().is_some() {
             return Ok(()); // this Pod may run no operator
         }
-        let target = own.map(|OwnPod { namespace, name, ip, host_network, .. }| TargetPod {
-            instance: format!("{namespace}/{name}"),
+        let target = own.map(|own| TargetPod {
+            instance: own.instance(),
             own: true,
-            ip: *ip,
-            host_network: *host_network,
+            ip: own.ip,
+            host_network: own.host_network,
             ports: Vec::new(),
             container_ids: Vec::new(),
         });

@@ -51,6 +51,8 @@ pub(crate) struct Reader {
     clues: watch::Receiver<OperatorClue>,
     own: Option<Own>,
     current: Option<Current>,
+    /// Interval of readings.
+    every: Duration,
 }
 
 /// The process that was read last.
@@ -80,7 +82,7 @@ enum Status {
     Failed(Cause, String),
 }
 
-/// Interval of readings, the same as that of scrapes by default.
+/// The longest interval of readings. They cost the operator nothing, so a longer interval of scrapes does not matter.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
 /// Time after which a reading counts as failed. The kernel usually answers within a millisecond.
@@ -121,11 +123,11 @@ async fn read_regularly(mut reader: Reader, feed: &Feed) -> Result<(), Closed> {
     let mut said = None;
     loop {
         let now = feed.clock().now();
+        let next = wakeups::after(reader.every);
         let reading = spawn_blocking(move || {
             let reading = reader.read(now);
             (reading, reader)
         });
-        let next = wakeups::after(READ_EVERY);
         let reading = within(reading, &mut said, feed).await?;
         let (Reading { status, gone, seen }, back) = reading;
         reader = back;
@@ -168,11 +170,12 @@ async fn within<T>(mut reading: JoinHandle<T>, said: &mut Option<Status>, feed: 
 
 impl Reader {
     /// A reader of the selected process; `None` if there is none. `pod` is the instance in loopwatch's own Pod,
-    /// `namespace/name`; `None` outside of a Pod.
+    /// `namespace/name`; `None` outside of a Pod. `scrapes` is the interval of scrapes, so that both show the same times.
     pub(crate) fn new(
         selection: ProcessSelection,
         pod: Option<String>,
         clues: watch::Receiver<OperatorClue>,
+        scrapes: Duration,
     ) -> Option<Self> {
         let pid = match selection {
             ProcessSelection::Pid(pid) => Some(pid),
@@ -182,11 +185,12 @@ impl Reader {
             }
         };
         let instance = pod.unwrap_or_else(|| LOCAL.to_owned());
-        Some(Self::of(Proc::new("/proc", std::process::id()), pid, instance, clues))
+        let reader = Self::of(Proc::new("/proc", std::process::id()), pid, instance, clues);
+        Some(Self { every: READ_EVERY.min(scrapes), ..reader })
     }
 
     fn of(proc: Proc, pid: Option<u32>, instance: String, clues: watch::Receiver<OperatorClue>) -> Self {
-        Self { proc, pid, instance, clues, own: None, current: None }
+        Self { proc, pid, instance, clues, own: None, current: None, every: READ_EVERY }
     }
 
     /// Whether no other container can ever be visible: in a shared process namespace, loopwatch is not the first process.

@@ -35,11 +35,12 @@ mod tests;
 mod wire;
 
 pub(crate) use self::endpoint::PprofUrl;
-use self::endpoint::{Endpoint, is_own, usual};
+use self::endpoint::{Endpoint, beside, usual};
 use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
+use super::cluster::{OwnPod, is_own_address};
 use super::failure::Failure;
 use super::feed::{Closed, Feed};
 
@@ -64,8 +65,8 @@ pub(crate) type MetricsAddresses = Arc<RwLock<BTreeMap<String, SocketAddr>>>;
 pub(crate) struct Profiler {
     options: ProfileOptions,
     store: ProfileStore,
-    /// The instance in the Pod of this process; `None` outside a cluster.
-    own: Option<String>,
+    /// The Pod of this process; `None` outside a cluster.
+    own: Option<OwnPod>,
     metrics: MetricsAddresses,
     /// Held while a profile is fetched and decoded: one at a time limits the memory.
     turn: Arc<Mutex<()>>,
@@ -110,17 +111,6 @@ const REST: Duration = Duration::from_secs(30 * 60);
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
 /// The reason why the source is off if the user wants no profiles.
 const OFF: &str = "profiles are off (--profiles=off)";
-
-/// The name of the Pod of this process, if it has a network of its own. With `hostNetwork`, the name of the host is that of
-/// the node, and the ports on loopback belong to any programs of the node. Host names are cut, and may be set.
-pub(crate) fn pod_with_own_network(hostname: Option<String>, pod: Option<String>) -> Option<String> {
-    let hostname = hostname?;
-    match pod {
-        Some(pod) if pod.starts_with(&hostname) || hostname.starts_with(&pod) => Some(pod),
-        Some(_) => None,
-        None => Some(hostname),
-    }
-}
 
 /// Answers probes until the channel closes. If an earlier task has failed, the start of this one shows that it works.
 pub(crate) async fn run(profiler: Profiler, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, failed: bool) {
@@ -240,8 +230,8 @@ impl Schedule {
 // === impl Profiler ===
 
 impl Profiler {
-    /// Compares profiles of instances in this Pod; `own` is its instance.
-    pub(crate) fn new(options: ProfileOptions, own: Option<String>, metrics: MetricsAddresses) -> Self {
+    /// Compares profiles of instances in the Pod of this process.
+    pub(crate) fn new(options: ProfileOptions, own: Option<OwnPod>, metrics: MetricsAddresses) -> Self {
         let store = ProfileStore::new(options.dir.as_deref());
         Self { options, store, own, metrics, turn: Arc::default() }
     }
@@ -332,7 +322,7 @@ impl Profiler {
         }
         if let Some(url) = &self.options.url {
             let endpoints = url.endpoints();
-            return match endpoints.iter().all(|endpoint| is_own(endpoint.address.ip())) {
+            return match endpoints.iter().all(|endpoint| is_own_address(endpoint.address.ip())) {
                 true => Ok(endpoints),
                 false => Err(NoComparison::NoPprof(format!(
                     "loopwatch takes profiles only from loopback and its own Pod, and {url} is elsewhere"
@@ -342,9 +332,17 @@ impl Profiler {
         let found = self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
         // An instance whose Pod is not known has the address of its metrics for a name.
         let metrics = found.or_else(|| instance.parse().ok());
+        let on_node = self.own.as_ref().is_some_and(|own| own.host_network);
+        let is_here = || self.own.as_ref().is_some_and(|own| own.instance() == instance);
         match metrics {
-            Some(metrics) if is_own(metrics.ip()) => Ok(usual(Some(metrics))),
-            None if self.own.as_deref() == Some(instance) => Ok(usual(None)),
+            // The other ports may be of any program of the node.
+            Some(metrics) if is_own_address(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
+            Some(metrics) if is_own_address(metrics.ip()) => Ok(usual(Some(metrics))),
+            None if !on_node && is_here() => Ok(usual(None)),
+            None if is_here() => Err(NoComparison::NoPprof(
+                "the operator's Pod uses the network of its node, where any program may listen on the usual ports of pprof; set --pprof"
+                    .to_owned(),
+            )),
             _ => Err(NoComparison::NoPprof(
                 "loopwatch takes profiles only from its own Pod, and the operator runs in another one; forward the port of its \
                  pprof, and set --pprof"

@@ -40,7 +40,7 @@ mod tests;
 use self::instance::{Instance, Place, Target};
 use self::options::{ScrapeOptions, ScrapeTarget};
 use self::report::Reporter;
-use super::cluster::own_pod;
+use super::cluster::OwnPod;
 use super::feed::{Closed, Feed};
 use super::pods::{TargetPod, TargetPods};
 use super::process::OperatorClue;
@@ -49,7 +49,8 @@ use super::profiles::MetricsAddresses;
 /// Scrapes all instances of the operator.
 pub(crate) struct Scraper {
     options: Arc<ScrapeOptions>,
-    own: Option<Own>,
+    /// The Pod of this process; `None` outside a cluster.
+    own: Option<OwnPod>,
     pods: TargetPods,
     feed: Feed,
     hints: Hints,
@@ -64,23 +65,12 @@ pub(crate) struct Hints {
     pub(crate) clues: watch::Sender<OperatorClue>,
 }
 
-/// The Pod in which loopwatch runs, as its environment describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Own {
-    /// `namespace/pod`.
-    name: String,
-    /// Whether it seems to use the network of its node.
-    host_network: bool,
-}
-
 /// A running instance.
 struct Followed {
     target: Target,
     stop: CancellationToken,
 }
 
-/// Set by the manifests to the name of the Pod.
-const POD_NAME: &str = "POD_NAME";
 /// Time to wait for the Pods of a named operator before the source counts as off.
 const PODS_WITHIN: Duration = Duration::from_secs(15);
 /// Time to wait for the spec of the own Pod, which the account may not be allowed to read.
@@ -104,7 +94,10 @@ impl Hints {
         }
         let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
         self.clues.send_if_modified(|clue| {
-            let changed = is_near && (clue.instance != view.instance || clue.started_seconds != started);
+            // One process may have several addresses. The first one names it.
+            let is_new = clue.instance.is_empty();
+            let changed = is_new || clue.instance == view.instance && clue.started_seconds != started;
+            let changed = is_near && changed;
             if changed {
                 clue.instance.clone_from(&view.instance);
                 clue.started_seconds = started;
@@ -116,15 +109,21 @@ impl Hints {
     /// Forgets an instance.
     fn gone(&self, instance: &str) {
         self.addresses.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+        self.clues.send_if_modified(|clue| {
+            let changed = clue.instance == instance;
+            if changed {
+                (clue.instance, clue.started_seconds) = (String::new(), None);
+            }
+            changed
+        });
     }
 }
 
 // === impl Scraper ===
 
 impl Scraper {
-    /// `namespace` is that of the own Pod.
-    pub(crate) fn new(options: ScrapeOptions, namespace: &str, pods: TargetPods, feed: Feed, hints: Hints) -> Self {
-        let own = Own::of(namespace, own_pod(), std::env::var(POD_NAME).ok());
+    /// `own` is the Pod of this process; `None` outside a cluster.
+    pub(crate) fn new(options: ScrapeOptions, own: Option<OwnPod>, pods: TargetPods, feed: Feed, hints: Hints) -> Self {
         Self { options: Arc::new(options), own, pods, feed, hints }
     }
 
@@ -202,20 +201,18 @@ impl Scraper {
 
     fn targets(&mut self) -> Vec<Target> {
         let pods = self.pods.borrow_and_update();
-        let own = pods.iter().find(|pod| pod.own).map(|pod| &pod.instance);
-        let own = own.or(self.own.as_ref().map(|own| &own.name));
+        let own = pods.iter().find(|pod| pod.own).map(|pod| pod.instance.clone());
+        let own = own.or(self.own.as_ref().map(OwnPod::instance));
         let mut targets: Vec<Target> = match &self.options.target {
             ScrapeTarget::Off => Vec::new(),
-            ScrapeTarget::Urls(urls) => urls.iter().map(|url| of_url(url, own, &pods)).collect(),
+            ScrapeTarget::Urls(urls) => urls.iter().map(|url| of_url(url, own.as_ref(), &pods)).collect(),
             ScrapeTarget::Find if self.options.standalone => {
                 let pods = pods.iter().filter(|pod| pod.ip.is_some());
                 pods.map(|pod| Target { name: pod.instance.clone(), place: Place::Pod }).collect()
             }
-            ScrapeTarget::Find => own
-                .filter(|_| self.own.is_some())
-                .map(|name| Target { name: name.clone(), place: Place::Own })
-                .into_iter()
-                .collect(),
+            ScrapeTarget::Find => {
+                own.filter(|_| self.own.is_some()).map(|name| Target { name, place: Place::Own }).into_iter().collect()
+            }
         };
         for at in 1..targets.len() {
             // Two addresses of one Pod are two instances.
@@ -236,19 +233,6 @@ impl Scraper {
             _ if self.options.standalone => NO_PODS,
             _ => NOT_BESIDE,
         }
-    }
-}
-
-// === impl Own ===
-
-impl Own {
-    /// `hostname` is that of the Pod; `None` outside a cluster. `name` is the name of the Pod, if the manifest passes it on.
-    fn of(namespace: &str, hostname: Option<String>, name: Option<String>) -> Option<Self> {
-        let hostname = hostname?;
-        let pod = name.unwrap_or_else(|| hostname.clone());
-        // A host name may be longer, or shorter, than the name of the Pod. On the network of a node, it is that of the node.
-        let host_network = !pod.starts_with(&hostname) && !hostname.starts_with(&pod);
-        Some(Self { name: format!("{namespace}/{pod}"), host_network })
     }
 }
 

@@ -479,7 +479,7 @@ impl Running {
     fn scraper(&self) -> Scraper {
         let (options, pods) = (self.options.scrape.clone(), self.pods.targets());
         let hints = Hints { addresses: Arc::clone(&self.metrics_addresses), clues: self.pods.clues() };
-        Scraper::new(options, self.cluster.namespace(), pods, self.feed.clone(), hints)
+        Scraper::new(options, self.cluster.own_pod().cloned(), pods, self.feed.clone(), hints)
     }
 
     /// Watches the operator's leases if the account may, and stops if it no longer may.

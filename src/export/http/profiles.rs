@@ -50,7 +50,8 @@ fn listed(dir: Value, profiles: &[KeptProfile]) -> Response {
 }
 
 fn unreadable(error: &io::Error) -> Response {
-    let error = format!("cannot read the profiles: {error}");
+    let error =
+        format!("cannot read the profiles in {error}; check the directory of --profile-dir and its permissions");
     (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "error": error }))).into_response()
 }
 

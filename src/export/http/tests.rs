@@ -490,6 +490,20 @@ async fn profiles_stay_on_loopback_even_if_the_page_is_exposed() {
 }
 
 #[tokio::test]
+async fn an_unreadable_directory_is_named() {
+    let (exporter, name, folder) = with_profiles(ExportOptions::default());
+    let file = folder.path().join(&name);
+    exporter.set_profiles(crate::sources::profiles::ProfileStore::new(Some(&file)));
+    for path in ["/api/v1/profiles".to_owned(), format!("/api/v1/profiles/{name}")] {
+        let (status, body) = get(&exporter, &path).await;
+        assert_eq!(status, 500, "{body}");
+        for expected in [&*file.to_string_lossy(), "Not a directory", "--profile-dir"] {
+            assert!(body.contains(expected), "{body}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn without_a_cluster_there_are_no_profiles() {
     let exporter = exporter(sample(), ExportOptions::default());
     let (status, body) = get(&exporter, "/api/v1/profiles").await;

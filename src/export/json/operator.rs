@@ -25,6 +25,12 @@ struct InstanceView<'a> {
     scrape_failing: Option<ScrapeFailure>,
     controllers: &'a [ControllerView],
     controllers_left_out: u32,
+    /// Of the last scrape.
+    #[serde(skip_serializing_if = "is_zero")]
+    lines_skipped: u64,
+    /// The first problem of the last scrape.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    problem: &'a str,
     requests: &'a [(String, u64)],
     process: &'a ProcessView,
     recent: &'a [RecentPoint],
@@ -43,6 +49,11 @@ pub(crate) fn operator(summary: &OperatorSummary) -> OperatorResponse<'_> {
     OperatorResponse { version: VERSION, operator: summary.view.as_deref(), instances }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 // === impl InstanceView ===
 
 impl<'a> InstanceView<'a> {
@@ -56,6 +67,8 @@ impl<'a> InstanceView<'a> {
             scrape_failing: instance.scrape_failure.map(|(since, cause)| ScrapeFailure { since, cause }),
             controllers: metrics.map_or(&[], |metrics| &metrics.controllers),
             controllers_left_out: metrics.map_or(0, |metrics| metrics.controllers_left_out),
+            lines_skipped: metrics.map_or(0, |metrics| metrics.lines_skipped),
+            problem: metrics.map_or("", |metrics| &metrics.problem),
             requests: metrics.map_or(&[], |metrics| &metrics.requests),
             process: &instance.process,
             recent: &instance.recent,

@@ -79,6 +79,10 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
         let age = Age(snapshot, since);
         let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
     }
+    if let Some(metrics) = metrics.filter(|metrics| !metrics.problem.is_empty()) {
+        let (problem, skipped) = (Escaped(&metrics.problem), Number(metrics.lines_skipped));
+        let _ = write!(page, "<p>loopwatch cannot read all of its metrics: {problem}; lines skipped: {skipped}.</p>");
+    }
     page.push_str("<ul class=\"charts\">");
     CHARTS.iter().for_each(|shown| chart(page, shown, instance));
     page.push_str("</ul>");

@@ -79,6 +79,14 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
     assert_eq!(page.matches("<polyline").count(), 10, "five signals, and each has a gap");
     assert!(page.contains("<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"));
 
+    assert!(!page.contains("lines skipped"), "all of its metrics were read");
+    if let Some((_, metrics)) = &mut view.snapshot.operator.instances[0].metrics {
+        let metrics = std::sync::Arc::make_mut(metrics);
+        (metrics.problem, metrics.lines_skipped) = ("line 7: the value is not a number".to_owned(), 12);
+    }
+    let problem = "loopwatch cannot read all of its metrics: line 7: the value is not a number; lines skipped: 12.";
+    assert!(render(&view.snapshot).contains(problem));
+
     let instance = &mut view.snapshot.operator.instances[0];
     (instance.process.live_heap, instance.process.goroutines) = (None, None);
     instance.recent.iter_mut().for_each(|point| point.reconciles = Some(1.0 / 30.0));

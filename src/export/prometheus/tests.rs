@@ -16,6 +16,8 @@ use crate::export::metric::{Metric, MetricType};
 use crate::export::sample::{Sample, empty, sample};
 use crate::telemetry::{RequestLabels, SelfMetrics};
 
+mod hostile;
+
 fn render(view: Sample, format: TextFormat, objects: ObjectSeries, limit: usize) -> String {
     let (metrics, dropped) = (SelfMetrics::new(), AtomicU64::new(0));
     metrics.requests.get_or_create_owned(&RequestLabels { path: "/metrics", code: 200 }).inc();

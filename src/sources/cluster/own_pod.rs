@@ -1,6 +1,6 @@
 //! The Pod of this process, as its environment describes it: no permission is needed for that.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use loopwatch_model::observation::Revision;
 
@@ -22,8 +22,12 @@ pub(crate) struct OwnPod {
     pub(crate) namespace: String,
     /// Its name.
     pub(crate) name: String,
+    /// The name of its host: that of the Pod, cut to 63 characters, or that of the node. Operators sign leases with it.
+    pub(crate) host: String,
     /// Whether the manifest says so. Otherwise, the name is that of the host, and the Pod may run no operator.
     pub(crate) is_told: bool,
+    /// Whether this process runs in a cluster, and so really shares the network of the Pod that it names.
+    pub(crate) in_cluster: bool,
     /// Its UID; empty if it is not known.
     pub(crate) uid: String,
     /// Its address; absent if it is not known.
@@ -49,6 +53,30 @@ const CONTAINER: &str = "LOOPWATCH_CONTAINER";
 
 /// The name of the Pod, in every container that does not use the network of the node.
 const HOSTNAME: &str = "HOSTNAME";
+
+/// The longest host name of a Pod, in bytes.
+const MAX_HOST: usize = 63;
+
+/// Whether a Pod of this name with a network of its own may have this host name: the kubelet cuts the name, and adds a domain
+/// if the Pod asks for it. The name of a node may also begin the name of a Pod.
+fn is_host_of(pod: &str, host: &str) -> bool {
+    let cut = pod.get(..MAX_HOST).map_or(pod, |cut| cut.trim_end_matches(['-', '.']));
+    host.strip_prefix(cut).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether an address is one of this Pod: the kernel would use it as the source of packets to itself. Sends nothing.
+pub(crate) fn is_own_address(address: IpAddr) -> bool {
+    if address.to_canonical().is_loopback() {
+        return true;
+    }
+    let unspecified =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
+    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
+}
 
 // === impl OperatorIdentity ===
 
@@ -76,26 +104,32 @@ impl OwnPod {
             |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let hostname = variable(HOSTNAME);
         let told = variable(NAME);
-        let is_told = told.is_some();
-        let name = told.or_else(|| hostname.clone().filter(|_| variable(IN_CLUSTER_HOST).is_some()))?;
+        let (is_told, in_cluster) = (told.is_some(), variable(IN_CLUSTER_HOST).is_some());
+        let name = told.or_else(|| hostname.clone().filter(|_| in_cluster))?;
         let address = |name: &str| variable(name)?.parse::<IpAddr>().ok();
         let host_network = match (address(IP), address(NODE_IP)) {
             (Some(pod), Some(node)) => pod == node,
-            // A Pod with a network of its own has its name as the host name, up to 63 characters.
-            _ => !hostname.is_some_and(|host| name.starts_with(&host)),
+            _ => !hostname.as_ref().is_some_and(|host| is_host_of(&name, host)),
         };
         let hash = variable(TEMPLATE_HASH).or_else(|| variable(REVISION_HASH)).unwrap_or_default();
         let revision = Revision { hash, version: variable(VERSION).unwrap_or_default(), image: String::new() };
         Some(Self {
             namespace: variable(NAMESPACE).unwrap_or_else(|| namespace.to_owned()),
+            host: hostname.unwrap_or_else(|| name.clone()),
             name,
             is_told,
+            in_cluster,
             uid: variable(UID).unwrap_or_default(),
             ip: address(IP),
             host_network,
             revision,
             container: variable(CONTAINER),
         })
+    }
+
+    /// The name of its instance, in all sources.
+    pub(crate) fn instance(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
     }
 
     /// The name of the operator's workload, without a permission to read it: the name of the Pod without the parts that
@@ -156,6 +190,8 @@ mod tests {
         let pod = of(&[(HOSTNAME, "op-0"), (IN_CLUSTER_HOST, "10.0.0.1")]).expect("a Pod");
         assert_eq!((pod.namespace.as_str(), pod.name.as_str(), pod.is_told), ("from-token", "op-0", false));
         assert_eq!((pod.host_network, pod.workload().as_deref()), (false, Some("op")));
+        assert_eq!((pod.in_cluster, pod.instance().as_str()), (true, "from-token/op-0"));
+        assert!(!of(&[(NAME, "op-0")]).expect("a Pod").in_cluster, "a name alone makes no Pod");
     }
 
     #[test]
@@ -165,6 +201,14 @@ mod tests {
         let host = [(NAME, "op-7c9d5b8f6-x2x4z"), (HOSTNAME, "node-17")];
         assert!(of(&host).expect("a Pod").host_network, "the host name is that of the node");
         assert!(of(&host[..1]).expect("a Pod").host_network, "nothing is known");
+        let same = |host: &str| !of(&[(NAME, "op-7c9d5b8f6-x2x4z"), (HOSTNAME, host)]).expect("a Pod").host_network;
+        assert!(same("op-7c9d5b8f6-x2x4z") && same("op-7c9d5b8f6-x2x4z.op.system.svc"));
+        assert!(!same("op"), "a node whose name begins the name of the Pod");
+        for (first, kept) in [(60, 63), (62, 62)] {
+            let long = format!("{}-7c9d5b8f6-x2x4z", "o".repeat(first));
+            let cut = of(&[(NAME, &long), (HOSTNAME, &long[..kept])]).expect("a Pod");
+            assert!(!cut.host_network, "the kubelet cuts a host name to 63 characters, without a dash at the end");
+        }
     }
 
     #[test]
@@ -182,6 +226,24 @@ mod tests {
             ("bare", "", None),
         ] {
             assert_eq!(pod(name, hash).workload().as_deref(), workload, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_this_host_are_its_own() {
+        for (address, expected) in [
+            ("127.0.0.1", true),
+            ("127.0.0.6", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("198.51.100.1", false),
+            ("2001:db8::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("255.255.255.255", false),
+            ("224.0.0.1", false),
+        ] {
+            assert_eq!(is_own_address(address.parse().expect("an address")), expected, "{address}");
         }
     }
 }

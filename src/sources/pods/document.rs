@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::sources::metadata::or_default;
@@ -75,6 +75,7 @@ pub(super) struct ContainerDocument {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PortDocument {
     pub(super) name: String,
+    #[serde(deserialize_with = "in_range")]
     pub(super) container_port: u16,
     /// Empty or `TCP`, `UDP` or `SCTP`.
     pub(super) protocol: String,
@@ -105,6 +106,7 @@ pub(super) struct PodStatus {
 pub(super) struct ContainerStatus {
     pub(super) name: String,
     pub(super) ready: bool,
+    #[serde(deserialize_with = "in_range")]
     pub(super) restart_count: u32,
     #[serde(rename = "containerID")]
     pub(super) container_id: String,
@@ -141,6 +143,12 @@ pub(super) struct TerminatedState {
     pub(super) exit_code: i32,
     pub(super) started_at: Option<String>,
     pub(super) finished_at: Option<String>,
+}
+
+/// Reads a number that the API server does not check: one out of range must not hide the whole Pod.
+fn in_range<'de, D: Deserializer<'de>, T: TryFrom<i64> + Default>(deserializer: D) -> Result<T, D::Error> {
+    let number = Option::<i64>::deserialize(deserializer)?;
+    Ok(number.and_then(|number| T::try_from(number).ok()).unwrap_or_default())
 }
 
 /// A Deployment, StatefulSet or DaemonSet.

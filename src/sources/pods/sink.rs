@@ -1,6 +1,7 @@
 //! The operator's Pods, as a watch or single reads report them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::observation::{MAX_PODS, Observation, PodView, Revision, SourceId};
@@ -137,12 +138,23 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
     let target = (!matches!(status.phase.as_str(), "Succeeded" | "Failed")).then(|| TargetPod {
         instance: format!("{namespace}/{name}"),
         own,
-        ip: status.pod_ip.parse().ok(),
+        ip: status.pod_ip.parse().ok().filter(may_be_of_pod),
         host_network: spec.host_network,
         ports: containers::ports(pod, container),
         container_ids: of_operator.iter().filter_map(containers::PodContainer::id).collect(),
     });
     SeenPod { view, target }
+}
+
+/// Whether a Pod may have this address: clouds serve credentials at a link-local one. Pods of a stand-in for a node have
+/// addresses on loopback.
+fn may_be_of_pod(ip: &IpAddr) -> bool {
+    let is_link_local = match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let ip = ip.to_canonical();
+    !(is_link_local || ip.is_unspecified() || ip.is_multicast())
 }
 
 // === impl PodSink ===

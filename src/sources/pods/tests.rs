@@ -123,6 +123,44 @@ fn the_first_container_runs_the_operator() {
 }
 
 #[test]
+fn numbers_beyond_their_range_do_not_hide_a_pod() {
+    let ports = |port: &Value| {
+        let container = json!({ "name": "a", "ports": [{ "containerPort": port }, { "containerPort": 8080 }] });
+        let status = json!({ "podIP": "10.0.0.7", "containerStatuses": [{ "name": "a", "restartCount": port }] });
+        let metadata = json!({ "namespace": "op", "name": "op-0" });
+        let (_, target) =
+            seen(&json!({ "metadata": metadata, "spec": { "containers": [container] }, "status": status }), None);
+        target.expect("a target").ports.iter().map(|port| port.number).collect::<Vec<_>>()
+    };
+    for port in [json!(0), json!(-1), json!(65_536), json!(4_294_967_296_i64), json!(null)] {
+        assert_eq!(ports(&port), [8080], "{port}");
+    }
+    assert_eq!(ports(&json!(65_535)), [65_535, 8080]);
+}
+
+#[test]
+fn addresses_that_no_pod_has_are_not_scraped() {
+    for (ip, is_of_pod) in [
+        ("10.244.0.7", true),
+        ("fd00::7", true),
+        ("", false),
+        ("127.0.0.9", true),
+        ("::ffff:169.254.169.254", false),
+        ("0.0.0.0", false),
+        ("::", false),
+        ("169.254.169.254", false),
+        ("fe80::1", false),
+        ("224.0.0.1", false),
+        ("255.255.255.255", false),
+        ("op.example.io", false),
+    ] {
+        let metadata = json!({ "namespace": "op", "name": "op-0" });
+        let (_, target) = seen(&json!({ "metadata": metadata, "status": { "podIP": ip } }), None);
+        assert_eq!(target.expect("a target").ip.is_some(), is_of_pod, "{ip}");
+    }
+}
+
+#[test]
 fn a_pod_that_has_ended_is_no_target() {
     for (phase, is_target) in [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)] {
         let mut pod = real();

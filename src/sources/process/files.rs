@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::files::open_regular;
 use crate::procfs::{self, Stat};
 
 /// A `/proc` file system.
@@ -114,11 +115,7 @@ impl Unread {
 /// Reads a file up to the limit. Names of commands may be any bytes, so the text need not be UTF-8.
 pub(super) fn read(path: &Path) -> Result<String, Unread> {
     let of = |error: io::Error| Unread::of(&error);
-    // A named pipe in a foreign file system would block.
-    if !fs::metadata(path).map_err(of)?.is_file() {
-        return Err(Unread::Failed);
-    }
     let mut bytes = Vec::new();
-    fs::File::open(path).map_err(of)?.take(MAX_BYTES).read_to_end(&mut bytes).map_err(of)?;
+    open_regular(path).map_err(of)?.take(MAX_BYTES).read_to_end(&mut bytes).map_err(of)?;
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

@@ -7,6 +7,7 @@ use loopwatch_model::observation::{ProcessView, Runtime};
 
 use super::cgroup::{self, NoMemory};
 use super::files::{Proc, Unread};
+use crate::files::open_regular;
 use crate::procfs;
 
 /// One process. Its number is used again after its end, but not with the same start.
@@ -102,9 +103,8 @@ fn runtime(proc: &Proc, pid: u32, command: &str) -> Runtime {
 }
 
 fn first_page(path: &std::path::Path) -> Option<Vec<u8>> {
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut page = Vec::with_capacity(NOTES_WITHIN);
-    fs::File::open(path).ok()?.take(NOTES_WITHIN as u64).read_to_end(&mut page).ok()?;
+    open_regular(path).ok()?.take(NOTES_WITHIN as u64).read_to_end(&mut page).ok()?;
     Some(page)
 }
 

@@ -1,7 +1,7 @@
 //! Where the operator may serve pprof: only on loopback or an address of this Pod.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use http::Uri;
@@ -40,21 +40,12 @@ pub(super) fn usual(metrics: Option<SocketAddr>) -> Vec<Endpoint> {
     let usual = PORTS.iter().flat_map(|port| LOOPBACK.map(|address| SocketAddr::new(address, *port)));
     let mut addresses: Vec<SocketAddr> = usual.collect();
     addresses.extend(metrics.filter(|metrics| !addresses.contains(metrics)));
-    addresses.into_iter().map(|address| Endpoint::new(address, address.to_string(), PATH)).collect()
+    addresses.into_iter().map(beside).collect()
 }
 
-/// Whether an address is one of this Pod: the kernel would use it as the source of packets to itself. Sends nothing.
-pub(super) fn is_own(address: IpAddr) -> bool {
-    if address.to_canonical().is_loopback() {
-        return true;
-    }
-    let unspecified =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
-    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == address)
+/// pprof at the usual path of the same port.
+pub(super) fn beside(metrics: SocketAddr) -> Endpoint {
+    Endpoint::new(metrics, metrics.to_string(), PATH)
 }
 
 // === impl PprofUrl ===
@@ -112,6 +103,12 @@ impl fmt::Display for PprofUrl {
 impl Endpoint {
     fn new(address: SocketAddr, host: String, path: &str) -> Self {
         Self { address, host, path: path.to_owned() }
+    }
+
+    /// The URL of a kind of profile.
+    pub(super) fn uri(&self, kind: ProfileKind) -> Uri {
+        let (address, path) = (self.address.to_string(), self.path(kind));
+        Uri::builder().scheme(Scheme::HTTP).authority(address).path_and_query(path).build().unwrap_or_default()
     }
 
     /// The path of a kind of profile. It never asks for a collection (`gc=1`), which would stop the operator, and never for
@@ -180,23 +177,5 @@ mod tests {
         assert_eq!(shown(""), loopback);
         assert_eq!(shown("127.0.0.1:8081"), loopback);
         assert_eq!(shown("10.1.2.3:8080"), [&loopback[..], &["10.1.2.3:8080"]].concat());
-    }
-
-    #[test]
-    fn only_addresses_of_this_host_are_its_own() {
-        for (address, expected) in [
-            ("127.0.0.1", true),
-            ("127.0.0.6", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("198.51.100.1", false),
-            ("2001:db8::1", false),
-            ("0.0.0.0", false),
-            ("::", false),
-            ("255.255.255.255", false),
-            ("224.0.0.1", false),
-        ] {
-            assert_eq!(is_own(address.parse().expect("an address")), expected, "{address}");
-        }
     }
 }

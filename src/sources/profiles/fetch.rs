@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use loopwatch_model::observation::{Cause, ProfileKind};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
 use super::pprof::is_gzip;
-use crate::sources::failure::{Failure, layers};
+use crate::sources::failure::Failure;
+use crate::sources::peer::{Trust, send};
 use crate::telemetry::VERSION;
 
 /// What became of a request.
@@ -41,18 +38,16 @@ pub(super) const MAX_BYTES: usize = 4 << 20;
 
 /// Fetches a profile. Follows no redirect and uses no proxy.
 pub(super) async fn fetch(endpoint: &Endpoint, kind: ProfileKind) -> Fetched {
-    let path = endpoint.path(kind);
-    let response = match timeout(HEAD_WITHIN, request(endpoint, &path)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(failure)) => return Fetched::Silent(failure),
-        Err(_) => return Fetched::Silent(Failure::timeout(&path, HEAD_WITHIN)),
+    let response = match request(endpoint, kind).await {
+        Ok(response) => response,
+        Err(failure) => return Fetched::Silent(failure),
     };
     if let Some(refused) = refused(&response) {
         return refused;
     }
     let mut content = Vec::new();
     let ended = timeout(BODY_WITHIN, read(response.into_body(), &mut content)).await;
-    let ended = ended.unwrap_or_else(|_| Err(Failure::timeout(&path, BODY_WITHIN)));
+    let ended = ended.unwrap_or_else(|_| Err(Failure::timeout(&endpoint.path(kind), BODY_WITHIN)));
     match ended {
         Ok(()) if is_gzip(&content) => Fetched::Profile(content),
         Ok(()) => Fetched::NoPprof("its response is not a profile".to_owned()),
@@ -61,26 +56,16 @@ pub(super) async fn fetch(endpoint: &Endpoint, kind: ProfileKind) -> Fetched {
     }
 }
 
-async fn request(endpoint: &Endpoint, path: &str) -> Result<http::Response<Incoming>, Failure> {
-    let broken = |error: hyper::Error| Failure::new(Cause::Connection, layers(&error));
-    let stream = match timeout(CONNECT_WITHIN, TcpStream::connect(endpoint.address)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            return Err(Failure::new(Cause::Refused, "nothing listens there"));
-        }
-        Ok(Err(error)) => return Err(Failure::new(Cause::Connection, error.to_string())),
-        Err(_) => return Err(Failure::timeout("the connection", CONNECT_WITHIN)),
-    };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Ends with the response, or when the caller drops it; the time is for servers that keep it open.
-    tokio::spawn(timeout(HEAD_WITHIN + BODY_WITHIN, connection));
-    let request = Request::get(path)
+async fn request(endpoint: &Endpoint, kind: ProfileKind) -> Result<http::Response<Incoming>, Failure> {
+    let request = Request::get(endpoint.uri(kind))
         .header(header::HOST, &endpoint.host)
         .header(header::USER_AGENT, format!("loopwatch/{VERSION}"))
         .header(header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new())
+        .body(Full::default())
         .map_err(|error| Failure::new(Cause::Invalid, error.to_string()))?;
-    sender.send_request(request).await.map_err(broken)
+    let client = Trust::Plain.client(Some(CONNECT_WITHIN)).await;
+    let mut client = client.map_err(|problem| Failure::new(Cause::Invalid, problem))?;
+    send(&mut client, request, HEAD_WITHIN).await
 }
 
 /// What a response without a profile means, by its head. Only some answers show that there is no pprof.
@@ -103,7 +88,7 @@ fn refused(response: &http::Response<Incoming>) -> Option<Fetched> {
 async fn read(mut body: Incoming, content: &mut Vec<u8>) -> Result<(), Failure> {
     let too_large = || Failure::new(Cause::TooLarge, format!("the profile has more than {} MiB", MAX_BYTES >> 20));
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::new(Cause::Connection, layers(&error)))?;
+        let frame = frame.map_err(|error| Failure::peer(&error))?;
         let Some(data) = frame.data_ref() else { continue };
         if content.len() + data.len() > MAX_BYTES {
             return Err(too_large());

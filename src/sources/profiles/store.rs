@@ -1,13 +1,14 @@
 //! The directory with the last profiles, as the operator sent them. `go tool pprof` reads them.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use loopwatch_model::observation::ProfileKind;
 use loopwatch_model::time::Timestamp;
 
 use super::fetch::MAX_BYTES;
+use crate::files::{is_irregular, open_regular_without_link};
 
 /// A directory for profiles. Several processes may write into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl ProfileStore {
         if self.chosen {
             std::fs::create_dir_all(dir)?;
         }
-        self.make_room(content.len() as u64)?;
+        self.make_room(content.len() as u64, taken)?;
         let name = file_name(kind, instance, taken);
         let new = dir.join(format!("{name}{NEW}"));
         // Neither follows nor overwrites anything: another process of the Pod may write here, too.
@@ -96,7 +97,7 @@ impl ProfileStore {
         let Some(dir) = self.dir() else { return Ok(Vec::new()) };
         let entries = match std::fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
+            entries => entries.map_err(|error| at(dir, &error))?,
         };
         let kept = |entry: io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;
@@ -117,25 +118,18 @@ impl ProfileStore {
         // The name has neither a slash nor a leading dot, so it names a file of this directory.
         let Some(dir) = self.dir().filter(|_| parse_name(name).is_some()) else { return Ok(None) };
         let path = dir.join(name);
-        let expected = match std::fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            metadata => metadata?,
+        let file = match open_regular_without_link(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_irregular(&error) => return Ok(None),
+            file => file.map_err(|error| at(&path, &error))?,
         };
-        if !expected.is_file() {
-            return Ok(None);
-        }
-        let file = std::fs::File::open(&path)?;
-        let opened = file.metadata()?;
-        if (opened.dev(), opened.ino()) != (expected.dev(), expected.ino()) {
-            return Ok(None); // somebody has replaced it by a link
-        }
         let mut content = Vec::new();
-        file.take(MAX_BYTES as u64).read_to_end(&mut content)?;
+        file.take(MAX_BYTES as u64).read_to_end(&mut content).map_err(|error| at(&path, &error))?;
         Ok(Some(content))
     }
 
-    /// Removes incomplete files, and the oldest profiles until there is room for one of this size.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Removes incomplete files, and the oldest profiles until there is room for one of this size. After the clock was set
+    /// back, those from the future go first: otherwise no new profile would stay.
+    fn make_room(&self, bytes: u64, now: Timestamp) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.dir)?.take(MAX_ENTRIES) {
             let entry = entry?;
             let is_incomplete = |name: &str| name.strip_suffix(NEW).and_then(parse_name).is_some();
@@ -144,7 +138,9 @@ impl ProfileStore {
             }
         }
         let (mut room, mut files) = (MAX_TOTAL.saturating_sub(bytes), MAX_FILES - 1);
-        for profile in self.list()? {
+        let mut profiles = self.list()?;
+        profiles.sort_by_key(|profile| profile.taken > now);
+        for profile in profiles {
             if files == 0 || profile.bytes > room {
                 // Nothing older stays either, so that no gap hides which ones are missing.
                 (room, files) = (0, 0);
@@ -155,6 +151,11 @@ impl ProfileStore {
         }
         Ok(())
     }
+}
+
+/// An error with its place.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The name of a file, for example `2026-01-31T12-00-00.123Z-heap-widget-operator-7f9c.pb.gz`.
@@ -180,6 +181,8 @@ fn parse_name(name: &str) -> Option<(Timestamp, ProfileKind)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn store(dir: &Path) -> ProfileStore {
@@ -229,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn profiles_from_the_future_make_room_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path());
+        (0..MAX_FILES as i64).for_each(|second| _ = keep(&store, 5_000 + second, 10));
+        // The clock was set back. Both profiles of a comparison must stay.
+        let new: Vec<String> = (1..=3).map(|second| keep(&store, second, 10)).collect();
+        assert!(new.iter().all(|name| names(&store).contains(name)), "{:?}", names(&store));
+        assert_eq!(names(&store).len(), MAX_FILES);
+        let large = keep(&store, 9_000, 31 << 20);
+        let last = keep(&store, 4, 2 << 20);
+        assert!(!names(&store).contains(&large) && names(&store).contains(&last));
+    }
+
+    #[test]
     fn files_of_others_stay_and_incomplete_ones_go() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path());
@@ -258,6 +275,37 @@ mod tests {
             assert_eq!(store.read(name).expect("no error"), None, "{name:?}");
         }
         assert_eq!(names(&store), [name]);
+    }
+
+    #[test]
+    fn a_pipe_that_replaces_a_profile_does_not_block() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(folder.path());
+        let name = keep(&store, 1, 1);
+        let (at, pipe, file) = (folder.path().join(&name), folder.path().join("pipe"), folder.path().join("file"));
+        std::fs::write(&file, "x").expect("written");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let (stop, stopped) =
+            (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), std::sync::mpsc::channel());
+        let stopping = stop.clone();
+        let swapping = std::thread::spawn(move || {
+            let next = at.with_extension("next");
+            while !stopping.load(std::sync::atomic::Ordering::Relaxed) {
+                for other in [&pipe, &file] {
+                    let _ = std::fs::hard_link(other, &next).and_then(|()| std::fs::rename(&next, &at));
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            for _ in 0..20_000 {
+                let _ = store.read(&name);
+            }
+            stopped.0.send(()).expect("the test waits");
+        });
+        let ended = stopped.1.recv_timeout(std::time::Duration::from_secs(20));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        swapping.join().expect("no panic");
+        assert_eq!(ended, Ok(()), "a read has opened the pipe and waits for a writer");
     }
 
     #[test]

@@ -22,6 +22,11 @@ const GOROUTINES: [&[u8]; 2] = [
 
 const INSTANCE: &str = "team-a/operator-7f9c";
 
+/// The Pod of that instance.
+fn own() -> OwnPod {
+    OwnPod { namespace: "team-a".to_owned(), name: "operator-7f9c".to_owned(), ..OwnPod::default() }
+}
+
 /// A response.
 #[derive(Clone, Copy)]
 enum Says {
@@ -122,8 +127,8 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
 // === impl Run ===
 
 impl Run {
-    fn start(options: ProfileOptions, own: Option<&str>, metrics: &MetricsAddresses) -> Self {
-        let profiler = Profiler::new(options, own.map(str::to_owned), metrics.clone());
+    fn start(options: ProfileOptions, own: Option<OwnPod>, metrics: &MetricsAddresses) -> Self {
+        let profiler = Profiler::new(options, own, metrics.clone());
         let (feed, observations) = Feed::new(100, ServerClock::new());
         let (probes, asked) = mpsc::channel(10);
         let task = tokio::spawn(run(profiler, feed, Arc::new(Mutex::new(asked)), false));
@@ -363,7 +368,7 @@ async fn pass(seconds: u64) {
 async fn without_profiles_every_answer_is_that_there_are_none() {
     let server = Server::start(&[Says::Profile(HEAP[0])]).await;
     let options = ProfileOptions { off: true, url: server.url.parse().ok(), ..ProfileOptions::default() };
-    let mut run = Run::start(options, Some(INSTANCE), &MetricsAddresses::default());
+    let mut run = Run::start(options, Some(own()), &MetricsAddresses::default());
     let off = Observation::SourceOff { source: SourceId::Profiles, reason: OFF.to_owned() };
     assert_eq!(run.next().await, off);
     assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Absent);
@@ -378,7 +383,7 @@ async fn only_programs_of_the_own_pod_are_asked() {
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let local = server.url["http://".len()..].parse().expect("an address");
     metrics.write().expect("no panic").insert("team-a/with-metrics".to_owned(), local);
-    let profiler = Profiler::new(ProfileOptions::default(), Some(INSTANCE.to_owned()), metrics);
+    let profiler = Profiler::new(ProfileOptions::default(), Some(own()), metrics);
     let last = |instance: &str| -> Result<String, String> {
         match profiler.endpoints(instance) {
             Ok(endpoints) => Ok(endpoints.last().expect("an endpoint").to_string()),
@@ -393,7 +398,7 @@ async fn only_programs_of_the_own_pod_are_asked() {
         assert!(last(instance).is_err_and(|reason| reason.contains("only from its own Pod")), "{instance}");
     }
     let options = ProfileOptions { url: "http://198.51.100.1:6060".parse().ok(), ..ProfileOptions::default() };
-    let profiler = Profiler::new(options, Some(INSTANCE.to_owned()), MetricsAddresses::default());
+    let profiler = Profiler::new(options, Some(own()), MetricsAddresses::default());
     assert!(
         matches!(profiler.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("198.51.100.1"))
     );
@@ -406,18 +411,24 @@ async fn pprof_beside_the_metrics_is_found() {
     let local = server.url["http://".len()..].parse().expect("an address");
     metrics.write().expect("no panic").insert(INSTANCE.to_owned(), local);
     let options = ProfileOptions { wait: Some(Duration::from_millis(1)), ..ProfileOptions::default() };
-    let mut run = Run::start(options, Some(INSTANCE), &metrics);
+    let mut run = Run::start(options, Some(own()), &metrics);
     assert_eq!(profiled(run.answer(ProfileKind::Heap).await).stacks.len(), 1);
 }
 
 #[test]
-fn the_network_of_a_node_is_not_that_of_the_pod() {
-    let pod = |hostname: &str, pod: &str| {
-        let some = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-        pod_with_own_network(some(hostname), some(pod)).unwrap_or_default()
+fn on_the_network_of_a_node_only_the_port_of_the_metrics_is_tried() {
+    let tried = |own: OwnPod| -> Vec<String> {
+        let metrics = MetricsAddresses::default();
+        let address = "127.0.0.1:8443".parse().expect("an address");
+        metrics.write().expect("no panic").insert(INSTANCE.to_owned(), address);
+        let endpoints = Profiler::new(ProfileOptions::default(), Some(own), metrics).endpoints(INSTANCE);
+        endpoints.expect("an endpoint").iter().map(|endpoint| endpoint.address.to_string()).collect()
     };
-    assert_eq!(pod("operator-7f9c", ""), "operator-7f9c");
-    assert_eq!(pod("operator-7f", "operator-7f9c"), "operator-7f9c", "the host name is cut");
-    assert_eq!(pod("node-1", "operator-7f9c"), "");
-    assert_eq!(pod("", "operator-7f9c"), "", "outside a cluster");
+    assert_eq!(tried(own()).len(), 7, "the usual ports on both addresses of loopback, and the metrics");
+    let on_node = OwnPod { host_network: true, ..own() };
+    let blind = Profiler::new(ProfileOptions::default(), Some(on_node), MetricsAddresses::default());
+    assert!(
+        matches!(blind.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("network of its node"))
+    );
+    assert_eq!(tried(OwnPod { host_network: true, ..own() }), ["127.0.0.1:8443"], "other ports may be of any program");
 }

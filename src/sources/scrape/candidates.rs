@@ -15,9 +15,9 @@ pub(super) struct Candidate {
     pub(super) tls_first: bool,
 }
 
-/// What is known about the own Pod.
+/// What is known about the ports of the own Pod.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnPod<'a> {
+pub(super) struct OwnPorts<'a> {
     pub(super) ip: Option<IpAddr>,
     /// Whether it uses the network of its node.
     pub(super) host_network: bool,
@@ -43,7 +43,7 @@ impl Candidate {
 }
 
 /// The candidates of the Pod in which loopwatch runs, the best first.
-pub(super) fn of_own_pod(pod: OwnPod<'_>) -> Vec<Candidate> {
+pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<Candidate> {
     let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     addresses.extend(pod.ip);
     let mut found = of_ports(pod.ports, &addresses);
@@ -135,8 +135,8 @@ mod tests {
         candidates.iter().map(|candidate| candidate.port).collect()
     }
 
-    fn own<'a>(ports: &'a [TargetPort], sockets: Option<&'a Sockets>) -> OwnPod<'a> {
-        OwnPod { ip: "10.0.0.7".parse().ok(), host_network: false, ports, sockets }
+    fn own<'a>(ports: &'a [TargetPort], sockets: Option<&'a Sockets>) -> OwnPorts<'a> {
+        OwnPorts { ip: "10.0.0.7".parse().ok(), host_network: false, ports, sockets }
     }
 
     fn listening(ports: &[u16]) -> Sockets {
@@ -184,7 +184,7 @@ mod tests {
         for (host_network, sockets) in
             [(true, Some(&sockets)), (true, None), (false, Some(&Sockets { of_node: true, ..sockets.clone() }))]
         {
-            let found = of_own_pod(OwnPod { host_network, ..own(&spec, sockets) });
+            let found = of_own_pod(OwnPorts { host_network, ..own(&spec, sockets) });
             assert_eq!(ports(&found), [8080], "only the ports of the Pod's spec");
         }
     }

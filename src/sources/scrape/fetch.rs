@@ -11,11 +11,10 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use loopwatch_model::observation::Cause;
 use tokio::time::{Instant, timeout};
-use tower::{Service as _, ServiceExt as _};
 
 use super::body::{self, Meter};
 use crate::sources::failure::Failure;
-use crate::sources::peer::{PeerClient, Trust, authorization};
+use crate::sources::peer::{PeerClient, Trust, authorization, send};
 use crate::telemetry::VERSION;
 
 /// Takes the body of a response.
@@ -194,14 +193,7 @@ impl Peer {
                 none.insert(client.map_err(|problem| Failure::new(Cause::Tls, problem))?)
             }
         };
-        let sending = async { client.ready().await?.call(request).await };
-        match timeout(limits.head, sending).await {
-            Ok(response) => response.map_err(|error| Failure::peer(&*error)),
-            Err(_) => {
-                let detail = format!("no response within {} s", limits.head.as_secs_f32());
-                Err(Failure::new(Cause::Timeout, detail))
-            }
-        }
+        send(client, request, limits.head).await
     }
 
     async fn request(&self) -> Result<Request<Full<Bytes>>, Failure> {
@@ -215,7 +207,10 @@ impl Peer {
         if let Some(file) = self.token.as_ref().filter(|_| self.authorized) {
             // Reads the file for each request, because the kubelet replaces the token regularly.
             let token = authorization(file).await;
-            let token: HeaderValue = token.map_err(|problem| Failure::new(Cause::Unauthorized, problem))?;
+            let token: HeaderValue = token.map_err(|problem| {
+                let advice = "mount the token of the service account in loopwatch's container";
+                Failure::new(Cause::Unauthorized, format!("it asks for credentials, but loopwatch {problem}; {advice}"))
+            })?;
             request.headers_mut().insert(header::AUTHORIZATION, token);
         }
         Ok(request)
@@ -224,7 +219,8 @@ impl Peer {
     /// The failure of a response other than a success.
     async fn refused(&self, response: Response<Incoming>) -> Failure {
         let status = response.status();
-        let why_anonymous = "loopwatch sends the token of its service account only over TLS, and only to its own Pod";
+        let why_anonymous = "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if \
+             that uses the network of its node";
         let path = self.uri.path();
         let (cause, advice) = match status.as_u16() {
             401 if self.authorized => {

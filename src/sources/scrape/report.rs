@@ -1,4 +1,5 @@
-//! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped.
+//! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped, and restricted if
+//! loopwatch cannot read all lines of one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -29,6 +30,8 @@ struct States {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Up,
+    /// It works, but some lines are unreadable. The text has no numbers, which may change with each scrape.
+    Restricted(String),
     Failing,
     /// There is nothing to scrape.
     Off(String),
@@ -51,31 +54,42 @@ impl Reporter {
         is_near: bool,
     ) -> Result<(), Closed> {
         self.hints.scraped(&view, address, is_near);
-        let new = self.states().set(&view.instance, State::Up);
+        let state = match view.problem.split_once(": ") {
+            Some((_, problem)) => {
+                State::Restricted(format!("{}: loopwatch skips a part of the metrics: {problem}", view.instance))
+            }
+            None => State::Up,
+        };
+        let changed = self.states().set(&view.instance, state);
         self.feed.send(Observation::MetricsScraped(Box::new(view))).await?;
-        if new { self.feed.recovered(SOURCE).await } else { Ok(()) }
+        self.changed(changed).await
     }
 
     pub(super) async fn failed(&self, instance: &str, failure: Failure) -> Result<(), Closed> {
-        let of_source = {
+        let (changed, of_source) = {
             let mut states = self.states();
-            states.set(instance, State::Failing);
-            states.reported == Some(State::Failing)
+            (states.set(instance, State::Failing), states.reported == Some(State::Failing))
         };
         self.feed.scrape_failed(instance, &failure).await?;
-        if of_source { self.feed.failed(SOURCE, &failure).await } else { Ok(()) }
+        if of_source { self.feed.failed(SOURCE, &failure).await } else { self.changed(changed).await }
     }
 
     /// There is nothing to scrape in an instance.
     pub(super) async fn missing(&self, instance: &str, reason: String) -> Result<(), Closed> {
-        let off = {
-            let mut states = self.states();
-            let new = states.set(instance, State::Off(reason));
-            states.reported.clone().filter(|_| new)
-        };
-        match off {
+        let changed = self.states().set(instance, State::Off(reason));
+        self.changed(changed).await
+    }
+
+    /// Reports the state of the source, if it has changed.
+    async fn changed(&self, state: Option<State>) -> Result<(), Closed> {
+        match state {
+            Some(State::Up) => self.feed.recovered(SOURCE).await,
+            Some(State::Restricted(reason)) => {
+                self.feed.send(Observation::SourceRestricted { source: SOURCE, reason }).await
+            }
             Some(State::Off(reason)) => self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await,
-            _ => Ok(()),
+            // A failure is reported with its details, and each time.
+            Some(State::Failing) | None => Ok(()),
         }
     }
 
@@ -99,12 +113,16 @@ impl Reporter {
 // === impl States ===
 
 impl States {
-    /// Sets the state of an instance. Returns whether the state of the source changes.
-    fn set(&mut self, instance: &str, state: State) -> bool {
+    /// Sets the state of an instance. Returns the state of the source if it changes.
+    fn set(&mut self, instance: &str, state: State) -> Option<State> {
         self.instances.insert(instance.to_owned(), state);
-        let now = self.instances.values().min().cloned();
-        let changed = self.reported != now;
-        self.reported = now;
-        changed
+        let states = self.instances.values();
+        let restricted = states.clone().find(|state| matches!(state, State::Restricted(_)));
+        let now = restricted.or_else(|| states.min()).cloned();
+        if self.reported == now {
+            return None;
+        }
+        self.reported.clone_from(&now);
+        now
     }
 }

@@ -12,20 +12,26 @@ pub(super) struct Schedule {
     costs: Vec<Duration>,
     /// Failures in a row.
     failures: u32,
+    /// The CPU time, in seconds, that scrapes may still use; negative if they have used too much.
+    budget: f64,
+    /// The wait since the last success.
+    waited: Duration,
 }
 
 /// The inverse of the operator's CPU time that scrapes may use.
-const SHARE: u32 = 100;
+pub(super) const SHARE: u32 = 100;
 /// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of the operator.
 const COSTS: usize = 3;
-/// Longest wait after failures.
+/// The largest budget, in seconds: this much may be no CPU time of the operator.
+const BUDGET: f64 = 10.0;
+/// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
 
 // === impl Schedule ===
 
 impl Schedule {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, costs: Vec::new(), failures: 0 }
+        Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }
     }
 
     /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the operator took to answer, which
@@ -36,19 +42,27 @@ impl Schedule {
             self.costs.remove(0);
         }
         self.costs.push(cost);
-        self.affordable(self.costs.iter().min().copied().unwrap_or_default())
+        let earned = self.waited.as_secs_f64() / f64::from(SHARE);
+        self.budget = (self.budget + earned).min(BUDGET) - cost.as_secs_f64();
+        let owed = Duration::try_from_secs_f64(-self.budget).unwrap_or_default();
+        self.waited = self.affordable(owed.max(self.costs.iter().min().copied().unwrap_or_default()));
+        self.waited
     }
 
-    /// Notes a failure, and returns the wait until the next scrape. `cost` is absent if the operator did not begin to
-    /// answer: a process that hangs uses no CPU time.
-    pub(super) fn failed(&mut self, cause: Cause, cost: Option<Duration>) -> Duration {
+    /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the operator began to answer.
+    /// Otherwise it may hang, which costs nothing, or need more time than it gets: the wait grows slowly.
+    pub(super) fn failed(&mut self, cause: Cause, cost: Duration, answered: bool) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if cause == Cause::Refused {
             // It costs nothing, and the end of the outage is worth knowing.
             return self.interval;
         }
-        let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(6));
-        doubled.min(LONGEST.max(self.interval)).max(self.affordable(cost.unwrap_or_default()))
+        let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(16));
+        let longest = LONGEST.max(self.interval);
+        match answered {
+            true => doubled.min(longest).max(self.affordable(cost)),
+            false => doubled.min(longest.max(self.affordable(cost))),
+        }
     }
 
     fn affordable(&self, cost: Duration) -> Duration {
@@ -76,6 +90,30 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_that_never_ends_its_work_in_time_is_left_alone() {
+        let mut schedule = Schedule::new(INTERVAL);
+        let waits: Vec<u64> = (0..11).map(|_| schedule.failed(Cause::Timeout, ms(30_000), false).as_secs()).collect();
+        assert_eq!(
+            waits,
+            [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3000, 3000],
+            "it may collect metrics all the time"
+        );
+    }
+
+    #[test]
+    fn expensive_answers_between_cheap_ones_count_in_the_long_run() {
+        let mut schedule = Schedule::new(INTERVAL);
+        let (mut spent, mut passed) = (Duration::ZERO, Duration::ZERO);
+        for cost in [5, 20_000, 20_000].repeat(20) {
+            // For example, metrics that the operator keeps for a while.
+            spent += ms(cost);
+            passed += ms(cost) + schedule.succeeded(ms(cost));
+        }
+        assert!(spent * SHARE <= passed + Duration::from_secs(2000), "{spent:?} of {passed:?}");
+        assert!(passed < spent * SHARE * 2, "no longer than necessary: {passed:?}");
+    }
+
+    #[test]
     fn one_slow_answer_of_a_fast_operator_does_not_count() {
         let mut schedule = Schedule::new(INTERVAL);
         schedule.succeeded(ms(5));
@@ -88,13 +126,13 @@ mod tests {
     #[test]
     fn failures_are_repeated_less_and_less_often_unless_nothing_listens() {
         let mut schedule = Schedule::new(INTERVAL);
-        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, None).as_secs()).collect();
+        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, ms(2), false).as_secs()).collect();
         assert_eq!(waits, [10, 20, 40, 80, 120, 120, 120, 120]);
-        assert_eq!(schedule.failed(Cause::Refused, None), INTERVAL);
-        assert_eq!(schedule.failed(Cause::TooLarge, Some(ms(20_000))), Duration::from_secs(2000));
+        assert_eq!(schedule.failed(Cause::Refused, ms(1), false), INTERVAL);
+        assert_eq!(schedule.failed(Cause::TooLarge, ms(20_000), true), Duration::from_secs(2000));
         schedule.succeeded(ms(1));
-        assert_eq!(schedule.failed(Cause::Timeout, None), INTERVAL);
+        assert_eq!(schedule.failed(Cause::Timeout, ms(30_000), false), INTERVAL);
         let mut seldom = Schedule::new(Duration::from_secs(3600));
-        assert_eq!(seldom.failed(Cause::Timeout, None), Duration::from_secs(3600));
+        assert_eq!(seldom.failed(Cause::Timeout, ms(30_000), false), Duration::from_secs(3600));
     }
 }

@@ -113,9 +113,9 @@ async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
         let mut speaks_otherwise = false;
         for address in &candidate.addresses {
             let probed = probe_address(order, &scheme, *address, candidate.port, &reach).await;
-            let next = match &probed.result {
-                Ok(_) => Next::Candidate,
-                Err(failure) => next(failure),
+            let (next, is_lost) = match &probed.result {
+                Ok(_) => (Next::Candidate, false),
+                Err(failure) => (next(failure), failure.cause == Cause::Connection),
             };
             match next {
                 Next::Candidate | Next::Path => return probed,
@@ -124,8 +124,9 @@ async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
                     last.get_or_insert(probed);
                 }
             }
-            speaks_otherwise = next == Next::Scheme;
-            if speaks_otherwise {
+            speaks_otherwise |= next == Next::Scheme;
+            // A lost connection may also mean that this host lacks the address, such as ::1 without IPv6.
+            if next == Next::Scheme && !is_lost {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use super::{Job, Running};
 use crate::sources::address::collection;
 use crate::sources::audit;
 use crate::sources::children::{ChildSink, Owners, PrimarySink};
-use crate::sources::cluster::own_pod;
+use crate::sources::cluster::OwnPod;
 use crate::sources::definitions::{DefinitionSink, Definitions};
 use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
@@ -194,16 +194,16 @@ impl Running {
             }
             Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
             Job::Profiles => {
-                let pod = profiles::pod_with_own_network(own_pod(), std::env::var("POD_NAME").ok());
-                let own = pod.map(|pod| format!("{}/{pod}", self.cluster.namespace()));
-                let profiler = Profiler::new(self.options.profiles.clone(), own, Arc::clone(&self.metrics_addresses));
+                let (options, own) = (self.options.profiles.clone(), self.cluster.own_pod().cloned());
+                let profiler = Profiler::new(options, own, Arc::clone(&self.metrics_addresses));
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), profiles::run(profiler, feed, probes, failed));
             }
             Job::Process => {
-                let pod = own_pod().map(|pod| format!("{}/{pod}", self.cluster.namespace()));
-                let reader = process::Reader::new(self.options.process, pod, self.pods.clues().subscribe());
+                let pod = self.cluster.own_pod().map(OwnPod::instance);
+                let (clues, every) = (self.pods.clues().subscribe(), self.options.scrape.interval);
+                let reader = process::Reader::new(self.options.process, pod, clues, every);
                 self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
             }
         }

@@ -69,6 +69,14 @@ fn scrapes() -> Vec<Vec<u8>> {
     files.map(|path| fs::read(path).expect("a scrape")).collect()
 }
 
+#[test]
+fn real_metrics_have_no_problem() {
+    for text in scrapes() {
+        let view = scrape(None, &[&text]).expect("metrics");
+        assert_eq!((view.problem.as_str(), view.lines_skipped), ("", 0), "{}", String::from_utf8_lossy(&text[..200]));
+    }
+}
+
 /// A change of real text: at this place (in thousandths), as many bytes become these.
 type Damage = (usize, usize, Vec<u8>);
 

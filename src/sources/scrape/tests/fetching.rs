@@ -224,7 +224,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
         let server = Server::plain(Answer::status(status));
         let failure =
             get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL"))).await.expect_err("refused");
-        assert!(failure.detail.contains("only over TLS, and only to its own Pod"), "{failure}");
+        assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
     }
     let address = |text: &str| text.parse().expect("an address");
@@ -274,4 +274,71 @@ async fn a_stranger_needs_a_certificate_that_the_system_trusts() {
     let url = server.url().replace("127.0.0.1", "localhost");
     let failure = get(&mut peer(&url)).await.expect_err("a name that any resolver could answer");
     assert_eq!(failure.cause, Cause::Tls, "{failure}");
+}
+
+/// Serves one connection like this until the client closes it.
+async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failure {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let _ = stream.read(&mut [0; 4096]).await;
+        let (mut reader, mut writer) = stream.split();
+        let _ = writer.write_all(begin).await;
+        let writing = async {
+            while !again.is_empty() && writer.write_all(again).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let reading = async { while reader.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} };
+        tokio::select! { () = writing => {}, () = reading => {} }
+    });
+    let mut peer = peer(&url.replace("ADDRESS", &address.to_string()));
+    let began = Instant::now();
+    let failure = get(&mut peer).await.expect_err("no metrics");
+    assert!(began.elapsed() < Duration::from_secs(5), "{failure}");
+    let closed = tokio::time::timeout(Duration::from_secs(5), serving).await;
+    assert!(closed.is_ok(), "the connection stays open after: {failure}");
+    failure
+}
+
+#[tokio::test]
+async fn a_failed_request_leaves_no_connection() {
+    for (url, begin, again, cause) in [
+        ("http://ADDRESS/", &b""[..], &b""[..], Cause::Timeout),
+        ("https://ADDRESS/", b"", b"", Cause::Timeout),
+        ("https://ADDRESS/", b"\x16\x03\x03\x40\x00", b"\x02", Cause::Tls),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\n", b"a: b\r\n", Cause::Connection),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\na: ", b"bbbbbbbbbbbbbbbb", Cause::Connection),
+        ("http://ADDRESS/", b"", b"HTTP/1.1 100 Continue\r\n\r\n", Cause::Timeout),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n1;", b"aaaaaaaa", Cause::Connection),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::Timeout),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 401 x\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+            Cause::Unauthorized,
+        ),
+        ("http://ADDRESS/", b"HTTP/1.1 500 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::ServerError),
+        ("http://ADDRESS/", b"HTTP/1.1 301 x\r\nlocation: http://198.51.100.1/\r\n\r\n", b"", Cause::Invalid),
+    ] {
+        let failure = closes(url, begin, again).await;
+        assert_eq!(failure.cause, cause, "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
+    let server = Server::tls(Answer::status(401));
+    let mut peer = reach(Some(Path::new("/no/such/token"))).peer(server.url().parse().expect("a URL"));
+    let failure = get(&mut peer).await.expect_err("no token");
+    assert_eq!(failure.cause, Cause::Unauthorized);
+    for expected in ["it asks for credentials", "cannot read /no/such/token", "mount"] {
+        assert!(failure.detail.contains(expected), "{failure}");
+    }
+    let mut peer = reach(None).peer(server.url().parse().expect("a URL"));
+    let failure = get(&mut peer).await.expect_err("no token");
+    assert!(failure.detail.contains("network of its node"), "{failure}");
 }

@@ -88,3 +88,13 @@ async fn the_token_is_the_last_resort() {
     protected.answer(Answer::status(403));
     assert_eq!(find(&[&protected, &process], Some(&file)).await, format!("Process {}", process.url()));
 }
+
+#[tokio::test]
+async fn an_address_that_the_host_lacks_does_not_end_the_search() {
+    let operator = Server::plain(Answer::text(METRICS));
+    // As ::1 on a host without IPv6: the kernel refuses to connect, and nobody was asked.
+    let lacking = "255.255.255.255".parse().expect("an address");
+    let candidate = Candidate { addresses: vec![lacking, operator.address.ip()], ..at(operator.address) };
+    let found = search(&[candidate], &Reach::default()).await;
+    assert!(matches!(found, Found::Metrics(peer, Content::ControlLoop) if peer.shown() == operator.url()));
+}

@@ -2,17 +2,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::Observation;
+use loopwatch_model::observation::{MetricsView, Observation, ProcessView};
+use loopwatch_model::time::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, timeout};
 
 use super::server::{Answer, METRICS, Server};
+use crate::sources::cluster::OwnPod;
 use crate::sources::fake::VirtualClock;
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::pods::{TargetPod, TargetPort};
 use crate::sources::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
-use crate::sources::scrape::{Hints, Own, Scraper};
+use crate::sources::scrape::{Hints, Scraper};
 
 /// A running scraper.
 struct Run {
@@ -27,9 +29,11 @@ impl Run {
     fn start(scrape: &[&str], standalone: bool, pods: Vec<TargetPod>, servers: &[&Server]) -> Self {
         let (sender, receiver) = watch::channel(pods);
         let proc = tempfile::tempdir().expect("a folder");
+        std::fs::write(proc.path().join("token"), "S3CRET").expect("written");
         let (mut scraper, observations) = Self::scraper(scrape, standalone);
         scraper.pods = receiver;
-        scraper.options = Arc::new(ScrapeOptions { proc: proc.path().to_owned(), ..(*scraper.options).clone() });
+        let (token, options) = (proc.path().join("token"), (*scraper.options).clone());
+        scraper.options = Arc::new(ScrapeOptions { proc: proc.path().to_owned(), token, ..options });
         let mut run = Self { observations, pods: sender, proc, task: tokio::spawn(async {}) };
         run.listen(servers);
         run.task = tokio::spawn(scraper.run());
@@ -47,7 +51,12 @@ impl Run {
             proc: PathBuf::from("/nonexistent"),
             token: PathBuf::from("/nonexistent"),
         };
-        let own = (!standalone).then(|| Own { name: "ns/operator-0".to_owned(), host_network: false });
+        let own = (!standalone).then(|| OwnPod {
+            namespace: "ns".to_owned(),
+            name: "operator-0".to_owned(),
+            in_cluster: true,
+            ..OwnPod::default()
+        });
         (
             Scraper {
                 options: Arc::new(options),
@@ -62,11 +71,14 @@ impl Run {
 
     /// Writes the listening sockets of these servers.
     fn listen(&self, servers: &[&Server]) {
-        let line = |server: &&Server| {
-            format!("0: 0100007F:{:04X} 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n", server.address.port())
-        };
+        self.listen_at(servers.iter().map(|server| server.address.port()));
+    }
+
+    /// Writes listening sockets.
+    fn listen_at(&self, ports: impl Iterator<Item = u16>) {
+        let line = |port| format!("0: 0100007F:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 1 1\n");
         std::fs::create_dir_all(self.proc.path().join("net")).expect("our own folder");
-        let text: String = servers.iter().map(line).collect();
+        let text: String = ports.map(line).collect();
         std::fs::write(self.proc.path().join("net/tcp"), text).expect("written");
     }
 
@@ -104,6 +116,7 @@ fn say(observation: &Observation) -> String {
         Observation::ScrapeFailed { instance, cause, .. } => format!("{instance}: {cause}"),
         Observation::SourceRecovered { source } => format!("{source} works"),
         Observation::SourceFailed { source, cause, .. } => format!("{source} fails: {cause}"),
+        Observation::SourceRestricted { source, reason } => format!("{source} is restricted: {reason}"),
         Observation::SourceOff { source, reason } => format!("{source} is off: {reason}"),
         other => format!("{other:?}"),
     }
@@ -226,20 +239,101 @@ async fn a_check_scrapes_named_addresses_once() {
     assert_eq!(operator.requests().len(), 1);
 }
 
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn the_token_stays_in_the_network_of_the_pod() {
+    let operator = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
+    assert_eq!(run.next().await, "scraped ns/operator-0");
+    let asked = |server: &Server| server.requests().iter().any(|head| head.contains("authorization"));
+    assert!(asked(&operator));
+
+    // Nothing says that the Pod uses the network of its node, except the ports of the kubelet.
+    let other = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[], false, Vec::new(), &[&other]);
+    run.task.abort();
+    let (mut scraper, observations) = Run::scraper(&[&other.url()], false);
+    let (token, options) = (run.proc.path().join("token"), (*scraper.options).clone());
+    scraper.options = Arc::new(ScrapeOptions { proc: run.proc.path().to_owned(), token, ..options });
+    run.listen_at([10_248, 10_250, other.address.port()].into_iter());
+    (run.observations, run.task) = (observations, tokio::spawn(scraper.run()));
+    assert_eq!(run.next().await, "ns/operator-0: unauthorized");
+    assert!(!asked(&other), "any program of the node may listen there");
+}
+
 #[test]
-fn the_own_pod_is_known_from_its_environment() {
-    let of = |hostname: Option<&str>, name: Option<&str>| {
-        Own::of("ns", hostname.map(str::to_owned), name.map(str::to_owned))
-    };
-    let own = |name: &str, host_network| Some(Own { name: format!("ns/{name}"), host_network });
-    assert_eq!(of(None, Some("operator-0")), None, "not in a Pod");
-    assert_eq!(of(Some("operator-0"), None), own("operator-0", false));
-    assert_eq!(of(Some("operator-0"), Some("operator-0")), own("operator-0", false));
-    assert_eq!(of(Some("operator-0.svc.ns"), Some("operator-0")), own("operator-0", false), "a full name");
-    assert_eq!(
-        of(Some("a-very-long-na"), Some("a-very-long-name")),
-        own("a-very-long-name", false),
-        "cut to 63 characters"
-    );
-    assert_eq!(of(Some("node-1"), Some("operator-0")), own("operator-0", true));
+fn two_addresses_of_one_operator_do_not_move_its_process() {
+    let (hints, view) = (Hints::default(), |instance: &str| MetricsView {
+        instance: instance.to_owned(),
+        process: ProcessView { started: Some(Timestamp(5_000)), ..ProcessView::default() },
+        ..MetricsView::default()
+    });
+    let mut clues = hints.clues.subscribe();
+    for instance in ["ns/operator-0", "127.0.0.1:9090", "ns/operator-0", "127.0.0.1:9090"] {
+        hints.scraped(&view(instance), None, true);
+    }
+    assert_eq!(clues.borrow_and_update().instance, "ns/operator-0");
+    hints.gone("127.0.0.1:9090");
+    assert_eq!(clues.borrow_and_update().instance, "ns/operator-0");
+    hints.gone("ns/operator-0");
+    hints.scraped(&view("127.0.0.1:9090"), None, true);
+    assert_eq!(clues.borrow_and_update().instance, "127.0.0.1:9090", "the only one that is left");
+}
+
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn new_ports_do_not_make_every_round_a_search() {
+    let other = Server::plain(Answer::status(404));
+    let mut run = Run::start(&[], false, Vec::new(), &[]);
+    run.next().await;
+    for round in 0..20 {
+        // A program that listens at another port every second, beside one that loopwatch knows.
+        run.listen_at([other.address.port(), 1 + round].into_iter());
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    let searches = other.requests().iter().filter(|head| head.starts_with("get /metrics ")).count();
+    assert!((1..=5).contains(&searches), "{searches}");
+}
+
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn an_endpoint_loses_the_token_when_the_pod_turns_out_to_use_the_network_of_its_node() {
+    let operator = Server::tls(Answer::Token("s3cret"));
+    let mut run = Run::start(&[], false, Vec::new(), &[&operator]);
+    run.wait_for("metrics works").await;
+    let own = TargetPod { own: true, host_network: true, ..pod("ns/operator-0", &operator) };
+    run.pods.send_replace(vec![own]);
+    run.wait_for("ns/operator-0: unauthorized").await;
+}
+
+#[tokio::test]
+async fn the_address_that_a_pod_had_before_is_not_scraped() {
+    let before = Server::plain(Answer::text(METRICS));
+    let mut run = Run::start(&[], true, vec![pod("ns/a", &before)], &[]);
+    run.wait_for("scraped ns/a").await;
+    let moved = TargetPod { ip: "127.0.0.2".parse().ok(), ..pod("ns/a", &before) };
+    run.pods.send_replace(vec![moved]);
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let asked = before.requests().len();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(before.requests().len(), asked, "another Pod may have that address now");
+}
+
+#[tokio::test]
+async fn the_source_says_which_lines_it_cannot_read_until_it_can() {
+    let broken = format!("{METRICS}process_open_fds many\n");
+    let (one, two) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::text(&broken)));
+    let mut run = Run::start(&[], true, vec![pod("ns/a", &one), pod("ns/b", &two)], &[]);
+    let restricted = "metrics is restricted: ns/b: loopwatch skips a part of the metrics: the value is not a number";
+    run.wait_for(restricted).await;
+    two.answer(Answer::text(&format!("{METRICS}{broken}{METRICS}")));
+    run.wait_for("metrics is restricted: ns/b: loopwatch skips a part of the metrics: the series has occurred before")
+        .await;
+    two.answer(Answer::text(METRICS));
+    run.wait_for("metrics works").await;
+    two.answer(Answer::text(&broken));
+    run.wait_for(restricted).await;
+    two.answer(Answer::status(500));
+    run.wait_for("ns/b: server_error").await;
+    assert_eq!(run.next().await, "metrics works", "all that can be scraped is readable");
 }

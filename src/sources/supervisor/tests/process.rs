@@ -1,5 +1,7 @@
 //! Tests of the source that reads the operator's process.
 
+use std::time::Duration;
+
 use loopwatch_model::observation::{Observation, SourceId};
 
 use super::{Run, widget_operator};
@@ -22,12 +24,16 @@ fn samples(seen: &[Observation]) -> (Vec<Option<u32>>, Option<&'static str>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_named_process_is_read_every_ten_seconds() {
+async fn the_named_process_is_read_as_often_as_metrics_but_at_least_every_ten_seconds() {
     let own = std::process::id();
-    let mut run = Run::start(&widget_operator(), |options| options.process = ProcessSelection::Pid(own));
-    // A test has no container of its own: it shares the cgroup of the process that it reads.
-    assert_eq!(samples(&run.within(25).await), (vec![Some(own); 3], Some("restricted")));
-    run.handle.shutdown().await;
+    for (scrapes, readings) in [(10, 3), (5, 5), (300, 3)] {
+        let mut run = Run::start(&widget_operator(), |options| {
+            (options.process, options.scrape.interval) = (ProcessSelection::Pid(own), Duration::from_secs(scrapes));
+        });
+        // A test has no container of its own: it shares the cgroup of the process that it reads.
+        assert_eq!(samples(&run.within(25).await), (vec![Some(own); readings], Some("restricted")), "{scrapes} s");
+        run.handle.shutdown().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,65 @@
+//! Opens files that another process may replace at any time.
+//!
+//! To look at a file before opening it is not enough: somebody may put a named pipe in its place meanwhile, and opening a
+//! pipe waits for a writer. So the file is opened without waiting, and then looked at.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// If it is no regular file, or cannot be opened.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    open(path, libc::O_NONBLOCK)
+}
+
+/// Does the same, unless the path itself is a symbolic link.
+///
+/// # Errors
+/// If it is no regular file, or cannot be opened. [`is_irregular`] tells the two apart.
+pub(crate) fn open_regular_without_link(path: &Path) -> io::Result<File> {
+    open(path, libc::O_NONBLOCK | libc::O_NOFOLLOW)
+}
+
+/// Whether the error of these functions means that there is something else than a regular file.
+pub(crate) fn is_irregular(error: &io::Error) -> bool {
+    // A symbolic link where none is allowed; a socket.
+    let codes = [libc::ELOOP, libc::ENXIO];
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+fn open(path: &Path, flags: i32) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_waits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "x").expect("written");
+        std::os::unix::fs::symlink(at("file"), at("link")).expect("linked");
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("bound");
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
+        assert!(open_regular(&at("file")).is_ok() && open_regular(&at("link")).is_ok());
+        assert!(open_regular_without_link(&at("file")).is_ok());
+        assert!(open_regular_without_link(&at("link")).is_err_and(|error| is_irregular(&error)));
+        for irregular in [at("pipe"), at("socket"), at("."), "/dev/zero".into()] {
+            for open in [open_regular, open_regular_without_link] {
+                let error = open(&irregular).expect_err("no regular file");
+                assert!(is_irregular(&error), "{}: {error}", irregular.display());
+            }
+        }
+        assert!(open_regular(&at("none")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+    }
+}
