@@ -63,7 +63,7 @@ async fn request(endpoint: &Endpoint, kind: ProfileKind) -> Result<http::Respons
         .header(header::CONNECTION, "close")
         .body(Full::default())
         .map_err(|error| Failure::new(Cause::Invalid, error.to_string()))?;
-    let client = Trust::Plain.client(Some(CONNECT_WITHIN)).await;
+    let client = Trust::Plain.client(Some(CONNECT_WITHIN), None).await;
     let mut client = client.map_err(|problem| Failure::new(Cause::Invalid, problem))?;
     send(&mut client, request, HEAD_WITHIN).await
 }
