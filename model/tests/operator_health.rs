@@ -8,6 +8,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::{
     Cause, ContainerEnd, ContainerView, MetricsView, Observation, ProcessView, SourceId,
 };
+use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
@@ -55,6 +56,17 @@ fn an_operator_whose_container_ended_is_down_although_its_objects_say_ready() {
     assert_eq!(lab.findings(), [DOWN], "it may crash again at once");
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
+}
+
+#[test]
+fn a_dead_operator_fails_all_namespaces_that_it_serves() {
+    let (mut lab, mut op) = with_operator();
+    lab.converged("steady");
+    let health = |lab: &Lab| lab.snapshot().health.into_iter().collect::<Vec<_>>();
+    assert_eq!(health(&lab), [("team-a".to_owned(), Health::Healthy)]);
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(3));
+    assert_eq!(health(&lab), [("team-a".to_owned(), Health::Failing)]);
 }
 
 #[test]

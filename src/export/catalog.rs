@@ -77,7 +77,7 @@ catalog! {
             "Number of objects per phase."
             => Kind(objects::phase_objects);
         "loopwatch_control_loop_health" Gauge Stable ["target_namespace"]
-            "Health of a namespace: 0 healthy, 1 degraded (a warning or an overdue object), 2 failing (a critical finding)."
+            "Health of a namespace: 0 healthy, 1 degraded (a warning or an overdue object), 2 failing (a critical finding, also one about the operator, which serves all namespaces)."
             => Whole(objects::control_loop_health);
     }
     "Deletion" {

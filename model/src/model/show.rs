@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Model;
 use super::kinds::{FinalizerWaits, Kind, Watch};
 use super::store::{HotRecord, Record, Slot, uid_text};
-use crate::finding::{Finding, FindingCode, Subject};
+use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
     ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
@@ -225,6 +225,12 @@ impl Model {
         for finding in findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. })) {
             let entry = health.entry(finding.subject.namespace().to_owned()).or_insert(Health::Healthy);
             *entry = Health::of(finding.severity).max(*entry);
+        }
+        // Objects stay Ready when their operator dies.
+        let is_of_operator =
+            |finding: &&Finding| matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. });
+        if findings.iter().filter(is_of_operator).any(|finding| finding.severity == Severity::Critical) {
+            health.values_mut().for_each(|health| *health = Health::Failing);
         }
         health
     }
