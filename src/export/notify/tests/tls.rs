@@ -44,6 +44,14 @@ async fn a_receiver_needs_a_certificate_of_the_given_authority() {
     std::fs::write(&file, pem(AUTHORITY)).expect("written");
     assert_eq!(client.post(b"{}").await, Answer::Accepted, "the file is read again");
     let other = url.replace("127.0.0.1", "localhost");
-    let mut client = Poster::new(Webhook { ca_file: Some(file), ..webhook(&other) }.into(), within);
+    let mut client = Poster::new(Webhook { ca_file: Some(file.clone()), ..webhook(&other) }.into(), within);
     assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "a certificate for another host");
+
+    // With an address, the name of the host still decides: `localhost` is at this address, too.
+    let address = url.strip_prefix("https://").and_then(|address| address.parse().ok());
+    for (url, is_trusted) in [(&url, true), (&other, false)] {
+        let destination = Destination { address, ..Webhook { ca_file: Some(file.clone()), ..webhook(url) }.into() };
+        let answer = Poster::new(destination, within).post(b"{}").await;
+        assert_eq!(answer == Answer::Accepted, is_trusted, "{url}: {answer:?}");
+    }
 }
