@@ -62,13 +62,10 @@ async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Resp
     next.run(request).await
 }
 
-/// Both the request line and the `Host` header can name the host; if both do, both must be loopback.
+/// The request line and each `Host` header can name the host; all of them must be loopback.
 fn requests_loopback(request: &Request) -> bool {
-    let named = [
-        request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default()),
-        request.uri().authority().map(|authority| authority.as_str()),
-    ];
-    let mut hosts = named.into_iter().flatten().peekable();
+    let headers = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let mut hosts = headers.chain(request.uri().authority().map(|authority| authority.as_str())).peekable();
     hosts.peek().is_some() && hosts.all(names_loopback)
 }
 

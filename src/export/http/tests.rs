@@ -31,7 +31,9 @@ fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
 async fn request_from(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (StatusCode, String) {
     let mut request = Request::get(path).body(Body::empty()).expect("a request");
     if !host.is_empty() {
-        request.headers_mut().insert("host", host.parse().expect("a header"));
+        for host in host.split(' ') {
+            request.headers_mut().append("host", host.parse().expect("a header"));
+        }
     }
     let address: SocketAddr = peer.parse().expect("an address");
     request.extensions_mut().insert(Peer(address));
@@ -478,6 +480,7 @@ async fn profiles_stay_on_loopback_even_if_the_page_is_exposed() {
         for (peer, host, expected) in [
             ("10.1.2.3:5000", "localhost", 403),
             ("127.0.0.1:5000", "evil.example", 403),
+            ("127.0.0.1:5000", "localhost evil.example", 403),
             ("127.0.0.6:5000", "localhost", 403),
             ("127.0.0.1:5000", "localhost:9917", 200),
         ] {
