@@ -216,6 +216,39 @@ fn a_controller_with_long_reconciles_has_more_time() {
 }
 
 #[test]
+fn a_controller_that_succeeds_after_a_long_reconcile_may_take_as_long_again() {
+    // Most reconciles take a tenth of a second, but the creation of a cluster takes half an hour.
+    let creation = |own: &mut Loop, succeeds: bool| {
+        let mut found = false;
+        let mut running = 0.0;
+        for _ in 0..180 {
+            own.run(10, |view| {
+                running += 10.0;
+                view.longest_running_seconds = Some(running);
+                add(&mut view.succeeded, 0);
+            });
+            found |= own.lab.has("ReconcileStuck");
+        }
+        own.run(10, |view| {
+            view.longest_running_seconds = Some(0.0);
+            add(if succeeds { &mut view.succeeded } else { &mut view.failed }, 1);
+        });
+        found
+    };
+    let mut own = Loop::new();
+    assert!(creation(&mut own, true), "the first one is unusual");
+    assert!(!creation(&mut own, true), "the second one is not");
+    own.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    assert!(own.lab.has("ReconcileStuck"), "twice as long is");
+    let mut hangs = Loop::new();
+    assert!(creation(&mut hangs, false));
+    assert!(creation(&mut hangs, false), "one that ends with an error has waited in vain");
+    hangs.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    hangs.run(10, |view| (view.longest_running_seconds, view.succeeded) = (Some(0.0), Some(1)));
+    assert!(creation(&mut hangs, false), "a restart has ended it");
+}
+
+#[test]
 fn busy_workers_are_saturated_only_while_objects_wait() {
     let busy = |view: &mut ControllerView| (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
     let mut own = Loop::new();
@@ -532,6 +565,34 @@ fn requests_that_fail_are_found_and_explain_what_began_with_them() {
     assert_eq!(lab.roots(), [unacknowledged, "ApiErrors operator ops/widget-operator-7d9f8c6b5-x2x4v".to_owned()]);
     requests(&mut lab, 300, &mut counts, &[("200", 50)]);
     assert!(!lab.has("ApiErrors"));
+}
+
+#[test]
+fn an_operator_that_exits_because_its_requests_fail_is_one_alert() {
+    // Its node cannot reach the API server, which loopwatch can.
+    for fails in [true, false] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        op.seen(&mut lab);
+        let mut counts = Vec::new();
+        requests(&mut lab, 300, &mut counts, &[("200", 10)]);
+        for _ in 0..4 {
+            let code = if fails { "<error>" } else { "200" };
+            requests(&mut lab, 50, &mut counts, &[(code, 30)]);
+            op.crash(&mut lab, "Error");
+            lab.advance(Span::secs(30));
+            op.restart(&mut lab);
+        }
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::mins(2));
+        let root = if fails { "ApiErrors" } else { "RestartLoop" };
+        assert_eq!(lab.roots(), [format!("{root} operator ops/widget-operator")]);
+        assert_eq!(lab.finding(root).severity, Severity::Critical);
+        assert!(!fails || lab.finding(root).summary().contains("percent 100"), "{}", lab.finding(root).summary());
+        assert!(lab.has("OperatorDown") && lab.has("RestartLoop"));
+        lab.advance(Span::mins(6));
+        assert_eq!(lab.roots(), ["RestartLoop operator ops/widget-operator"], "nothing shows its requests any more");
+    }
 }
 
 #[test]
