@@ -3,7 +3,8 @@
 //! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none that contradicts it: a Pod
 //! that runs, or a sign of life since then, such as a renewal of the lease, a scrape or a write. The Pods alone are enough
 //! for a page if loopwatch sees all of them, and so are two other rungs together. A single other rung takes longer, and
-//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero.
+//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero. If other Pods
+//! may run that loopwatch does not see, only the lease shows the absence.
 
 use super::super::Model;
 use super::super::controllers::Liveness;
@@ -109,6 +110,7 @@ impl Model {
     /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no time to start.
     fn ladder(&self) -> Option<Ladder> {
         let mut ladder = Ladder { last_life: self.last_sign_of_life(), ..Ladder::default() };
+        let mut others_may_run = false;
         match self.pods_say() {
             PodsSay::Nothing => {}
             PodsSay::Running => return None,
@@ -117,6 +119,7 @@ impl Model {
             }
             PodsSay::Down(Stopped { since, state, certain, ended, restarted, .. }) => {
                 ladder.absent.push((since, state));
+                others_may_run = !certain;
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
                 // A container that crashes again and again may renew the lease each time.
                 let of_others =
@@ -128,9 +131,16 @@ impl Model {
             // A lease that was renewed a moment ago shows nothing yet.
             let stale_at = renewed.after(self.settings.operator_down_after);
             match stale_at <= self.now {
-                true => ladder.absent.push((renewed, format!("lease {name} is not renewed"))),
+                true => {
+                    ladder.absent.push((renewed, format!("lease {name} is not renewed")));
+                    others_may_run = false; // whoever led would renew it
+                }
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
+        }
+        if others_may_run {
+            ladder.absent.clear(); // the metrics and the process of this Pod show the same as the Pod
+            return ladder.again.is_some().then_some(ladder);
         }
         let instances = || self.operator.instances.iter().filter(|(name, _)| self.is_instance(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
