@@ -333,7 +333,7 @@ impl PodHistory {
         regained: Option<Timestamp>,
     ) -> Option<ContainerEnd> {
         let ended = container.ended.as_ref().and_then(|end| end.finished);
-        if !ended.zip(regained).is_some_and(|(ended, regained)| ended < regained.after(RECONNECTS_WITHIN)) {
+        if ended.zip(regained).is_none_or(|(ended, regained)| ended >= regained.after(RECONNECTS_WITHIN)) {
             self.add_restarts(now, container.restarts.saturating_sub(self.counted));
         }
         self.counted = container.restarts;
