@@ -389,6 +389,23 @@ fn a_process_that_ended_is_a_sign_and_its_successor_ends_it() {
 }
 
 #[test]
+fn a_process_that_ended_with_its_metrics_is_one_sign() {
+    // Without a view of the Pods, other replicas may run.
+    let mut lab = Lab::new();
+    let process = ProcessView { instance: INSTANCE.into(), pid: Some(7), ..ProcessView::default() };
+    lab.observe(Observation::ProcessSeen(Box::new(process)));
+    lab.scrape(INSTANCE, Default::default());
+    lab.advance(Span::mins(1));
+    lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(4));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(10));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
+    assert!(lab.evidence().contains("process ended"), "{}", lab.evidence());
+}
+
+#[test]
 fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
     for source in [SourceId::Pods, SourceId::Lease, SourceId::Watch(lab::watch())] {
         let (mut lab, mut op) = with_operator();

@@ -2,7 +2,7 @@
 //!
 //! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none that contradicts it: a Pod
 //! that runs, or a sign of life since then, such as a renewal of the lease, a scrape or a write. The Pods alone are enough
-//! for a page if loopwatch sees all of them, and so are two other rungs together. A single other rung takes longer, and
+//! for a page if loopwatch sees all of them, and so is the lease together with the metrics or the process. One alone takes longer, and
 //! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero. If other Pods
 //! may run that loopwatch does not see, only the lease shows the absence.
 
@@ -146,13 +146,14 @@ impl Model {
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
         let refused =
             refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
-        if let Some((since, _)) = refused.max_by_key(|(since, _)| *since) {
-            ladder.absent.push((since, "metrics endpoint refuses connections".to_owned()));
-        }
+        let refused = refused.map(|(since, _)| since).max();
         let running = instances().any(|(_, instance)| instance.process.is_some());
-        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max();
-        if let Some(ended) = ended.filter(|_| !running) {
-            ladder.absent.push((ended, "process ended".to_owned()));
+        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max().filter(|_| !running);
+        // The metrics end with the process, so both together are one sign.
+        let signs = [(refused, "metrics endpoint refuses connections"), (ended, "process ended")];
+        let names: Vec<&str> = signs.iter().filter(|(since, _)| since.is_some()).map(|(_, name)| *name).collect();
+        if let Some(since) = signs.iter().filter_map(|(since, _)| *since).min() {
+            ladder.absent.push((since, names.join(", ")));
         }
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }
