@@ -499,11 +499,11 @@ impl Model {
         }
     }
 
-    /// Returns whether a subject is a controller of the operator, an object of one of its kinds, or all of these, or a source
+    /// Returns whether a subject is the operator or a controller of it, an object of one of its kinds, or all of these, or a source
     /// that reads from the operator's processes.
     fn is_work_of_operator(&self, subject: &Subject) -> bool {
         let (group, kind) = match subject {
-            Subject::Controller { .. } => return true,
+            Subject::Operator { .. } | Subject::Controller { .. } => return true,
             Subject::Source { .. } => {
                 let of_operator = [SourceId::Metrics, SourceId::Process, SourceId::Profiles];
                 return of_operator.iter().any(|id| source_subject(id) == *subject);

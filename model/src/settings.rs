@@ -128,7 +128,8 @@ pub struct Settings {
     /// How long a reconcile may run before the finding `ReconcileStuck` opens, if `reconcile_stuck_factor` is reached, too. A
     /// reconcile should wait for nothing, so it takes seconds.
     pub reconcile_stuck_after: Span,
-    /// The multiple of the mean duration of a controller's reconciles that one may take before it counts as stuck.
+    /// The multiple of the mean duration of a controller's reconciles that one may take before it counts as stuck. It may also
+    /// take twice as long as the longest one that has succeeded.
     pub reconcile_stuck_factor: u32,
     /// How long all workers of a controller must be busy while objects wait before the finding `WorkersSaturated` opens. The
     /// lists at the start of an operator keep its workers busy for minutes.

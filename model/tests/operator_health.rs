@@ -302,6 +302,43 @@ fn a_replica_that_loopwatch_cannot_see_may_run() {
 }
 
 #[test]
+fn a_sidecar_in_a_new_pod_that_crashes_does_not_know_whether_the_old_one_runs() {
+    // A rollout keeps the only old Pod until the new one is ready. This sidecar sees only its own Pod.
+    for (rolling, recreates, found) in [(true, false, false), (true, true, true), (false, false, true)] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        (op.view.complete, op.view.pods[0].own) = (false, true);
+        (op.workload().rolling, op.workload().recreates) = (rolling, recreates);
+        op.seen(&mut lab);
+        lab.converged("web");
+        lab.advance(Span::mins(15));
+        op.crash_loop(&mut lab, 3, "Error");
+        lab.advance(Span::mins(3));
+        assert_eq!(lab.has("OperatorDown"), found, "{rolling} {recreates}: {:?}", lab.findings());
+        let severity = if found { Severity::Critical } else { Severity::Warning };
+        assert_eq!(lab.finding("RestartLoop").severity, severity);
+    }
+}
+
+#[test]
+fn one_of_several_pods_shows_nothing_about_the_others() {
+    // Its metrics and its process end with it.
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    (op.view.complete, op.view.pods[0].own, op.workload().replicas) = (false, true, 3);
+    op.seen(&mut lab);
+    lab.converged("web");
+    let process = ProcessView { instance: INSTANCE.into(), pid: Some(7), ..ProcessView::default() };
+    lab.observe(Observation::ProcessSeen(Box::new(process)));
+    lab.scrape(INSTANCE, Default::default());
+    op.crash(&mut lab, "Error");
+    lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(30));
+    lab.assert_no_findings();
+}
+
+#[test]
 fn a_writer_that_is_still_at_work_is_alive() {
     let (mut lab, mut op) = with_operator();
     op.crash(&mut lab, "Error");
@@ -362,6 +399,23 @@ fn a_process_that_ended_is_a_sign_and_its_successor_ends_it() {
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
     lab.observe(Observation::ProcessSeen(Box::new(process(8))));
     lab.assert_no_findings();
+}
+
+#[test]
+fn a_process_that_ended_with_its_metrics_is_one_sign() {
+    // Without a view of the Pods, other replicas may run.
+    let mut lab = Lab::new();
+    let process = ProcessView { instance: INSTANCE.into(), pid: Some(7), ..ProcessView::default() };
+    lab.observe(Observation::ProcessSeen(Box::new(process)));
+    lab.scrape(INSTANCE, Default::default());
+    lab.advance(Span::mins(1));
+    lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(4));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(10));
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
+    assert!(lab.evidence().contains("process ended"), "{}", lab.evidence());
 }
 
 #[test]

@@ -65,6 +65,13 @@ fn an_upgrade_that_gives_up_its_lease_is_only_suspected_of_having_no_leader() {
     op.seen(&mut lab);
     lab.advance(Span::hours(1));
     assert_eq!(lab.finding("LeaderAbsent").confidence, Confidence::Suspected);
+    // A Pod of a StatefulSet has the name of the one before.
+    let (mut twin, mut named) = with_leader();
+    named.view.pods = vec![pod(POD, twin.now)];
+    named.view.pods[0].uid = "another".into();
+    named.seen(&mut twin);
+    twin.advance(Span::hours(1));
+    assert_eq!(twin.finding("LeaderAbsent").confidence, Confidence::Suspected);
     lab.observe(Observation::LeaseGone { namespace: "ops".into(), name: "6ab5f5a3.example.io".into() });
     lab.assert_no_findings();
 }

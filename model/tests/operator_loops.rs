@@ -161,6 +161,39 @@ fn a_controller_with_long_reconciles_has_more_time() {
 }
 
 #[test]
+fn a_controller_that_succeeds_after_a_long_reconcile_may_take_as_long_again() {
+    // Most reconciles take a tenth of a second, but the creation of a cluster takes half an hour.
+    let creation = |own: &mut Loop, succeeds: bool| {
+        let mut found = false;
+        let mut running = 0.0;
+        for _ in 0..180 {
+            own.run(10, |view| {
+                running += 10.0;
+                view.longest_running_seconds = Some(running);
+                add(&mut view.succeeded, 0);
+            });
+            found |= own.lab.has("ReconcileStuck");
+        }
+        own.run(10, |view| {
+            view.longest_running_seconds = Some(0.0);
+            add(if succeeds { &mut view.succeeded } else { &mut view.failed }, 1);
+        });
+        found
+    };
+    let mut own = Loop::new();
+    assert!(creation(&mut own, true), "the first one is unusual");
+    assert!(!creation(&mut own, true), "the second one is not");
+    own.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    assert!(own.lab.has("ReconcileStuck"), "twice as long is");
+    let mut hangs = Loop::new();
+    assert!(creation(&mut hangs, false));
+    assert!(creation(&mut hangs, false), "one that ends with an error has waited in vain");
+    hangs.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    hangs.run(10, |view| (view.longest_running_seconds, view.succeeded) = (Some(0.0), Some(1)));
+    assert!(creation(&mut hangs, false), "a restart has ended it");
+}
+
+#[test]
 fn busy_workers_are_saturated_only_while_objects_wait() {
     let busy = |view: &mut ControllerView| (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
     let mut own = Loop::new();

@@ -4,6 +4,7 @@ mod lab;
 
 use lab::Lab;
 use lab::loops::{Loop, requests};
+use lab::pods::Op;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::{Observation, Permission, PermissionsView};
 use loopwatch_model::time::Span;
@@ -125,4 +126,32 @@ fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_
     requests(&mut lab, 600, &mut counts, &[("200", 1)]);
     lab.advance(Span::mins(30));
     assert_eq!(idle(&mut lab, &mut counts, 10, 10), Severity::Warning);
+}
+
+#[test]
+fn an_operator_that_exits_because_its_requests_fail_is_one_alert() {
+    // Its node cannot reach the API server, which loopwatch can.
+    for fails in [true, false] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        op.seen(&mut lab);
+        let mut counts = Vec::new();
+        requests(&mut lab, 300, &mut counts, &[("200", 10)]);
+        for _ in 0..4 {
+            let code = if fails { "<error>" } else { "200" };
+            requests(&mut lab, 50, &mut counts, &[(code, 30)]);
+            op.crash(&mut lab, "Error");
+            lab.advance(Span::secs(30));
+            op.restart(&mut lab);
+        }
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::mins(2));
+        let root = if fails { "ApiErrors" } else { "RestartLoop" };
+        assert_eq!(lab.roots(), [format!("{root} operator ops/widget-operator")]);
+        assert_eq!(lab.finding(root).severity, Severity::Critical);
+        assert!(!fails || lab.finding(root).summary().contains("percent 100"), "{}", lab.finding(root).summary());
+        assert!(lab.has("OperatorDown") && lab.has("RestartLoop"));
+        lab.advance(Span::mins(6));
+        assert_eq!(lab.roots(), ["RestartLoop operator ops/widget-operator"], "nothing shows its requests any more");
+    }
 }

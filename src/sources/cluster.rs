@@ -127,7 +127,9 @@ pub(crate) enum ConnectError {
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The kubelet sets this variable in every container of a Pod.
-const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
+pub(crate) const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
+/// The port of the API server, beside that.
+pub(crate) const IN_CLUSTER_PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 // === impl Cluster ===
 

@@ -331,7 +331,7 @@ findings! {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
         near_miss: "An operator that is scaled to zero, one that is being rolled out or has never started, or one that loopwatch cannot see.",
         evidence: ["signs", "absent_for", "last_seen"],
-        explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop)],
+        explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop), Outage(ApiErrors)],
         advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
         command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
     }
@@ -339,7 +339,7 @@ findings! {
         meaning: "The operator's container restarts again and again.",
         near_miss: "A rollout, which replaces Pods, or a single restart of each of several Pods.",
         evidence: ["pod", "restarts", "window", "reason", "exit_code"],
-        explained_by: [Subject(StartupOutOfMemory)],
+        explained_by: [Subject(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",
         command: "kubectl describe pods{in_namespace}",
     }
@@ -444,7 +444,7 @@ findings! {
         near_miss: "A few denied requests at the start, with which the operator tests its permissions.",
         evidence: ["requests", "percent", "window", "missing"],
         explained_by: [],
-        advice: "The operator's log names the permission. Compare it with the role of the operator's account, also its scope: a role in one namespace does not allow lists of the whole cluster.",
+        advice: "The operator's log names the permission, or another reason: an exceeded quota, a namespace that is being deleted and an admission policy deny requests, too. Compare a missing permission with the role of the operator's account, also its scope: a role in one namespace does not allow lists of the whole cluster.",
         command: "kubectl get roles,rolebindings{in_namespace}",
     }
     ApiErrors "operator" Critical Page {

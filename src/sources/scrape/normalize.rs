@@ -26,6 +26,7 @@ mod sheet;
 mod strimzi;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use loopwatch_model::observation::{ControllerView, Durations, MAX_CODES, MetricsView, ProcessView, Runtime};
 use loopwatch_model::time::Timestamp;
@@ -35,6 +36,7 @@ use self::rules::{Index, Rule, Signal, Table};
 use self::seen::Seen;
 use self::sheet::Sheet;
 use super::text::{Problem, Sample, Sink};
+use crate::sources::cluster::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
 
 /// The state of one scrape.
 pub(super) struct Normalizer {
@@ -45,6 +47,10 @@ pub(super) struct Normalizer {
     runtime: Runtime,
     leading: Option<bool>,
     requests: BTreeMap<String, f64>,
+    /// Of these, those to the API server of this cluster. An operator may manage others, which may fail.
+    at_home: BTreeMap<String, f64>,
+    /// The address of this API server in the metrics of a client in this cluster; absent outside of a cluster.
+    home: Option<&'static str>,
     /// The tables that a series has matched.
     present: [bool; TABLES.len()],
     /// The series that have matched a rule. An endpoint that repeats a family must not double its counters.
@@ -71,6 +77,12 @@ static TABLES: [&Table; 13] = [
 /// The longest name of an object in Kubernetes. Names of controllers are not longer.
 const MAX_NAME: usize = 253;
 
+/// The address of the API server for clients in this cluster, as client-go writes it.
+static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
+    let (host, port) = (std::env::var(IN_CLUSTER_HOST).ok()?, std::env::var(IN_CLUSTER_PORT).ok()?);
+    Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+});
+
 // === impl Normalizer ===
 
 impl Normalizer {
@@ -82,6 +94,8 @@ impl Normalizer {
             runtime: Runtime::Unknown,
             leading: None,
             requests: BTreeMap::new(),
+            at_home: BTreeMap::new(),
+            home: HOME.as_deref(),
             present: [false; TABLES.len()],
             seen: Seen::default(),
         }
@@ -100,7 +114,8 @@ impl Normalizer {
         if let Some(table) = table {
             (view.controllers, view.controllers_left_out) = self.controllers.views(table.sources());
         }
-        view.requests = self.requests.iter().filter_map(|(code, count)| Some((code.clone(), whole(*count)?))).collect();
+        let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };
+        view.requests = requests.iter().filter_map(|(code, count)| Some((code.clone(), whole(*count)?))).collect();
         view
     }
 
@@ -140,11 +155,16 @@ impl Normalizer {
         let Some(code) = sample.labels.get("code") else { return };
         // Anything else may be free text, which must not become a label.
         let is_known = code == "<error>" || code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_known || !(self.requests.len() < MAX_CODES || self.requests.contains_key(&*code)) {
+        if !is_known {
             return;
         }
         let value = if sample.value >= 0.0 { sample.value } else { f64::NAN };
-        *self.requests.entry(code.into_owned()).or_default() += value;
+        let is_home = self.home.is_some() && sample.labels.get("host").as_deref() == self.home;
+        for requests in [&mut self.requests].into_iter().chain(is_home.then_some(&mut self.at_home)) {
+            if requests.len() < MAX_CODES || requests.contains_key(&*code) {
+                *requests.entry(code.to_string()).or_default() += value;
+            }
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none that contradicts it: a Pod
 //! that runs, or a sign of life since then, such as a renewal of the lease, a scrape or a write. The Pods alone are enough
-//! for a page if loopwatch sees all of them, and so are two other rungs together. A single other rung takes longer, and
-//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero.
+//! for a page if loopwatch sees all of them, and so is the lease together with the metrics or the process. One alone takes longer, and
+//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero. If other Pods
+//! may run that loopwatch does not see, only the lease shows the absence.
 
 use super::super::Model;
 use super::super::controllers::Liveness;
@@ -106,6 +107,7 @@ impl Model {
     /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no time to start.
     fn ladder(&self) -> Option<Ladder> {
         let mut ladder = Ladder { last_life: self.last_sign_of_life(), ..Ladder::default() };
+        let mut others_may_run = false;
         match self.pods_say() {
             PodsSay::Nothing => {}
             PodsSay::Running => return None,
@@ -114,6 +116,7 @@ impl Model {
             }
             PodsSay::Down(Stopped { since, state, certain, ended, restarted, .. }) => {
                 ladder.absent.push((since, state));
+                others_may_run = !certain;
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
                 // A container that crashes again and again may renew the lease each time.
                 let of_others =
@@ -125,21 +128,29 @@ impl Model {
             // A lease that was renewed a moment ago shows nothing yet.
             let stale_at = renewed.after(self.settings.operator_down_after);
             match stale_at <= self.now {
-                true => ladder.absent.push((renewed, format!("lease {name} is not renewed"))),
+                true => {
+                    ladder.absent.push((renewed, format!("lease {name} is not renewed")));
+                    others_may_run = false; // whoever led would renew it
+                }
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
+        }
+        if others_may_run {
+            ladder.absent.clear(); // the metrics and the process of this Pod show the same as the Pod
+            return ladder.again.is_some().then_some(ladder);
         }
         let instances = || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
         let refused =
             refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
-        if let Some((since, _)) = refused.max_by_key(|(since, _)| *since) {
-            ladder.absent.push((since, "metrics endpoint refuses connections".to_owned()));
-        }
+        let refused = refused.map(|(since, _)| since).max();
         let running = instances().any(|(_, instance)| instance.by_kernel.is_some());
-        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max();
-        if let Some(ended) = ended.filter(|_| !running) {
-            ladder.absent.push((ended, "process ended".to_owned()));
+        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max().filter(|_| !running);
+        // The metrics end with the process, so both together are one sign.
+        let signs = [(refused, "metrics endpoint refuses connections"), (ended, "process ended")];
+        let names: Vec<&str> = signs.iter().filter(|(since, _)| since.is_some()).map(|(_, name)| *name).collect();
+        if let Some(since) = signs.iter().filter_map(|(since, _)| *since).min() {
+            ladder.absent.push((since, names.join(", ")));
         }
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }

@@ -59,6 +59,8 @@ pub(crate) struct Loop {
     /// The shortest queue in each part of the window, the latest last, and when the current part began.
     depths: VecDeque<u64>,
     part_began: Option<Timestamp>,
+    /// The longest running time, in seconds, of a reconcile that then succeeded.
+    pub(super) longest: f64,
     /// Since when objects wait although no reconcile has begun since the start of the process.
     pub(super) unsynced_since: Option<Timestamp>,
 }
@@ -180,6 +182,12 @@ impl Loop {
         let since = |of: fn(&ControllerView) -> Option<u64>| Some(grown(of(earlier?), of(view)?, restarted));
         let (succeeded, failed) = (since(|view| view.succeeded), since(|view| view.failed));
         let errors = failed.unwrap_or(0);
+        let running = |view: &ControllerView| view.longest_running_seconds.unwrap_or(0.0);
+        // One that a restart has ended shows nothing.
+        let is_same = !restarted && earlier.is_some_and(|earlier| earlier.succeeded <= view.succeeded);
+        let succeeds = is_same && succeeded > Some(0) && errors == 0;
+        let ended = earlier.map(running).filter(|was| succeeds && *was > running(view));
+        self.longest = self.longest.max(ended.unwrap_or(0.0));
         match succeeded {
             Some(0) if errors > 0 => {
                 let failing = self.failing.get_or_insert(Failing { since: now, last: now, errors: 0 });

@@ -9,7 +9,7 @@ use super::pods::{PodsSay, has_ended};
 use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{LeaseView, OperatorView};
+use crate::observation::{LeaseView, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
 /// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
@@ -170,7 +170,10 @@ impl Model {
         let due = since.max(from.unwrap_or(since)).after(self.settings.leader_absent_after);
         // After an upgrade, the operator may not elect a leader any more, or use another lease.
         let holder = pod_of(&lease.holder);
-        let is_known = view.pods.iter().any(|pod| pod.name == holder) || leading().next().is_some();
+        // The Pods of a StatefulSet keep their names.
+        let uid = self.operator.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
+        let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
+        let is_known = view.pods.iter().any(has_led) || leading().next().is_some();
         let detection = Detection::new(self.now, FindingCode::LeaderAbsent, since, due, || {
             Evidence::new()
                 .text("lease", name)

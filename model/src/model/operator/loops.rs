@@ -17,6 +17,12 @@ use crate::time::{Span, Timestamp};
 /// 1,000 s.
 const FAILURE_OVER_AFTER: Span = Span::mins(20);
 
+/// How many times as long as one that succeeded before a reconcile may run. The mean of all reconciles hides a few long ones.
+const TIMES_LONGEST: f64 = 2.0;
+
+/// The longest time that such a reconcile allows another one.
+const LONGEST_LEARNED: Span = Span::hours(4);
+
 /// How much longer than its caches may take to fill a controller must be without a first reconcile although objects wait.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
@@ -147,7 +153,8 @@ impl Model {
         let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
         let factor = i64::from(self.settings.reconcile_stuck_factor);
         let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
-        let threshold = self.settings.reconcile_stuck_after.max(usually);
+        let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
+        let threshold = self.settings.reconcile_stuck_after.max(usually).max(before);
         (running > threshold).then(|| {
             let since = scraped.at.before(running);
             self.of_loop(scraped, FindingCode::ReconcileStuck, since, |evidence| {

@@ -180,7 +180,9 @@ impl Pods {
             let since = self.none_since.filter(|_| view.complete);
             return since.map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
         }
-        let certain = view.complete || replicas == 1;
+        // A rollout keeps the old Pod until the new one is ready, unless it recreates.
+        let is_alone = !view.workload.as_ref().is_some_and(|workload| workload.rolling && !workload.recreates);
+        let certain = view.complete || (replicas == 1 && is_alone);
         match terminated(view) {
             Some((name, ended)) => match ended > now {
                 true => PodsSay::Excused(Some(ended)),

@@ -48,7 +48,8 @@ impl Sum {
     }
 
     fn percent(&self) -> u64 {
-        self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0)
+        // The two windows do not forget at the same instant.
+        self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0).min(100)
     }
 }
 

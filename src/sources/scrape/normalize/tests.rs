@@ -303,3 +303,21 @@ fn too_many_controllers_and_codes_are_left_out() {
     assert_eq!(forward.controllers, backward.controllers, "the choice does not depend on the order");
     assert_eq!(backward.controllers_left_out, 50);
 }
+
+#[test]
+fn requests_to_other_clusters_do_not_count() {
+    let text = "rest_client_requests_total{code=\"200\",host=\"10.96.0.1:443\",method=\"GET\"} 5\n\
+         rest_client_requests_total{code=\"200\",host=\"10.96.0.1:443\",method=\"PUT\"} 2\n\
+         rest_client_requests_total{code=\"<error>\",host=\"far.example.com:6443\",method=\"GET\"} 9\n";
+    let requests = |home| {
+        let (mut parser, mut normalizer) = (Text::new(LIMITS, false), Normalizer { home, ..Normalizer::new() });
+        parser.push(text.as_bytes(), &mut normalizer).expect("metrics");
+        parser.finish(&mut normalizer).expect("metrics");
+        normalizer.view().requests
+    };
+    assert_eq!(requests(Some("10.96.0.1:443")), [code("200", 7)]);
+    // An operator may know its API server under another name, and loopwatch may run elsewhere.
+    for home in [Some("10.0.0.1:443"), None] {
+        assert_eq!(requests(home), [code("200", 7), code("<error>", 9)]);
+    }
+}
