@@ -91,7 +91,16 @@ pub(crate) fn wait_posted(webhook: &Webhook, status: &str, finding: &str) -> Val
 }
 
 fn wait_posted_by(webhook: &Webhook, status: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-    eventually(Duration::from_secs(60), &format!("the webhook is notified of an alert that is {status}"), || {
+    wait_posted_within(Duration::from_secs(60), webhook, status, is_it)
+}
+
+pub(crate) fn wait_posted_within(
+    within: Duration,
+    webhook: &Webhook,
+    status: &str,
+    is_it: impl Fn(&Value) -> bool,
+) -> Value {
+    eventually(within, &format!("the webhook is notified of an alert that is {status}"), || {
         let posted = all_posted(webhook);
         let found = posted.iter().find(|alert| alert["status"] == status && is_it(&alert["labels"]));
         found.cloned().ok_or_else(|| json!(posted).to_string())
@@ -109,11 +118,20 @@ impl Alertmanager {
         Self::start_at(name, webhook, ports::free())
     }
 
+    /// Starts one that waits as long as the example in `deploy/` before it notifies anybody.
+    pub(crate) fn start_patient(name: &str, webhook: &Webhook) -> Self {
+        Self::start_with(name, webhook, ports::free(), ["30s", "5m"])
+    }
+
     fn start_at(name: &str, webhook: &Webhook, port: u16) -> Self {
+        Self::start_with(name, webhook, port, ["1s", "1s"])
+    }
+
+    fn start_with(name: &str, webhook: &Webhook, port: u16, [group_wait, group_interval]: [&str; 2]) -> Self {
         let directory = bed().directory();
         let config = json!({
             "route": {"receiver": "webhook", "group_by": ["alertname", "finding", "target_namespace"],
-                "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"},
+                "group_wait": group_wait, "group_interval": group_interval, "repeat_interval": "1h"},
             "receivers": [{"name": "webhook", "webhook_configs": [
                 {"url": format!("http://127.0.0.1:{}/", webhook.port), "send_resolved": true}]}],
         });

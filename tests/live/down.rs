@@ -2,6 +2,7 @@
 //! and kills.
 
 mod requests;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::bed::{bed, test, test_after};
+use crate::bed::{bed, test, test_after, test_with};
 use crate::case::SLACK;
 use loopwatch_testbed::accounts::{RBAC, allow_leader_election, reader_account};
 use loopwatch_testbed::kopf::{self, KopfOperator};
@@ -30,10 +31,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("down::near_misses", near_misses),
         test("down::restart_loop", restart_loop),
         test("down::out_of_memory_at_start", out_of_memory_at_start),
+        test_with("down::time_until_down", ALERTMANAGER, times::killed).with_ignored_flag(true),
+        test_with("down::time_until_out_of_memory", ALERTMANAGER, times::out_of_memory).with_ignored_flag(true),
+        test_with("down::time_until_panic", ALERTMANAGER, times::panics).with_ignored_flag(true),
         test_after("down::kopf_without_metrics", kopf::interpreter, kopf_without_metrics),
     ]
 }
 
+/// The programs of the tests that wait for notifications.
+const ALERTMANAGER: &[&str] = &["prometheus-alertmanager"];
 /// One kind of the zoo has no status subresource.
 const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
 const UP: &str = "loopwatch_operator_up";
@@ -56,6 +62,10 @@ struct Watched {
 
 impl Watched {
     fn start(namespace: &'static str, count: u8, settings: Value) -> Self {
+        Self::with_flags(namespace, count, settings, &["--scrape-interval=1s".to_owned()])
+    }
+
+    fn with_flags(namespace: &'static str, count: u8, settings: Value, more: &[String]) -> Self {
         let plane = bed();
         let kube = plane.kube.clone();
         kube.namespace(namespace);
@@ -63,7 +73,7 @@ impl Watched {
         let lease = format!("--leader-elect-lease-duration={}s", LEASE.as_secs()); // the last one counts
         let flags = ["--ready-after=200ms", "--wait-for-pods=false", lease.as_str()];
         let replicas = Replicas::start(plane, namespace, count, &flags);
-        let sidecar = standalone(namespace, "widget-operator", &settings);
+        let sidecar = standalone(namespace, "widget-operator", &settings, more);
         sidecar.wait_watched("Widget", 1);
         let watched = Self { kube, namespace, replicas, sidecar };
         watched.sidecar.expect(secs(30), "the metrics of all Pods are known", || {
@@ -160,15 +170,12 @@ impl Watched {
 }
 
 /// Starts loopwatch outside of the Pods of an operator.
-fn standalone(namespace: &str, operator: &str, settings: &Value) -> Sidecar {
-    let flags = [
-        format!("--namespace={namespace}"),
-        format!("--operator={namespace}/{operator}"),
-        "--scrape-interval=1s".to_owned(),
-    ];
+fn standalone(namespace: &str, operator: &str, settings: &Value, more: &[String]) -> Sidecar {
+    let flags = [format!("--namespace={namespace}"), format!("--operator={namespace}/{operator}")];
+    let flags: Vec<&str> = flags.iter().chain(more).map(String::as_str).collect();
     let plane = bed();
     let name = format!("{namespace}.loopwatch");
-    Sidecar::start(plane, &name, &plane.kube.kubeconfig, settings, &flags.each_ref().map(String::as_str))
+    Sidecar::start(plane, &name, &plane.kube.kubeconfig, settings, &flags)
 }
 
 /// The findings so far, without those about the definitions of the zoo, which are right.
@@ -435,7 +442,7 @@ fn kopf_without_metrics(python: PathBuf) {
     let mut pods = pods::deploy(kube, &deployment, &[std::net::Ipv4Addr::new(127, 0, 0, 2)]);
     let mut pod = pods.swap_remove(0);
     let settings = quick_but(json!({"operator_down_after": "3s"}));
-    let sidecar = standalone(namespace, "gadget-operator", &settings);
+    let sidecar = standalone(namespace, "gadget-operator", &settings, &["--scrape-interval=1s".to_owned()]);
     sidecar.wait_watched(kopf::KIND, 1);
     for name in ["changed", "deleted"] {
         kube.zoo(kopf::KIND, namespace, name, json!({}));
