@@ -21,6 +21,7 @@ mod down;
 mod explain;
 mod exposition;
 mod faults;
+mod frameworks;
 mod healthy;
 mod install;
 mod itself;
@@ -111,6 +112,7 @@ fn trials() -> Vec<Trial> {
         process::trials(),
         profiles::trials(),
         kopf::trials(),
+        frameworks::trials(),
         loops::trials(),
         zoo::trials(),
         workloads::trials(),

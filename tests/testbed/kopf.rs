@@ -106,6 +106,11 @@ impl KopfOperator {
         self.wait_healthy();
     }
 
+    /// Returns the port on which its faults are switched.
+    pub fn fault_port(&self) -> u16 {
+        self.faults
+    }
+
     /// Switches a fault on: `ReconcileFailing?name=one`.
     pub fn fault(&self, fault: &str) {
         switch_on(self.faults, fault);
