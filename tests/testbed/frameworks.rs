@@ -1,15 +1,17 @@
 //! The zoo's operators in their frameworks: the same faults, each with a process and a Pod that stands for it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use super::accounts::reader_account_of;
 use super::binaries::Missing;
 use super::controlplane::ControlPlane;
-use super::guard::Process;
+use super::guard::{Process, Program};
 use super::kopf::KopfOperator;
-use super::operator::{self, Operator, switch_off, switch_on};
+use super::operator::{self, NAMESPACE, Operator, switch_off, switch_on};
 use super::pods::{self, StandInPod};
-use super::{gear, kopf, ports};
+use super::wait::eventually;
+use super::{gear, gizmo, http, kopf, ports};
 
 /// A framework with an operator in the zoo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,7 @@ pub enum Framework {
     Go,
     Python,
     Java,
+    Rust,
 }
 
 /// The subject of a fault.
@@ -43,11 +46,39 @@ pub struct Member {
     faults: u16,
 }
 
+/// Installs and starts an operator with the flags that those in Java and Rust share, and waits until it runs. Returns the
+/// process, and the port of its faults.
+fn launch(
+    plane: &ControlPlane,
+    framework: Framework,
+    program: Program,
+    name: &str,
+    namespace: &str,
+    metrics: SocketAddr,
+) -> (Process, u16) {
+    let account = framework.account();
+    operator::install_zoo(plane, account, framework.kind());
+    let kubeconfig = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, account);
+    let faults = ports::free();
+    let mut process = program
+        .env("KUBECONFIG", kubeconfig)
+        .arg(format!("--namespace={namespace}"))
+        .arg(format!("--metrics-listen={metrics}"))
+        .arg(format!("--fault-listen=127.0.0.1:{faults}"))
+        .args(["--ready-after=0.2", "--concurrency=1"])
+        .start();
+    eventually(Duration::from_secs(60), &format!("the {account} runs"), || {
+        process.assert_running();
+        http::get(faults, "/faults")
+    });
+    (process, faults)
+}
+
 // === impl Framework ===
 
 impl Framework {
     /// All frameworks.
-    pub const ALL: [Self; 3] = [Self::Go, Self::Python, Self::Java];
+    pub const ALL: [Self; 4] = [Self::Go, Self::Python, Self::Java, Self::Rust];
 
     /// Returns the language, in lower case.
     #[must_use]
@@ -56,6 +87,7 @@ impl Framework {
             Self::Go => "go",
             Self::Python => "python",
             Self::Java => "java",
+            Self::Rust => "rust",
         }
     }
 
@@ -66,6 +98,7 @@ impl Framework {
             Self::Go => "Go (controller-runtime)",
             Self::Python => "Python (kopf)",
             Self::Java => "Java (Java Operator SDK)",
+            Self::Rust => "Rust (kube-rs)",
         }
     }
 
@@ -76,6 +109,7 @@ impl Framework {
             Self::Go => "Widget",
             Self::Python => kopf::KIND,
             Self::Java => gear::KIND,
+            Self::Rust => gizmo::KIND,
         }
     }
 
@@ -86,6 +120,7 @@ impl Framework {
             Self::Go => operator::ACCOUNT,
             Self::Python => kopf::ACCOUNT,
             Self::Java => gear::ACCOUNT,
+            Self::Rust => gizmo::ACCOUNT,
         }
     }
 
@@ -104,6 +139,7 @@ impl Framework {
             Self::Go => Ok(()), // part of the bed
             Self::Python => kopf::interpreter().map(drop),
             Self::Java => gear::build().map(drop),
+            Self::Rust => gizmo::build().map(drop),
         }
     }
 }
@@ -132,8 +168,10 @@ impl Member {
                 (operator.process, faults)
             }
             Framework::Java => {
-                gear::install(plane);
-                gear::start(plane, &built(gear::build()), &name, namespace, at)
+                launch(plane, framework, gear::program(plane, &built(gear::build()), &name), &name, namespace, at)
+            }
+            Framework::Rust => {
+                launch(plane, framework, gizmo::program(plane, built(gizmo::build()), &name), &name, namespace, at)
             }
         };
         reader_account_of(&plane.kube, namespace, framework.account());

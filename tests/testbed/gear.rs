@@ -1,18 +1,13 @@
 //! The zoo's operator in Java, built with Maven. Its framework is the Java Operator SDK, with the metrics that the SDK recommends.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use super::binaries::{Missing, cache, fingerprint, once, sweep};
 use super::controlplane::ControlPlane;
-use super::guard::{Process, Program};
-use super::kube::{ZOO, path};
-use super::operator::NAMESPACE;
-use super::wait::eventually;
-use super::{http, ports, repository};
+use super::guard::Program;
+use super::repository;
 
 /// Its kind.
 pub const KIND: &str = "Gear";
@@ -51,34 +46,10 @@ fn maven(pom: &Path, out: &Path) -> Result<(), Missing> {
     }
 }
 
-/// Installs its kind and its account.
-pub fn install(plane: &ControlPlane) {
-    let config = "tests/zoo/gear-operator/config";
-    for file in ["crd/gears", "rbac/service_account", "rbac/role", "rbac/role_binding"] {
-        plane.kube.apply_file(&format!("{config}/{file}.yaml"), NAMESPACE);
-    }
-    eventually(Duration::from_secs(20), "Gear is served", || plane.kube.get(&path(ZOO, KIND, "", "")));
-}
-
-/// Starts it for a namespace with one worker, and waits until it runs. Returns the process, and the port of its faults.
-pub fn start(plane: &ControlPlane, built: &Path, name: &str, namespace: &str, metrics: SocketAddr) -> (Process, u16) {
-    let kubeconfig = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-    let faults = ports::free();
-    let classes = built.display();
-    let mut process = Program::new(name, "java", plane.directory())
-        .env("KUBECONFIG", kubeconfig)
+/// Returns the program, to which the caller adds flags. `built` is the folder with its classes and libraries.
+pub(crate) fn program(plane: &ControlPlane, built: &Path, name: &str) -> Program {
+    let built = built.display();
+    Program::new(name, "java", plane.directory())
         .arg("-Xmx256m") // as in a container with a limit of half a gibibyte
-        .arg("-cp")
-        .arg(format!("{classes}/classes:{classes}/lib/*"))
-        .arg("dev.loopwatch.zoo.GearOperator")
-        .arg(format!("--namespace={namespace}"))
-        .arg(format!("--metrics-listen={metrics}"))
-        .arg(format!("--fault-listen=127.0.0.1:{faults}"))
-        .args(["--ready-after=0.2", "--concurrency=1"])
-        .start();
-    eventually(Duration::from_secs(60), "the gear-operator runs", || {
-        process.assert_running();
-        http::get(faults, "/faults")
-    });
-    (process, faults)
+        .args(["-cp".to_owned(), format!("{built}/classes:{built}/lib/*"), "dev.loopwatch.zoo.GearOperator".to_owned()])
 }

@@ -20,6 +20,7 @@ pub mod controlplane;
 pub mod frameworks;
 pub mod gate;
 pub mod gear;
+pub mod gizmo;
 pub mod guard;
 pub mod http;
 pub mod kopf;
