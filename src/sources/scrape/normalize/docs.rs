@@ -105,8 +105,8 @@ const OF_CONTROLLERS: [Meaning; 16] = [
     (Signal::QueueAdds, "additions to the queue", "the load is unknown"),
     (Signal::QueueWaits, "number of waits in the queue", "the wait before a reconcile is unknown"),
     (Signal::QueueSeconds, "duration of waits in the queue", "the wait before a reconcile is unknown"),
-    (Signal::Unfinished, "seconds of unfinished reconciles", "loopwatch does not notice a reconcile that never ends"),
-    (Signal::LongestRunning, "longest unfinished reconcile", "the age of the oldest unfinished reconcile is unknown"),
+    (Signal::Unfinished, "seconds of unfinished reconciles", "the sum of their times is unknown"),
+    (Signal::LongestRunning, "longest unfinished reconcile", "loopwatch notices a reconcile that never ends only by busy workers, while no other reconcile ends"),
     (Signal::Requests, "requests to the API server by status code", "loopwatch does not see rejected requests"),
     (Signal::Leading, "leadership", "the Lease tells which replica leads"),
 ];
