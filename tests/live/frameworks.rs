@@ -2,7 +2,9 @@
 //! result is compared with `tests/frameworks`, from which `make docs` makes docs/frameworks.md; with `UPDATE=1`, it is written
 //! there. Go and Python run by default, the others with `cargo test --test live -- --ignored frameworks`.
 
-use std::collections::BTreeSet;
+mod leaks;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -15,24 +17,28 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test_after};
 
-/// The tests of this file.
+/// The tests of this file. Those that need minutes, or a build that nothing else needs, run only on request.
 pub(crate) fn trials() -> Vec<Trial> {
     let quick = Framework::ALL.map(|framework| {
-        let is_slow = matches!(framework, Framework::Java | Framework::Rust); // builds that nothing else needs
         let name = format!("frameworks::{}", framework.label());
-        test_after(&name, move || framework.prepare(), move |()| check(framework)).with_ignored_flag(is_slow)
+        let is_costly = matches!(framework, Framework::Java | Framework::Rust);
+        test_after(&name, move || framework.prepare(), move |()| check(framework)).with_ignored_flag(is_costly)
     });
-    quick.into()
+    let slow = Framework::ALL.map(|framework| {
+        let name = format!("frameworks::{}_leaks", framework.label());
+        test_after(&name, move || framework.prepare(), move |()| leaks::check(framework)).with_ignored_flag(true)
+    });
+    quick.into_iter().chain(slow).collect()
 }
 
 /// The time after a fault that all thresholds need.
 const THRESHOLDS: Duration = Duration::from_secs(8);
 
 /// The time in which the verdicts must come on a busy machine. A scrape alone may take 30 s.
-const WITHIN: Duration = Duration::from_secs(50);
+const WITHIN: Duration = Duration::from_secs(70);
 
 /// The number of objects whose changes make a backlog.
-const MANY: usize = 16;
+const MANY: usize = 24;
 
 /// Findings of severity info, which are no verdicts. The second one is right, and not about these operators: one kind of the
 /// zoo has no status subresource.
@@ -90,7 +96,7 @@ fn findings_of(sidecar: &Sidecar) -> Result<Vec<ShownFinding>, String> {
 }
 
 /// The findings in all views.
-type Views = std::collections::BTreeMap<View, Found>;
+type Views = BTreeMap<View, Found>;
 
 // === impl Run ===
 
@@ -200,7 +206,7 @@ impl Run {
             }
             Trouble::Backlog => {
                 let unit = if member.framework == Framework::Go { "ms" } else { "" };
-                member.fault(&format!("QueueBacklog?delay=60000{unit}"), On::All);
+                member.fault(&format!("QueueBacklog?delay=3000{unit}"), On::All);
                 (0..MANY).for_each(|number| self.change(&format!("many-{number:02}")));
             }
             Trouble::Finalizer => {

@@ -42,6 +42,10 @@ pub struct Member {
     pub process: Process,
     /// Its Pod.
     pub pod: StandInPod,
+    /// Where it serves its metrics, if it has any.
+    pub metrics: SocketAddr,
+    /// Where it serves its profiles, if its runtime has any.
+    pprof: Option<SocketAddr>,
     namespace: String,
     faults: u16,
 }
@@ -154,11 +158,13 @@ impl Member {
         let at = SocketAddr::from((address, port));
         let built = |found: Result<_, Missing>| found.unwrap_or_else(|missing| panic!("{missing}"));
         plane.kube.namespace(namespace);
+        let mut pprof = None;
         let (process, faults) = match framework {
             Framework::Go => {
                 let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0", "--concurrency=1"];
                 let operator = Operator::start_at(plane, &name, namespace, at, &flags);
                 let faults = operator.fault_port();
+                pprof = Some(operator.pprof);
                 (operator.process, faults)
             }
             Framework::Python => {
@@ -177,7 +183,7 @@ impl Member {
         reader_account_of(&plane.kube, namespace, framework.account());
         let metrics = framework.has_metrics().then_some(port);
         let pod = pods::deploy_for(&plane.kube, namespace, framework.account(), address, metrics);
-        Self { framework, process, pod, namespace: namespace.to_owned(), faults }
+        Self { framework, process, pod, metrics: at, pprof, namespace: namespace.to_owned(), faults }
     }
 
     /// Switches a fault on: `ReconcileFailing?attempts=3`.
@@ -197,6 +203,13 @@ impl Member {
             and(format!("name={name}"));
         }
         switch_on(self.faults, &fault);
+    }
+
+    /// Makes the runtime collect its garbage, if that is possible. Go does so every two minutes.
+    pub fn collect_garbage(&self) {
+        if let Some(at) = self.pprof {
+            http::touch(at, "/debug/pprof/heap?gc=1").unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 
     /// Switches a fault off.

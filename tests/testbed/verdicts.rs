@@ -104,7 +104,9 @@ impl Trouble {
         Self::QUICK.into_iter().chain(Self::SLOW)
     }
 
-    fn label(self) -> &'static str {
+    /// Returns its name in files.
+    #[must_use]
+    pub fn label(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
             Self::Ignored => "ignored",
