@@ -50,6 +50,6 @@ fn maven(pom: &Path, out: &Path) -> Result<(), Missing> {
 pub(crate) fn program(plane: &ControlPlane, built: &Path, name: &str) -> Program {
     let built = built.display();
     Program::new(name, "java", plane.directory())
-        .arg("-Xmx256m") // as in a container with a limit of half a gibibyte
+        .arg("-Xmx1g") // as in a container with a limit
         .args(["-cp".to_owned(), format!("{built}/classes:{built}/lib/*"), "dev.loopwatch.zoo.GearOperator".to_owned()])
 }

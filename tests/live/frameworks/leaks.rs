@@ -1,9 +1,11 @@
 //! Leaks of memory and of tasks in every framework: recorded for minutes, stretched to hours, and replayed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use loopwatch::recording::RecordedObservation;
+use loopwatch_model::observation::Observation;
 use loopwatch_testbed::frameworks::{Framework, Member, On};
 use loopwatch_testbed::stretch::stretched;
 use loopwatch_testbed::verdicts::{self, Found, Trouble, Verdicts, View, unseen};
@@ -15,12 +17,21 @@ use crate::bed::bed;
 use crate::memory::{pack, replay, unpack};
 use crate::recorder::Recorder;
 
-/// How long an operator leaks. loopwatch reads a process every ten seconds, which is a gap of 25 minutes after the stretch:
-/// fine for the trend over six hours, but not for that over an hour. Ten hours are enough to confirm the former.
-const LENGTH: Duration = Duration::from_secs(250);
+/// How long an operator leaks. A stretch of ten hours confirms a trend over six hours.
+const LENGTH: Duration = Duration::from_secs(260);
 
-/// The factor by which the times of the recordings are stretched.
+/// The factor by which the times of the recordings are stretched. Each bucket of that trend is five minutes long, so it needs a
+/// sample every two seconds.
 const FACTOR: i64 = 150;
+
+/// The number of recordings of a process that make one: loopwatch reads a process only every ten seconds.
+const RECORDERS: u32 = 5;
+
+/// The time from the start of one to the start of the next one.
+const APART: Duration = Duration::from_secs(2);
+
+/// The interval between changes of an object.
+const CHANGE_EVERY: Duration = Duration::from_millis(500);
 
 /// Records both leaks of a framework, and compares the verdicts with those that are known.
 pub(super) fn check(framework: Framework) {
@@ -50,27 +61,31 @@ fn leak(framework: Framework, trouble: Trouble) -> Vec<(View, PathBuf)> {
     let member = Member::start(plane, framework, &namespace);
     plane.kube.zoo(framework.kind(), &namespace, "one", json!({}));
     let account = plane.directory().join(format!("{namespace}.operator.kubeconfig"));
-    let recorders: Vec<_> = View::of(framework)
-        .map(|view| {
-            let name = format!("{namespace}.{}", view.label());
-            std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}").expect("our own folder");
-            let mut flags =
-                vec![format!("--watch=zoo.loopwatch.dev/{}", framework.kind()), "--profiles=off".to_owned()];
-            match view {
-                View::Metrics => {
-                    flags.extend([format!("--scrape=http://{}", member.metrics), "--scrape-interval=1s".to_owned()])
-                }
-                View::Process => flags.extend(["--scrape=off".to_owned(), format!("--pid={}", member.process.id())]),
-                View::Outside => flags.push("--scrape=off".to_owned()),
+    let record = &|view: View, number: u32| {
+        pause(APART * number);
+        let name = format!("{namespace}.{}-{number}", view.label());
+        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}").expect("our own folder");
+        let mut flags = vec![format!("--watch=zoo.loopwatch.dev/{}", framework.kind()), "--profiles=off".to_owned()];
+        match view {
+            View::Metrics => {
+                flags.extend([format!("--scrape=http://{}", member.metrics), "--scrape-interval=1s".to_owned()]);
             }
-            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-            let file = plane.directory().join(format!("{name}.jsonl.gz"));
-            (view, file.clone(), Recorder::start_with(&name, &namespace, &account, &file, &flags))
-        })
-        .collect();
+            View::Process => flags.extend(["--scrape=off".to_owned(), format!("--pid={}", member.process.id())]),
+            View::Outside => flags.push("--scrape=off".to_owned()),
+        }
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let file = plane.directory().join(format!("{name}.jsonl.gz"));
+        (view, file.clone(), Recorder::start_with(&name, &namespace, &account, &file, &flags))
+    };
+    let recorders: Vec<_> = std::thread::scope(|scope| {
+        let numbers = |view| 0..if view == View::Process { RECORDERS } else { 1 };
+        let each = View::of(framework).flat_map(|view| numbers(view).map(move |number| (view, number)));
+        let starts: Vec<_> = each.map(|(view, number)| scope.spawn(move || record(view, number))).collect();
+        starts.into_iter().map(|start| start.join().expect("a recorder")).collect()
+    });
     match trouble {
-        Trouble::MemoryLeak => member.fault("HeapLeak?rate=524288", On::Process),
-        _ => member.fault("TaskLeak?tasks=4", On::All),
+        Trouble::MemoryLeak => member.fault("HeapLeak?rate=2097152", On::Process),
+        _ => member.fault("TaskLeak?tasks=2", On::All),
     }
     let began = Instant::now();
     for size in (1..=5).cycle() {
@@ -81,20 +96,25 @@ fn leak(framework: Framework, trouble: Trouble) -> Vec<(View, PathBuf)> {
             plane.kube.change(framework.kind(), &namespace, "one", json!({"size": size}));
         }
         member.collect_garbage();
-        pause(Duration::from_millis(500));
+        pause(CHANGE_EVERY);
     }
     recorders.into_iter().map(|(view, file, _recorder)| (view, file)).collect()
 }
 
 /// Replays the recordings as if they had taken hours.
 fn verdict(recordings: Vec<(View, PathBuf)>) -> Views {
-    let findings = |file: &PathBuf| {
-        pack(file, &stretched(&unpack(file), FACTOR));
-        let report: Value = serde_json::from_str(&replay(file, "json")).expect("a report");
-        report["findings"].as_array().expect("findings").clone()
-    };
-    let found = recordings.into_iter().map(|(view, file)| {
-        let findings = findings(&file);
+    let mut merged: BTreeMap<View, (PathBuf, String)> = BTreeMap::new();
+    for (view, file) in recordings {
+        let text = unpack(&file);
+        match merged.get_mut(&view) {
+            Some((_, first)) => *first = with_processes(first, &text),
+            None => _ = merged.insert(view, (file, text)),
+        }
+    }
+    let found = merged.into_iter().map(|(view, (file, text))| {
+        pack(&file, &stretched(&text, FACTOR));
+        let report: Value = serde_json::from_str(&replay(&file, "json")).expect("a report");
+        let findings = report["findings"].as_array().expect("findings").clone();
         let codes = |is_root: bool| -> Vec<String> {
             let of = findings.iter().filter(|finding| finding["explained_by"].is_null() == is_root);
             let codes: BTreeSet<&str> = of.filter_map(|finding| finding["code"].as_str()).collect();
@@ -103,4 +123,19 @@ fn verdict(recordings: Vec<(View, PathBuf)>) -> Views {
         (view, Found { root: codes(true), explained: codes(false) })
     });
     found.collect()
+}
+
+/// Returns a recording together with the samples of the process in another one.
+fn with_processes(recording: &str, other: &str) -> String {
+    let (header, rest) = recording.split_once('\n').expect("a header");
+    let read = |line| -> (RecordedObservation, &str) {
+        let observation = serde_json::from_str(line).expect("a line of a recording");
+        (observation, line)
+    };
+    let mut lines: Vec<_> = rest.lines().map(read).collect();
+    let others = other.lines().skip(1).map(read);
+    lines.extend(others.filter(|(line, _)| matches!(line.saw, Observation::ProcessSeen(_))));
+    lines.sort_by_key(|(line, _)| line.at);
+    let lines: Vec<&str> = lines.into_iter().map(|(_, line)| line).collect();
+    format!("{header}\n{}\n", lines.join("\n"))
 }
