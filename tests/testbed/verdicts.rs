@@ -131,7 +131,7 @@ impl Trouble {
             Self::Late => "changes of one object are acknowledged, but it does not become ready",
             Self::Failing => "every reconcile fails",
             Self::Stuck => "a reconcile does not end, in the only worker",
-            Self::Backlog => "slow reconciles, while many objects change",
+            Self::Backlog => "each reconcile blocks for a minute, while many objects change",
             Self::Finalizer => "the operator does not remove its finalizer",
             Self::Hanging => "the process hangs (SIGSTOP), and an object changes",
             Self::Killed => "the process is killed while all objects are ready",
@@ -154,10 +154,19 @@ impl Trouble {
 
 /// Returns why loopwatch does not see a fault; none if it must see it.
 #[must_use]
-pub fn unseen(trouble: Trouble, _framework: Framework, view: View) -> Option<&'static str> {
-    match (trouble, view) {
-        (Trouble::MemoryLeak, View::Outside) => Some("the API server does not know the memory of a process"),
-        (Trouble::TaskLeak, View::Outside) => Some("the API server does not know the tasks of a process"),
+pub fn unseen(trouble: Trouble, framework: Framework, view: View) -> Option<&'static str> {
+    match (trouble, view, framework) {
+        (Trouble::MemoryLeak, View::Outside, _) => Some("the API server does not know the memory of a process"),
+        (Trouble::TaskLeak, View::Outside, _) => Some("the API server does not know the tasks of a process"),
+        (Trouble::MemoryLeak, View::Metrics, Framework::Java) => {
+            Some("Micrometer knows the live heap only after a collection of the old generation, and no resident memory")
+        }
+        (Trouble::MemoryLeak | Trouble::TaskLeak, View::Metrics, Framework::Rust) => {
+            Some("the metrics of the template say nothing about the process")
+        }
+        (Trouble::TaskLeak, View::Process, Framework::Go) => Some("goroutines are no threads"),
+        (Trouble::TaskLeak, View::Process, Framework::Python) => Some("tasks of asyncio are no threads"),
+        (Trouble::TaskLeak, View::Process, Framework::Rust) => Some("tasks of tokio are no threads"),
         _ => None,
     }
 }
