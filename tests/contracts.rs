@@ -528,3 +528,19 @@ fn the_model_has_no_dependencies_that_do_io() {
         dependencies.lines().filter_map(|line| line.split([' ', '.', '=']).next()).filter(|n| !n.is_empty()).collect();
     assert_eq!(names, ["hashbrown", "jiff", "serde"]);
 }
+
+/// `cargo test --test live frameworks` compares the files behind it with reality.
+#[test]
+fn the_table_of_frameworks_is_generated_from_runs() {
+    const BEGIN: &str = "<!-- table -->\n";
+    const END: &str = "<!-- end of the table -->";
+    let file = "docs/frameworks.md";
+    let text = read(file);
+    let (before, rest) = text.split_once(BEGIN).expect("the beginning of the table");
+    let (_, after) = rest.split_once(END).expect("the end of the table");
+    let wanted = format!("{before}{BEGIN}{}{END}{after}", loopwatch_testbed::verdicts::table());
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(root().join(file), &wanted).expect(file);
+    }
+    assert!(read(file) == wanted, "{file} is out of date; run with UPDATE=1");
+}

@@ -150,6 +150,47 @@ fn a_reconcile_that_runs_for_too_long_is_stuck() {
     own.lab.assert_no_findings();
 }
 
+/// Frameworks such as the Java Operator SDK do not say how long a reconcile has been running.
+fn silent_about_running() -> Loop {
+    let mut own = Loop::new();
+    (own.view.longest_running_seconds, own.view.workers_max) = (None, None);
+    own.run(20, |_| {});
+    own
+}
+
+#[test]
+fn workers_that_are_busy_while_no_reconcile_ends_are_stuck() {
+    let mut own = silent_about_running();
+    own.run(610, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+    let began = own.lab.ago(Span::mins(10));
+    own.run(10, |view| view.workers_busy = Some(2)); // further ones begin
+    own.assert_found("ReconcileStuck");
+    assert_eq!(own.lab.since("ReconcileStuck"), began);
+    // The reconcile ends, and is much longer than the others.
+    own.run(10, |view| view.reconcile_seconds = Some(Durations { count: 1_006, sum: 730.0 }));
+    own.lab.assert_no_findings();
+}
+
+#[test]
+fn busy_workers_whose_reconciles_end_are_not_stuck() {
+    let mut own = silent_about_running();
+    own.run(3_000, |view| {
+        view.workers_busy = Some(1);
+        view.reconcile_seconds.iter_mut().for_each(|all| (all.count, all.sum) = (all.count + 1, all.sum + 9.0));
+    });
+    own.lab.assert_no_findings();
+    // At one scrape, no worker was busy.
+    own.run(300, |view| view.workers_busy = Some(1));
+    own.run(10, |view| view.workers_busy = Some(0));
+    own.run(580, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+    // Nothing shows whether reconciles end.
+    own.view.reconcile_seconds = None;
+    own.run(1_800, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+}
+
 #[test]
 fn a_controller_with_long_reconciles_has_more_time() {
     let mut own = Loop::new();

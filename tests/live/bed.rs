@@ -80,7 +80,8 @@ pub(crate) fn test_where(
     })
 }
 
-/// Creates a test that needs what `find` finds or installs. If Python or PyPI is missing, the test is skipped, or fails in CI.
+/// Creates a test that needs what `find` finds or installs. If Python, Java or their packages are
+/// missing, the test is skipped, or fails in CI.
 pub(crate) fn test_after<T>(
     name: &str,
     find: impl FnOnce() -> Result<T, Missing> + Send + 'static,
@@ -89,7 +90,7 @@ pub(crate) fn test_after<T>(
     Trial::ignorable_test(name, move || {
         let found = match find() {
             Ok(found) => found,
-            Err(Missing::Python(reason)) => return skip(reason),
+            Err(Missing::Python(reason) | Missing::Java(reason)) => return skip(reason),
             Err(missing) => return Err(Failed::from(missing.to_string())),
         };
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test, test_after, test_with};
 use crate::case::SLACK;
-use loopwatch_testbed::accounts::{RBAC, allow_leader_election, reader_account};
+use loopwatch_testbed::accounts::{RBAC, allow_leader_election, reader_account, reader_account_of};
 use loopwatch_testbed::kopf::{self, KopfOperator};
 use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::operator::ACCOUNT;
@@ -424,23 +424,8 @@ fn kopf_without_metrics(python: PathBuf) {
     kube.namespace(namespace);
     let mut operator = KopfOperator::start(plane, &python, "down-kopf.operator", namespace);
     // Its Pod stands for the process. Its account may do what that of the process may do, and read what loopwatch reads.
-    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"name": kopf::ACCOUNT, "namespace": namespace}}));
-    reader_account(kube, namespace);
-    for role in ["gadget-operator", "zoo-reader"] {
-        kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("{role}:{namespace}:gadgets")},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": kopf::ACCOUNT, "namespace": namespace}]}));
-    }
-    let labels = json!({"app": "gadget-operator"});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "gadget-operator", "namespace": namespace}, "spec": {
-            "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
-                "serviceAccountName": kopf::ACCOUNT,
-                "containers": [{"name": "operator", "image": "registry.example.com/gadget-operator:v1"}]}}}});
-    let mut pods = pods::deploy(kube, &deployment, &[std::net::Ipv4Addr::new(127, 0, 0, 2)]);
-    let mut pod = pods.swap_remove(0);
+    reader_account_of(kube, namespace, kopf::ACCOUNT);
+    let mut pod = pods::deploy_for(kube, namespace, kopf::ACCOUNT, std::net::Ipv4Addr::new(127, 0, 0, 2), None);
     let settings = quick_but(json!({"operator_down_after": "3s"}));
     let sidecar = standalone(namespace, "gadget-operator", &settings, &["--scrape-interval=1s".to_owned()]);
     sidecar.wait_watched(kopf::KIND, 1);

@@ -22,6 +22,7 @@ mod down;
 mod explain;
 mod exposition;
 mod faults;
+mod frameworks;
 mod healthy;
 mod install;
 mod itself;
@@ -113,6 +114,7 @@ fn trials() -> Vec<Trial> {
         process::trials(),
         profiles::trials(),
         kopf::trials(),
+        frameworks::trials(),
         loops::trials(),
         zoo::trials(),
         workloads::trials(),

@@ -203,14 +203,20 @@ impl Slow {
             pause(Duration::from_millis(500));
         }
         drop(recorder);
-        let mut text = String::new();
-        let packed = File::open(&file).expect("a recording");
-        MultiGzDecoder::new(packed).read_to_string(&mut text).expect("a complete recording");
-        text
+        unpack(&file)
     }
 }
 
-fn pack(file: &Path, text: &str) {
+/// Reads a recording.
+pub(crate) fn unpack(file: &Path) -> String {
+    let mut text = String::new();
+    let packed = File::open(file).expect("a recording");
+    MultiGzDecoder::new(packed).read_to_string(&mut text).expect("a complete recording");
+    text
+}
+
+/// Writes a recording.
+pub(crate) fn pack(file: &Path, text: &str) {
     let mut packer = GzEncoder::new(File::create(file).expect("our own folder"), Compression::best());
     packer.write_all(text.as_bytes()).expect("our own folder");
     packer.finish().expect("our own folder");
@@ -225,7 +231,8 @@ fn longest_gap(recording: &str) -> Duration {
     Duration::from_millis(longest.0.unsigned_abs())
 }
 
-fn replay(file: &Path, output: &str) -> String {
+/// Replays a recording.
+pub(crate) fn replay(file: &Path, output: &str) -> String {
     let output = program("memory.replay", bed()).arg("replay").arg(file).args(["-o", output]).run();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", file.display());
     String::from_utf8(output.stdout).expect("text")

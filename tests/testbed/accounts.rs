@@ -43,7 +43,13 @@ pub fn allow_leader_election(kube: &Kube, namespace: &str) {
 /// Creates an account with the permissions of the zoo operator, the permission to create StatefulSets, and permission to
 /// read what a cascade of deletions involves: workloads, Pods, volume claims, leases, namespaces and definitions.
 pub fn reader_account(kube: &Kube, namespace: &str) {
-    service_account(kube, namespace);
+    reader_account_of(kube, namespace, ACCOUNT);
+}
+
+/// Like [`reader_account`], for another operator of the zoo, whose role has the name of its account.
+pub fn reader_account_of(kube: &Kube, namespace: &str, account: &str) {
+    kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": account, "namespace": namespace}}));
     let reader = "zoo-reader";
     let read = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]});
     kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": reader}, "rules": [
@@ -53,10 +59,10 @@ pub fn reader_account(kube: &Kube, namespace: &str) {
         json!({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["create"]}),
         read("batch", &["jobs", "cronjobs"]),
         read("", &["namespaces", "pods", "services", "persistentvolumeclaims"])]}));
-    for role in ["widget-operator", reader] {
+    for role in [account, reader] {
         kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("{role}:{namespace}")},
+            "metadata": {"name": format!("{role}:{namespace}:{account}")},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]}));
     }
 }

@@ -144,6 +144,8 @@ pub enum Missing {
     Go(String),
     /// Python is not installed, or PyPI cannot be reached.
     Python(String),
+    /// Maven or a JDK is not installed, or Maven Central cannot be reached.
+    Java(String),
     /// The build failed, or its result could not be stored.
     Build(String),
 }
@@ -272,7 +274,9 @@ fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Missing> {
 fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     let sources = repository("tests/zoo/widget-operator");
     let folder = cache.join("zoo");
-    let target = folder.join(format!("widget-operator-{:016x}", fingerprint(&sources)?));
+    let is_source =
+        |name: &str| name == "go.mod" || name == "go.sum" || (name.ends_with(".go") && !name.ends_with("_test.go"));
+    let target = folder.join(format!("widget-operator-{:016x}", fingerprint(&sources, is_source)?));
     let path = once(&target, |out| {
         go_build("widget-operator", "a minute or two", &sources, out, &["-buildvcs=false".as_ref()], ".")
     })?;
@@ -280,23 +284,30 @@ fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     Ok(path)
 }
 
-/// Hashes the source files of a Go module.
-fn fingerprint(folder: &Path) -> Result<u64, String> {
-    let said = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
-    let entries = fs::read_dir(folder).map_err(said)?.filter_map(Result::ok).map(|entry| entry.path());
-    let mut sources: Vec<PathBuf> = entries
-        .filter(|path| {
-            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            name == "go.mod" || name == "go.sum" || (name.ends_with(".go") && !name.ends_with("_test.go"))
-        })
-        .collect();
+/// Hashes the files of a folder that a build of its program reads: those with such names, in folders below it, too.
+pub(crate) fn fingerprint(folder: &Path, is_source: fn(&str) -> bool) -> Result<u64, String> {
+    let mut sources = Vec::new();
+    list(folder, is_source, &mut sources)?;
     sources.sort();
     let mut hash = SipHasher13::new();
     for source in sources {
         hash.write(source.file_name().unwrap_or_default().as_encoded_bytes());
-        hash.write(&fs::read(&source).map_err(said)?);
+        hash.write(&fs::read(&source).map_err(|error| format!("cannot read {}: {error}", source.display()))?);
     }
     Ok(hash.finish())
+}
+
+fn list(folder: &Path, is_source: fn(&str) -> bool, sources: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        match path.is_dir() {
+            true if name != "target" => list(&path, is_source, sources)?,
+            false if is_source(name) => sources.push(path),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Removes builds of other sources that are older than a week.
@@ -378,7 +389,7 @@ fn go_build(
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Go(reason) | Self::Python(reason) | Self::Build(reason) => f.write_str(reason),
+            Self::Go(reason) | Self::Python(reason) | Self::Java(reason) | Self::Build(reason) => f.write_str(reason),
         }
     }
 }

@@ -22,7 +22,16 @@ pub fn send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<TcpStream, std::io::Error> {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    send_to(SocketAddr::from(([127, 0, 0, 1], port)), method, path, headers, body)
+}
+
+fn send_to(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<TcpStream, std::io::Error> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n", body.len());
@@ -49,6 +58,13 @@ pub fn request(
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     Ok(HttpResponse { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
+}
+
+/// Gets `path` at an address of this machine, and ignores the answer.
+pub fn touch(address: SocketAddr, path: &str) -> Result<(), String> {
+    let answer = send_to(address, "GET", path, &[], "");
+    let read = answer.and_then(|mut stream| stream.read_to_end(&mut Vec::new()));
+    read.map(drop).map_err(|error| format!("GET {address}{path}: {error}"))
 }
 
 /// Gets `path`. Every status except 200 is an error.

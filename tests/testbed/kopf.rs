@@ -13,8 +13,7 @@ use siphasher::sip::SipHasher13;
 use super::binaries::{Missing, cache, once, sweep};
 use super::controlplane::ControlPlane;
 use super::guard::{Process, Program};
-use super::kube::{ZOO, path};
-use super::operator::{NAMESPACE, switch_off, switch_on};
+use super::operator::{NAMESPACE, install_zoo, switch_off, switch_on};
 use super::wait::eventually;
 use super::{http, ports, repository};
 
@@ -71,11 +70,7 @@ fn python(interpreter: &Path, arguments: &[&OsStr]) -> Result<(), Missing> {
 
 /// Installs its kind and its account.
 pub fn install(plane: &ControlPlane) {
-    let config = "tests/zoo/kopf-operator/config";
-    for file in ["crd/gadgets", "rbac/service_account", "rbac/role", "rbac/role_binding"] {
-        plane.kube.apply_file(&format!("{config}/{file}.yaml"), NAMESPACE);
-    }
-    eventually(Duration::from_secs(20), "Gadget is served", || plane.kube.get(&path(ZOO, KIND, "", "")));
+    install_zoo(plane, "kopf-operator", KIND);
 }
 
 // === impl KopfOperator ===
@@ -104,6 +99,11 @@ impl KopfOperator {
     pub fn start_again(&mut self) {
         self.process = self.process.program.start();
         self.wait_healthy();
+    }
+
+    /// Returns the port on which its faults are switched.
+    pub fn fault_port(&self) -> u16 {
+        self.faults
     }
 
     /// Switches a fault on: `ReconcileFailing?name=one`.

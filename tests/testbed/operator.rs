@@ -46,6 +46,18 @@ pub fn install(plane: &ControlPlane) {
     }
 }
 
+/// Installs the kind and the account of another operator of the zoo, which is in this folder.
+pub(crate) fn install_zoo(plane: &ControlPlane, folder: &str, kind: &str) {
+    let config = format!("tests/zoo/{folder}/config");
+    let definition = format!("crd/{}", super::kube::plural(kind));
+    for file in [definition.as_str(), "rbac/service_account", "rbac/role", "rbac/role_binding"] {
+        plane.kube.apply_file(&format!("{config}/{file}.yaml"), NAMESPACE);
+    }
+    eventually(Duration::from_secs(20), &format!("{kind} is served"), || {
+        plane.kube.get(&super::kube::path(super::kube::ZOO, kind, "", ""))
+    });
+}
+
 // === impl Operator ===
 
 impl Operator {

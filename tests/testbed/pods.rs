@@ -48,6 +48,20 @@ pub fn deploy(kube: &Kube, deployment: &Value, addresses: &[Ipv4Addr]) -> Vec<St
     pods.iter().zip(addresses).map(|(pod, address)| StandInPod::run(kube, pod, *address)).collect()
 }
 
+/// Deploys an operator of the zoo in a namespace, with the name of its account and one Pod, whose container may have a port
+/// for metrics.
+pub fn deploy_for(kube: &Kube, namespace: &str, account: &str, address: Ipv4Addr, metrics: Option<u16>) -> StandInPod {
+    let labels = json!({"app": account});
+    let ports: Vec<Value> = metrics.iter().map(|port| json!({"name": "metrics", "containerPort": port})).collect();
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": account, "namespace": namespace}, "spec": {
+            "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
+                "serviceAccountName": account,
+                "containers": [{"name": "operator", "image": format!("registry.example.com/{account}:v1"),
+                    "ports": ports}]}}}});
+    deploy(kube, &deployment, &[address]).swap_remove(0)
+}
+
 /// Waits for a Pod of a Deployment that does not run yet, such as one of a rollout, and lets it run.
 pub fn run_next(kube: &Kube, deployment: &Value, address: Ipv4Addr) -> StandInPod {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();

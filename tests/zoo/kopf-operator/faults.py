@@ -14,8 +14,10 @@ from urllib.parse import parse_qsl, urlsplit
 # The one table of faults, with the names that they have in the widget-operator.
 CATALOG = {
     "Unacknowledged": ("the operator ignores changes, and writes nothing; without selectors it has stopped", {}),
+    "Overdue": ("the operator acknowledges changes, and the object does not become ready", {}),
     "ReconcileFailing": ("the first attempts to handle a change fail, or all if attempts is 0", {"attempts": 0}),
     "ReconcileStuck": ("a handler blocks the event loop, so that the operator does nothing else", {}),
+    "FinalizerStuck": ("the cleanup of a deleted object does not end", {}),
     "TaskLeak": ("each change starts asyncio tasks that do not end", {"tasks": 1}),
     "HeapLeak": ("the process allocates memory at a rate in bytes per second, and keeps it", {"rate": 1 << 20}),
     "Crash": (

@@ -6,7 +6,7 @@ import datetime
 
 import kopf
 
-from faults import Faults, serve
+from faults import TICK, Faults, serve
 
 GADGETS = ("zoo.loopwatch.dev", "v1", "gadgets")
 
@@ -33,12 +33,17 @@ async def reconcile(spec, meta, status, patch, **_):
         raise kopf.TemporaryError("the backend refuses the connection", delay=1)
     await asyncio.sleep(options.ready_after)
     image = spec.get("image", "")
+    late = faults.on("Overdue", meta)
     if not image or "invalid" in image:
         ready = ("False", "InvalidSpec", f"spec.image {image!r} is not the name of an image")
+    elif late:
+        ready = ("False", "Progressing", "the backend is not ready yet")
     else:
         ready = ("True", "Available", "everything is as the spec says")
     patch.status["observedGeneration"] = meta["generation"]
     patch.status["conditions"] = [condition(status, meta, "Ready", *ready)]
+    if late:
+        raise kopf.TemporaryError("the backend is not ready yet", delay=0.5)  # kopf writes the status nevertheless
 
 
 def condition(status, meta, kind, value, reason, message):
@@ -59,6 +64,8 @@ def condition(status, meta, kind, value, reason, message):
 @kopf.on.delete(*GADGETS)
 async def clean_up(meta, **_):
     """Cleans up after a deleted object. Because of this handler, kopf adds its finalizer to each object."""
+    while faults.on("FinalizerStuck", meta):
+        await asyncio.sleep(TICK)
     if await faults.disturb(meta):
         raise kopf.TemporaryError("the backend refuses to let go", delay=1)
 

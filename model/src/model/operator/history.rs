@@ -55,6 +55,8 @@ pub(crate) struct Loop {
     pub(super) panics: Window,
     /// Since when all workers are busy and objects wait.
     pub(super) saturated_since: Option<Timestamp>,
+    /// Since when workers are busy although no reconcile has ended, so that one of them has run since then.
+    pub(super) unended_since: Option<Timestamp>,
     pub(super) backlog: Option<Backlog>,
     /// The shortest queue in each part of the window, the latest last, and when the current part began.
     depths: VecDeque<u64>,
@@ -125,6 +127,8 @@ impl History {
                 history.forget_states();
             }
             panicked |= history.update(now, known, controller, restarted, settings);
+            let known = known.filter(|_| !gap && !restarted);
+            history.update_unended(earlier.map(|(at, _)| at).zip(known), controller);
             history.update_sync(now, controller);
         }
         panicked
@@ -248,6 +252,16 @@ impl Loop {
         (is_whole && is_steady && grown >= MIN_GROWTH && last >= first.saturating_mul(2)).then_some(grown)
     }
 
+    /// Notes whether a reconcile that ran at the scrape before still runs: none has ended in between.
+    fn update_unended(&mut self, earlier: Option<(Timestamp, &ControllerView)>, view: &ControllerView) {
+        let busy = |view: &ControllerView| view.workers_busy.is_some_and(|workers| workers > 0);
+        let ended = |view: &ControllerView| Some((view.reconcile_seconds?.count, view.succeeded, view.failed));
+        let same =
+            earlier.filter(|(_, earlier)| busy(earlier) && ended(earlier).is_some() && ended(earlier) == ended(view));
+        let since = same.filter(|_| busy(view)).map(|(at, _)| at);
+        self.unended_since = since.map(|at| self.unended_since.unwrap_or(at));
+    }
+
     /// Notes whether objects wait although no reconcile has begun since the start of the process.
     fn update_sync(&mut self, now: Timestamp, view: &ControllerView) {
         let idle = view.succeeded == Some(0) && view.failed.unwrap_or(0) == 0 && view.workers_busy.unwrap_or(0) == 0;
@@ -257,7 +271,8 @@ impl Loop {
 
     /// Forgets states that may have ended while nobody looked.
     fn forget_states(&mut self) {
-        (self.saturated_since, self.backlog, self.unsynced_since, self.part_began) = (None, None, None, None);
+        (self.saturated_since, self.unended_since, self.unsynced_since) = (None, None, None);
+        (self.backlog, self.part_began) = (None, None);
         self.depths.clear();
     }
 
@@ -268,8 +283,9 @@ impl Loop {
             shift(&mut failing.last);
         });
         self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
-        let instants = [&mut self.saturated_since, &mut self.part_began, &mut self.unsynced_since];
-        instants.into_iter().flatten().for_each(shift);
+        let states = [&mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
+        let instants = states.into_iter().chain([&mut self.part_began]);
+        instants.flatten().for_each(shift);
         self.errors.clock_stepped(by_ms);
         self.panics.clock_stepped(by_ms);
     }

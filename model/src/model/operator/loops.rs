@@ -145,9 +145,13 @@ impl Model {
         })
     }
 
-    /// Detects a reconcile that runs for much longer than usual.
+    /// Detects a reconcile that runs for much longer than usual. If the operator does not say how long its reconciles have been
+    /// running, at least one of them has run since the last one ended.
     fn reconcile_stuck(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let running = seconds(scraped.view.longest_running_seconds?);
+        let running = match scraped.view.longest_running_seconds {
+            Some(longest) => seconds(longest),
+            None => scraped.at.since(scraped.own.unended_since?),
+        };
         let durations = scraped.view.reconcile_seconds.filter(|durations| durations.count > 0);
         #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
         let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));

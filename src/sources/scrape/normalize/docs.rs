@@ -52,7 +52,8 @@ const SECTIONS: [Section; 11] = [
         true,
         "The operator must configure `MicrometerMetricsV2` (names that begin with `reconciliations_`) or the deprecated \
          `MicrometerMetrics` (`operator_sdk_`); without either, it has no such metrics. The framework creates a counter when \
-         it counts for the first time; loopwatch reads 0 until then.",
+         it counts for the first time; loopwatch reads 0 until then. A live operator with version 5.3 serves exactly these \
+         names ([docs/frameworks.md](frameworks.md)).",
     ),
     (
         "Strimzi",
@@ -85,7 +86,8 @@ const SECTIONS: [Section; 11] = [
         &[&process::RUST, &process::TABLE],
         false,
         "kube-rs has no metrics. These come from the crate `prometheus` with the feature `process`, if the operator \
-         serves them.",
+         serves them. Operators that began with the template of kube-rs count reconciles and failures under a prefix of their \
+         own, but not successes, so loopwatch does not read these.",
     ),
 ];
 
@@ -105,12 +107,12 @@ const OF_CONTROLLERS: [Meaning; 16] = [
     (Signal::QueueAdds, "additions to the queue", "the load is unknown"),
     (Signal::QueueWaits, "number of waits in the queue", "the wait before a reconcile is unknown"),
     (Signal::QueueSeconds, "duration of waits in the queue", "the wait before a reconcile is unknown"),
+    (Signal::Unfinished, "seconds of unfinished reconciles", "the sum of their times is unknown"),
     (
-        Signal::Unfinished,
-        "seconds of unfinished reconciles",
-        "the sum of the ages of all unfinished reconciles is unknown",
+        Signal::LongestRunning,
+        "longest unfinished reconcile",
+        "loopwatch notices a reconcile that never ends only by busy workers, while no other reconcile ends",
     ),
-    (Signal::LongestRunning, "longest unfinished reconcile", "loopwatch does not notice a reconcile that never ends"),
     (Signal::Requests, "requests to the API server by status code", "loopwatch does not see rejected requests"),
     (Signal::Leading, "leadership", "the Lease tells which replica leads"),
 ];

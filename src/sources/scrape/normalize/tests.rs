@@ -188,6 +188,35 @@ fn java_operator_sdk() {
     assert_eq!(view.process, process, "a live heap of 0 is unknown, and so is a pool whose maximum is -1");
 }
 
+/// The gear-operator of the zoo, in OpenMetrics, as loopwatch asks for it.
+#[test]
+fn java_operator_sdk_beside_a_real_api_server() {
+    let view = scraped("java-operator-sdk-live.om");
+    assert_eq!(view.framework, Framework::JavaOperatorSdk);
+    let gear = ControllerView {
+        name: "gear".into(),
+        succeeded: Some(293),
+        failed: Some(28),
+        reconcile_seconds: durations(301, 57.131_587_689),
+        workers_busy: Some(0),
+        queue_depth: Some(0),
+        queue_adds: Some(321),
+        ..ControllerView::default()
+    };
+    assert_eq!(view.controllers, [gear]);
+    assert_eq!((view.process.runtime, view.process.threads), (Runtime::Jvm, Some(24)));
+    assert_eq!((view.process.runtime_limit, view.process.gc_cycles), (Some(268_435_456), Some(13)));
+    assert_eq!((view.process.open_fds, view.process.max_fds), (Some(98), Some(20_000)));
+}
+
+/// The gizmo-operator of the zoo: names with a prefix of its own, and nothing about the process.
+#[test]
+fn kube_rs_has_no_metrics_of_its_own() {
+    let view = scraped("kube-rs-live.om");
+    assert_eq!((view.framework, names(&view)), (MetricsView::default().framework, Vec::new()));
+    assert_eq!(view.process, ProcessView::default());
+}
+
 #[test]
 fn java_operator_sdk_with_metrics_per_resource() {
     let view = scraped("java-operator-sdk-v1.om");
