@@ -41,6 +41,31 @@ impl Op {
         Self { view, exit_code: 2 }
     }
 
+    /// Returns a lab with a healthy operator and a converged object.
+    pub fn with_lab() -> (Lab, Self) {
+        let mut lab = Lab::new();
+        let op = Self::running(&lab);
+        op.seen(&mut lab);
+        lab.converged("web");
+        lab.run_with_lease(POD, 10);
+        lab.assert_no_findings();
+        (lab, op)
+    }
+
+    /// Returns a lab with an operator of which loopwatch sees no Pods, but a lease, and its metrics.
+    pub fn with_lab_without_pods() -> Lab {
+        let mut lab = Lab::new();
+        let mut op = Self::running(&lab);
+        (op.view.workload, op.view.complete) = (None, false);
+        op.view.pods.clear();
+        op.seen(&mut lab);
+        lab.converged("web");
+        lab.run_with_lease(POD, 10);
+        lab.scrape(INSTANCE, ControllerView::default());
+        lab.assert_no_findings();
+        lab
+    }
+
     /// loopwatch sees the Pods as they are.
     pub fn seen(&self, lab: &mut Lab) {
         lab.observe(Observation::OperatorSeen(Box::new(self.view.clone())));
