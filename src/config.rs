@@ -9,6 +9,7 @@ mod file;
 mod findings;
 mod profiles;
 mod spelling;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use loopwatch_model::time::Span;
 pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
+pub(crate) use self::traces::TraceFlags;
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
@@ -54,6 +56,9 @@ pub(crate) struct Flags {
     /// Where to send events.
     #[command(flatten)]
     pub notify: NotifyFlags,
+    /// Where to send traces.
+    #[command(flatten)]
+    pub traces: TraceFlags,
     /// How to take profiles of the operator.
     #[command(flatten)]
     pub profiles: ProfileFlags,

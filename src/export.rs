@@ -8,6 +8,7 @@
 //!               └─ report ─────▶ the terminal    `check` and `replay`
 //!
 //!  Model::reference_events ── notify ─▶ a webhook
+//!  Model::traces ──────────── traces ─▶ an OpenTelemetry collector
 //! ```
 //!
 //! Read the modules in this order:
@@ -25,7 +26,9 @@ pub(crate) mod report; // the output of `check` and `replay`
 mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
+pub(crate) mod leadership; // whether this replica sends what all replicas see
 pub(crate) mod notify; // events for a webhook
+pub(crate) mod traces; // spans for a collector
 pub(crate) mod explain; // finds the object that somebody asks about
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server

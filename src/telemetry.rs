@@ -1,6 +1,7 @@
 //! Logs and metrics of loopwatch itself.
 
 mod config;
+mod exemplars;
 mod process;
 mod readings;
 
@@ -12,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use tracing_subscriber::EnvFilter;
 
 pub use self::config::ConfigReads;
+pub use self::exemplars::{Counted, Exemplar, Exemplars};
 pub use self::process::ProcessReadings;
 pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
 
@@ -88,6 +90,12 @@ pub struct SelfMetrics {
     pub rebuilds: Family<RebuildLabels, Counter>,
     /// Requests to the webhook.
     pub notify_requests: Family<NotifyLabels, Counter>,
+    /// Spans for the collector.
+    pub spans: Family<SpanLabels, Counter>,
+    /// Requests to the collector.
+    pub trace_requests: Family<SpanLabels, Counter>,
+    /// Traces that the collector has accepted, for the metrics that counted what they show.
+    pub exemplars: Exemplars,
 }
 
 /// Labels of [`SelfMetrics::recording_unread`].
@@ -120,6 +128,13 @@ pub struct NotifyLabels {
     pub result: &'static str,
 }
 
+/// Labels of [`SelfMetrics::spans`] and [`SelfMetrics::trace_requests`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SpanLabels {
+    /// Of spans: `ok`, `rejected`, `dropped`, `sampled_out` or `not_leader`. Of requests: `ok`, `rejected` or `failed`.
+    pub result: &'static str,
+}
+
 // === impl RebuildLabels ===
 
 impl RebuildLabels {
@@ -147,6 +162,9 @@ impl SelfMetrics {
             recording_unread: Family::default(),
             rebuilds,
             notify_requests: Family::default(),
+            spans: Family::default(),
+            trace_requests: Family::default(),
+            exemplars: Exemplars::default(),
         }
     }
 }

@@ -188,6 +188,7 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ("listen", old.serve.listen != new.serve.listen),
         ("state_dir", old.state_dir != new.state_dir),
         ("notify", old.notify != new.notify),
+        ("otlp", old.traces != new.traces),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
 }

@@ -341,6 +341,12 @@ catalog! {
         "loopwatch_notify_requests_total" Counter Alpha ["result"]
             "Events for the webhook of --notify, by result: ok, rejected (not repeated), failed (one attempt), dropped (given up, or no room), not_leader (another replica sends them)."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.notify_requests));
+        "loopwatch_spans_total" Counter Alpha ["result"]
+            "Spans for the collector of --otlp, by result: ok, rejected (the collector refuses them), dropped (given up, or no room), sampled_out, not_leader (another replica sends them)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.spans));
+        "loopwatch_trace_requests_total" Counter Alpha ["result"]
+            "Requests to the collector of --otlp, by result: ok, rejected (not repeated), failed (one attempt)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.trace_requests));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

@@ -24,7 +24,6 @@ use tracing::{info, warn};
 
 mod body;
 mod client;
-mod leadership;
 mod url;
 
 #[cfg(test)]
@@ -34,8 +33,8 @@ mod tests;
 
 use self::body::Notification;
 use self::client::{Answer, WebhookClient};
-use self::leadership::Leadership;
 pub(crate) use self::url::WebhookUrl;
+use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
 use crate::telemetry::NotifyLabels;
 

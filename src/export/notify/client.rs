@@ -11,7 +11,7 @@ use tower::{Service as _, ServiceExt as _};
 
 use super::Webhook;
 use crate::sources::failure::layers;
-use crate::sources::peer::{PeerClient, Trust, authorization, read};
+use crate::sources::peer::{Peer, authorization, retry_after};
 use crate::telemetry::VERSION;
 
 /// Sends requests to the webhook, over one connection that stays open for a while.
@@ -19,8 +19,7 @@ pub(super) struct WebhookClient {
     webhook: Webhook,
     /// Time for a request, with the connection and the head of the response.
     within: Duration,
-    /// The HTTP client, and whom it trusts.
-    http: Option<(Trust, PeerClient)>,
+    peer: Peer,
 }
 
 /// What became of a request.
@@ -42,14 +41,13 @@ pub(super) enum Answer {
 const BODY_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// The longest wait that a receiver can ask for.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 // === impl WebhookClient ===
 
 impl WebhookClient {
     pub(super) fn new(webhook: Webhook, within: Duration) -> Self {
-        Self { webhook, within, http: None }
+        let peer = Peer::new(webhook.url.uri(), webhook.ca_file.clone());
+        Self { webhook, within, peer }
     }
 
     /// Sends a body and waits for the answer.
@@ -64,7 +62,7 @@ impl WebhookClient {
             }
             Ok(Err(problem)) => failed(problem),
             Err(_) => {
-                self.http = None; // the connection may be half open
+                self.peer.disconnect();
                 failed(format!("no response within {} s", self.within.as_secs_f32()))
             }
         }
@@ -79,24 +77,9 @@ impl WebhookClient {
         if let Some(file) = &self.webhook.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, authorization(file).await?);
         }
-        let http = self.http().await?;
+        let http = self.peer.client().await?;
         let response = http.ready().await.map_err(|error| layers(&*error))?.call(request);
         response.await.map_err(|error| layers(&*error))
-    }
-
-    /// Returns the HTTP client: a new one if the file of the certificate authorities has changed.
-    async fn http(&mut self) -> Result<&mut PeerClient, String> {
-        let trust = match &self.webhook.ca_file {
-            _ if !self.webhook.url.is_https() => Trust::Plain,
-            Some(file) => Trust::Authorities { file: file.clone(), pem: read(file).await? },
-            None => Trust::System,
-        };
-        let same = self.http.take().filter(|(known, _)| *known == trust);
-        let http = match same {
-            Some((_, http)) => http,
-            None => trust.clone().client(None).await?,
-        };
-        Ok(&mut self.http.insert((trust, http)).1)
     }
 }
 
@@ -108,9 +91,7 @@ impl Answer {
         if status.is_success() {
             Self::Accepted
         } else if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
-            let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-            let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
-            Self::Failed { problem, retry_after }
+            Self::Failed { problem, retry_after: retry_after(headers) }
         } else {
             Self::Refused(problem) // redirects, too: the token must not go elsewhere
         }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
-use http::uri::Scheme;
 
 use crate::sources::peer::http_url;
 
@@ -20,10 +19,6 @@ const DEFAULT_PATH: &str = "/health/crossns";
 impl WebhookUrl {
     pub(super) fn uri(&self) -> &Uri {
         &self.0
-    }
-
-    pub(super) fn is_https(&self) -> bool {
-        self.0.scheme() == Some(&Scheme::HTTPS)
     }
 }
 

@@ -6,6 +6,7 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::export::metric::{Metric, MetricType};
+use crate::telemetry::Exemplar;
 
 /// A text format of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +64,13 @@ impl<'a> Samples<'a> {
 
     /// Writes one sample; `labels` are values in the order of the catalog.
     pub(crate) fn put(&mut self, labels: &[&str], value: impl Into<SampleValue>) {
+        self.put_with(labels, value, None);
+    }
+
+    /// Writes one sample with an exemplar, if there is one.
+    pub(crate) fn put_with(&mut self, labels: &[&str], value: impl Into<SampleValue>, exemplar: Option<Exemplar>) {
         self.head();
-        self.out.push_str(self.metric.name);
-        self.labels(labels, None);
-        value.into().write(self.out);
-        self.out.push('\n');
+        self.sample("", labels, None, value.into(), exemplar);
     }
 
     /// Writes one sample if there is a value.
@@ -79,12 +82,22 @@ impl<'a> Samples<'a> {
 
     /// Writes the buckets, the sum and the count of `histogram`.
     pub(crate) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
+        self.histogram_with(labels, histogram, |_| None);
+    }
+
+    /// Writes a histogram; `exemplar` returns the exemplar of a bucket, by its position.
+    pub(crate) fn histogram_with(
+        &mut self,
+        labels: &[&str],
+        histogram: &Histogram,
+        exemplar: impl Fn(usize) -> Option<Exemplar>,
+    ) {
         self.head();
-        for (bound, count) in histogram.buckets() {
-            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count));
+        for (position, (bound, count)) in histogram.buckets().enumerate() {
+            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count), exemplar(position));
         }
-        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()));
-        self.sample("_count", labels, None, SampleValue::Count(histogram.count()));
+        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()), None);
+        self.sample("_count", labels, None, SampleValue::Count(histogram.count()), None);
     }
 
     /// Writes a finished line.
@@ -104,11 +117,23 @@ impl<'a> Samples<'a> {
         self.format
     }
 
-    fn sample(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: SampleValue) {
+    fn sample(
+        &mut self,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<f64>,
+        value: SampleValue,
+        exemplar: Option<Exemplar>,
+    ) {
         self.out.push_str(self.metric.name);
         self.out.push_str(suffix);
         self.labels(labels, bound);
         value.write(self.out);
+        if let Some(exemplar) = exemplar.filter(|_| self.format == TextFormat::OpenMetrics) {
+            let Exemplar { trace_id, span_id, value, at } = exemplar;
+            let _ = write!(self.out, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} ");
+            SampleValue::from(at).write(self.out);
+        }
         self.out.push('\n');
     }
 
