@@ -74,6 +74,11 @@ impl Case {
         })
     }
 
+    /// Creates a case without objects, in which loopwatch has further flags.
+    pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[&str]) -> Self {
+        Self::start(name, settings, &[], |_| flags.iter().map(|flag| (*flag).to_owned()).collect())
+    }
+
     /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns.
     fn start(name: &str, settings: &Value, operator: &[&str], flags: impl FnOnce(&Operator) -> Vec<String>) -> Self {
         let plane = bed();

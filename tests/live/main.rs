@@ -43,6 +43,7 @@ mod recorder;
 mod recording;
 mod references;
 mod table;
+mod traces;
 mod tuning;
 mod workloads;
 mod owners;
@@ -105,6 +106,7 @@ fn trials() -> Vec<Trial> {
         itself::trials(),
         tuning::trials(),
         notify::trials(),
+        traces::trials(),
         crossing::trials(),
         install::trials(),
         pods::trials(),

@@ -20,6 +20,7 @@ pub mod controlplane;
 pub mod gate;
 pub mod guard;
 pub mod http;
+pub mod jaeger;
 pub mod kopf;
 pub mod kube;
 pub mod kustomize;
