@@ -34,6 +34,9 @@ fn jaeger() {
     let case = Case::with_flags(NAME, &quick(), &[&otlp]);
     let prometheus = Prometheus::start("traced.prometheus", case.sidecar.port, None);
 
+    // loopwatch watches a child kind once the operator has made an object of it.
+    case.make("Widget", "first");
+    ["ConfigMap", "Deployment"].into_iter().for_each(|kind| case.sidecar.wait_watched(kind, 1));
     case.make("Widget", "target");
     let created = wait_trace(&jaeger, "target", "created", "converged");
     expect_steps(&created, &["acknowledge", "condition Ready", "child ConfigMap", "child Deployment"]);
