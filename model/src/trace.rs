@@ -27,7 +27,7 @@ pub struct Trace {
     pub start: Timestamp,
     /// When the obligation or the deletion ended, or its deadline passed.
     pub end: Timestamp,
-    /// How it ended. The trace of a deletion ends as deleted, late or unknown.
+    /// How it ended. The trace of a deletion ends as deleted or late.
     pub outcome: Outcome,
     /// The part of the status that decided, if the object failed or is late.
     pub signal: String,

@@ -91,7 +91,11 @@ impl ObjectContext<'_> {
     /// sight of it.
     pub(crate) fn finish_deletion(&mut self, gone: bool) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
-        self.end_deletion_trace(if gone { Outcome::Deleted } else { Outcome::Unknown });
+        if gone {
+            self.end_deletion_trace(Outcome::Deleted);
+        } else {
+            self.traces.forget(self.slot);
+        }
         for (finalizer, _) in &deletion.actors {
             if gone {
                 self.removal_ended(finalizer, deletion.since, deletion.was_abandoned, deletion.timed_out);

@@ -269,7 +269,7 @@ impl ObjectContext<'_> {
     pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         if obligation.outcome.is_some() {
-            return self.end_obligation_trace(outcome, self.now, None); // the rest after the deadline
+            return self.close_obligation_trace(outcome); // the rest after the deadline
         }
         if let Some(converged) = obligation.converged_since.filter(|at| self.now >= at.after(self.settings.settle)) {
             return self.end_converged(&obligation, converged); // the watch was blind when the waiting time ended
@@ -280,7 +280,7 @@ impl ObjectContext<'_> {
         if expected {
             self.learn_censored(&obligation, self.now);
             self.count_outcome(outcome);
-            self.end_obligation_trace(outcome, self.now, None);
+            self.close_obligation_trace(outcome);
         }
     }
 

@@ -3,7 +3,8 @@
 //! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that nobody can read before the
 //! object converges would not help. What follows is a trace of its own. If nobody wants traces, nothing is kept.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
 
 use super::Model;
 use super::context::{ObjectContext, Update};
@@ -28,6 +29,9 @@ pub(super) const MAX_STEPS: usize = 128;
 /// and one more.
 const OWNERS: usize = 4;
 
+/// The number of keys of ended traces that are remembered, of which the earliest make room.
+const MAX_KEYS: usize = 4_096;
+
 /// The number of changes of the operator that are kept, of which the earliest make room.
 const MAX_CHANGES: usize = 32;
 
@@ -44,6 +48,9 @@ pub(crate) struct Traces {
     bytes: usize,
     /// What happened to the operator last.
     changes: VecDeque<TraceEvent>,
+    /// Fingerprints of the keys of the last ended traces, in their order: no trace may end twice. An object that was out of
+    /// sight may come back with the obligation that it had.
+    keys: (BTreeSet<u64>, VecDeque<u64>),
     /// A trace that has just begun.
     begun: Option<Slot>,
     /// Traces and steps that did not fit since the last step of the model.
@@ -103,7 +110,8 @@ impl Traces {
         Some(*trace)
     }
 
-    fn forget(&mut self, slot: Slot) {
+    /// Forgets the open trace of an object.
+    pub(super) fn forget(&mut self, slot: Slot) {
         drop(self.take(slot));
     }
 
@@ -126,7 +134,14 @@ impl Traces {
         self.bytes += size;
     }
 
-    fn end(&mut self, trace: Trace, size: usize) {
+    fn end(&mut self, trace: Trace, size: usize, key: u64) {
+        let (known, order) = &mut self.keys;
+        if known.insert(key) {
+            order.push_back(key);
+        }
+        if order.len() > MAX_KEYS {
+            order.pop_front().map(|oldest| known.remove(&oldest));
+        }
         self.bytes += size;
         self.ended.push((trace, size));
     }
@@ -221,6 +236,13 @@ impl OpenTrace {
             dropped: self.dropped,
             measured: self.measured,
         }
+    }
+
+    /// Returns a fingerprint of the key.
+    fn fingerprint(&self, uid: u128) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
+        (uid, self.part, self.late).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The rest of a trace whose deadline has passed.
@@ -426,6 +448,12 @@ impl ObjectContext<'_> {
         trace.late = late;
         trace.generation = update.map_or(self.record.generation, |update| update.view.generation);
         trace.dated = opening == Opening::Backfilled;
+        if self.traces.keys.0.contains(&trace.fingerprint(self.record.uid)) {
+            trace.part = TracePart::Version(self.record.version);
+            if self.traces.keys.0.contains(&trace.fingerprint(self.record.uid)) {
+                return;
+            }
+        }
         self.traces.begin(self.slot, trace);
         self.traces.begun = Some(self.slot);
         self.traces.add(self.slot, OpenStep::new(StepKind::Acknowledge, start));
@@ -436,6 +464,15 @@ impl ObjectContext<'_> {
         if self.traces.of_obligation(self.slot).is_some() {
             let counted = self.record.obligation().is_some_and(|obligation| !obligation.uncounted);
             self.end_trace(outcome, at, Measured { converged, counted, acknowledged: None });
+        }
+    }
+
+    /// Ends the trace of an obligation that the operator did not end. An object that is out of sight may come back with it.
+    pub(super) fn close_obligation_trace(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Unknown {
+            self.forget_obligation_trace();
+        } else {
+            self.end_obligation_trace(outcome, self.now, None);
         }
     }
 
@@ -486,14 +523,14 @@ impl ObjectContext<'_> {
         let Some(mut trace) = self.traces.take(self.slot) else { return };
         let rest = (outcome == Outcome::Late && !trace.late).then(|| trace.rest(self.record.uid, at));
         trace.measured = Measured { acknowledged: trace.measured.acknowledged, ..measured };
-        let (uid, size) = (self.record.uid, trace.bytes);
+        let (uid, size, key) = (self.record.uid, trace.bytes, trace.fingerprint(self.record.uid));
         let object = name_of(&self.kind.group, &self.kind.kind, self.record);
         let signal = match outcome {
             Outcome::Late | Outcome::Rejected => self.record.hot.as_ref().map(|hot| hot.signal.clone()),
             _ => None,
         };
         let ended = trace.ended(uid, object, at, outcome, signal.unwrap_or_default());
-        self.traces.end(ended, size);
+        self.traces.end(ended, size, key);
         if let Some(rest) = rest {
             self.traces.begin(self.slot, rest);
         }
