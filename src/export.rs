@@ -28,7 +28,7 @@ mod docs; // documentation generated from the table of findings
 mod rules; // alert rules generated from the table of findings
 pub(crate) mod leadership; // whether this replica sends what all replicas see
 pub(crate) mod notify; // events for a webhook
-pub(crate) mod traces; // spans for a collector
+pub mod traces; // spans for a collector
 pub(crate) mod explain; // finds the object that somebody asks about
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server

@@ -34,30 +34,33 @@ mod tests;
 mod transport;
 mod url;
 
-pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG, Sampling};
+pub use self::sampling::Sampling;
+pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
 use self::spans::Spans;
 use self::transport::{Answer, Transport};
-pub(crate) use self::url::CollectorUrl;
+pub use self::url::CollectorUrl;
 use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
 /// The collector, how to reach it, and what to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) url: CollectorUrl,
+pub struct Target {
+    /// Where to send traces.
+    pub url: CollectorUrl,
     /// A file with the bearer token.
-    pub(crate) token_file: Option<PathBuf>,
+    pub token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
-    pub(crate) ca_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     /// For one request, with the connection and the response.
-    pub(crate) within: Duration,
-    pub(crate) sampling: Sampling,
+    pub within: Duration,
+    /// Which traces to send.
+    pub sampling: Sampling,
 }
 
 /// The queue of traces. All clones share it.
 #[derive(Clone)]
-pub(crate) struct TraceExporter(Arc<Shared>);
+pub struct TraceExporter(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<Queue>,
@@ -125,7 +128,7 @@ impl TraceExporter {
     ///
     /// # Errors
     /// If a variable of OpenTelemetry makes the exporter impossible.
-    pub(crate) fn start(
+    pub fn start(
         target: &Target,
         metrics: Arc<SelfMetrics>,
         pod: Option<String>,
@@ -172,7 +175,7 @@ impl TraceExporter {
     }
 
     /// Queues traces if this replica leads. `holders` are the holders of all leases.
-    pub(crate) fn push(&self, traces: Vec<Trace>, holders: &[String]) {
+    pub fn push(&self, traces: Vec<Trace>, holders: &[String]) {
         let leads = locked(&self.0.leadership).leads(holders);
         for trace in traces {
             if !leads {
@@ -186,7 +189,7 @@ impl TraceExporter {
     }
 
     /// Gives the queue a few seconds, and then stops.
-    pub(crate) async fn close(self, mut sending: JoinHandle<()>) {
+    pub async fn close(self, mut sending: JoinHandle<()>) {
         self.0.closing.cancel();
         match timeout(self.0.patience.stop, &mut sending).await {
             Ok(Ok(())) => {}

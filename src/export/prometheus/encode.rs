@@ -390,4 +390,26 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn exemplars_are_only_in_openmetrics() {
+        let mut histogram = Histogram::default();
+        histogram.observe(Span::secs(3));
+        let exemplar = |bucket| {
+            let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
+            (bucket == 2).then(|| Exemplar { trace_id, span_id, value: 3.5, at: Timestamp(1_767_225_600_250) })
+        };
+        let write = |format| {
+            written(&CONVERGENCE, format, |samples| samples.histogram_with(&["", "Pod"], &histogram, exemplar))
+        };
+        let expected = "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1 \
+                        # {trace_id=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\",span_id=\"0b0b0b0b0b0b0b0b\"} 3.5 1767225600.250\n";
+        let text = write(TextFormat::OpenMetrics);
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.matches(" # {").count(), 1);
+        let without_unit: String = text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT")).collect();
+        let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&format!("{without_unit}# EOF\n"));
+        assert!(parsed.is_ok(), "{:?}", parsed.err());
+        assert!(!write(TextFormat::Text004).contains(" # {"));
+    }
 }

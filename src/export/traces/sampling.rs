@@ -7,7 +7,7 @@ use opentelemetry::trace::TraceId;
 
 /// The part of the traces that nobody looks for that is sent, as the limit of the last eight bytes of their IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sampling(u64);
+pub struct Sampling(u64);
 
 /// The variables of OpenTelemetry.
 pub(crate) const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
@@ -20,7 +20,7 @@ const SLOW: i64 = 2;
 
 impl Sampling {
     /// All traces.
-    pub(crate) const ALL: Self = Self(u64::MAX);
+    pub const ALL: Self = Self(u64::MAX);
 
     /// Reads the variables; `None` means that no traces are wanted. Adds a problem for each invalid one, which then has no
     /// effect.

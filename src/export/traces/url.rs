@@ -9,7 +9,7 @@ use crate::sources::peer::http_url;
 
 /// The URL to which traces go. Its path or its query may be secret, so its text form has neither.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct CollectorUrl(Uri);
+pub struct CollectorUrl(Uri);
 
 /// The path if the URL has none.
 const DEFAULT_PATH: &str = "/v1/traces";
