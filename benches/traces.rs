@@ -155,7 +155,7 @@ fn collector() -> String {
         for mut socket in listener.incoming().filter_map(Result::ok) {
             let (mut buffer, mut missing) = (vec![0; 1 << 20], None::<usize>);
             let mut head = Vec::new();
-            while let Ok(length) = socket.read(&mut buffer).map(|length| length) {
+            while let Ok(length) = socket.read(&mut buffer) {
                 if length == 0 {
                     break;
                 }

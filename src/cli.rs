@@ -60,7 +60,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch a cluster and export metrics, as a sidecar or standalone
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Print a report on a cluster, a dump or a recording: findings, evidence and the next command to run
     Check(check::CheckArgs),
     /// Show one object with its owners, children, finalizers and findings
@@ -107,7 +107,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         return ExitCode::from(FAILURE);
     }
     let code = match cli.command {
-        Command::Run(args) => run::run(args, settings, problems, file, arguments),
+        Command::Run(args) => run::run(*args, settings, problems, file, arguments),
         Command::Check(args) => check::check(args, settings),
         Command::Record(args) => record::record(args, settings),
         Command::Replay(args) => replay::replay(args, settings),

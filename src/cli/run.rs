@@ -44,7 +44,7 @@ fn read(arguments: &[OsString]) -> Result<Configuration, Vec<String>> {
     let Parsed { cli, settings, problems, file_is_valid, .. } =
         parse::parse(arguments).map_err(|error| vec![parse::one_line(&error, arguments)])?;
     match cli.command {
-        Command::Run(args) if file_is_valid => Ok(configuration(args, settings, problems)),
+        Command::Run(args) if file_is_valid => Ok(configuration(*args, settings, problems)),
         _ => Err(problems),
     }
 }

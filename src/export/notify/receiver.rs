@@ -26,7 +26,10 @@ pub(crate) enum Reply {
 
 /// The requests so far, each with head and body.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Requests(Arc<Mutex<Vec<(String, Vec<u8>)>>>);
+pub(crate) struct Requests(Arc<Mutex<Vec<Request>>>);
+
+/// Head and body.
+type Request = (String, Vec<u8>);
 
 pub(crate) struct Receiver {
     pub(crate) url: String,
@@ -124,7 +127,7 @@ async fn trickle(stream: &mut TcpStream, head: &str) -> std::io::Result<()> {
 }
 
 /// Reads one request: its head, and the body that `content-length` announces.
-async fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
         let mut chunk = [0; 4096];

@@ -397,7 +397,7 @@ mod tests {
         histogram.observe(Span::secs(3));
         let exemplar = |bucket| {
             let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
-            (bucket == 2).then(|| Exemplar { trace_id, span_id, value: 3.5, at: Timestamp(1_767_225_600_250) })
+            (bucket == 2).then_some(Exemplar { trace_id, span_id, value: 3.5, at: Timestamp(1_767_225_600_250) })
         };
         let write = |format| {
             written(&CONVERGENCE, format, |samples| samples.histogram_with(&["", "Pod"], &histogram, exemplar))
