@@ -32,6 +32,10 @@ const ROUNDS: usize = 5;
 /// The targets: the part of a core at that rate, and the memory with the collector away for ten minutes.
 const TARGETS: (f64, usize) = (0.05, 8 << 20);
 
+/// Open obligations, far more than fit.
+#[cfg(feature = "jemalloc")]
+const OPEN: usize = 20_000;
+
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
 fn kind(name: &str, role: Role) -> WatchedKind {
@@ -100,19 +104,40 @@ fn child(number: usize, version: usize) -> ObjectView {
     }
 }
 
-/// Creates objects that converge, each with one child; returns the CPU time and the traces.
-fn converge(gathers: bool, objects: usize) -> (Duration, Vec<Trace>) {
-    let (shops, configs) = (kind("Shop", Role::Primary), kind("ConfigMap", Role::Child));
+/// A model with empty lists.
+fn model(gathers: bool, shops: &WatchedKind, configs: &WatchedKind) -> Model {
     let mut model = Model::new(Settings { learn_after: 0, ..Settings::default() });
     if gathers {
         model.gather_traces();
     }
     model.apply(START, Observation::KindsDiscovered(vec![shops.clone(), configs.clone()]));
-    for watched in [&shops, &configs] {
+    for watched in [shops, configs] {
         model.apply(START, Observation::ListBegan { watch: watched.watch.clone(), epoch: 1 });
         let version = "1".to_owned();
         model.apply(START, Observation::ListEnded { watch: watched.watch.clone(), epoch: 1, version });
     }
+    model
+}
+
+/// The memory of a model in which many obligations are open.
+#[cfg(feature = "jemalloc")]
+fn open(gathers: bool) -> usize {
+    let before = allocated();
+    let (shops, configs) = (kind("Shop", Role::Primary), kind("ConfigMap", Role::Child));
+    let mut model = model(gathers, &shops, &configs);
+    for number in 0..OPEN {
+        let object = Box::new(shop(number, 2 * number + 2, None));
+        model.apply(START, Observation::Applied { watch: shops.watch.clone(), object });
+        let object = Box::new(shop(number, 2 * number + 3, Some(false)));
+        model.apply(START, Observation::Applied { watch: shops.watch.clone(), object });
+    }
+    allocated().saturating_sub(before)
+}
+
+/// Creates objects that converge, each with one child; returns the CPU time and the traces.
+fn converge(gathers: bool, objects: usize) -> (Duration, Vec<Trace>) {
+    let (shops, configs) = (kind("Shop", Role::Primary), kind("ConfigMap", Role::Child));
+    let mut model = model(gathers, &shops, &configs);
     let (begin, mut traces, mut version) = (cpu(), Vec::new(), 1);
     for first in (0..objects).step_by(500) {
         let now = START.after(Span::secs(60 * first as i64 / 500));
@@ -242,6 +267,9 @@ fn main() {
     println!("{:.1} % of a core (target: {} %)", part * 100.0, TARGETS.0 * 100.0);
     #[cfg(feature = "jemalloc")]
     {
+        let (limit, held) = (Settings::default().limits.trace_bytes, open(true).saturating_sub(open(false)));
+        println!("traces of {OPEN} open obligations: {} KiB (limit: {} KiB)", held >> 10, limit >> 10);
+        assert!(held <= limit + limit / 4, "{held} bytes");
         let memory = runtime.block_on(away(&traces));
         println!("ten minutes without the collector: {} KiB (target: {} KiB)", memory >> 10, TARGETS.1 >> 10);
         assert!(memory <= TARGETS.1, "{memory} bytes");

@@ -93,7 +93,7 @@ impl Spans {
             attributes.push(KeyValue::new("loopwatch.unfinished", true));
         }
         let pending = step.unfinished && trace.is_failure() && !matches!(step.kind, StepKind::Condition { .. });
-        let status = if pending { Status::error("not done at the deadline") } else { Status::Unset };
+        let status = if pending { Status::error("not done") } else { Status::Unset };
         SpanData {
             parent_span_id: ids.root,
             attributes,
