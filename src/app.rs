@@ -10,12 +10,14 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Probe};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
 use crate::export::alertmanager::Alerting;
 use crate::export::notify::Notifier;
+use crate::export::traces::{Target, TraceExporter};
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
@@ -76,7 +78,8 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, notify, alerting, profiles, .. } = configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, notify, alerting, traces, profiles, .. } =
+        configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
     if let Some(dir) = &state_dir {
@@ -89,8 +92,13 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let requests = &exporter.metrics().notify_requests;
     let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
-    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host));
+    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
     let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
+    let (target, _) = traces.target(); // the problems are among those of the configuration
+    let tracing = target.and_then(|target| start_tracing(&target, exporter.metrics(), host));
+    if tracing.is_some() {
+        lock(&model).gather_traces();
+    }
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
     let (sender, effective) = watch::channel(Effective {
@@ -101,7 +109,10 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     });
     let connection = Connection::new(&effective.borrow(), hash_key());
     let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone())
-        .with_notifier(notifying.as_ref().map(|(notifier, _)| notifier.clone()));
+        .with_outlets(Outlets {
+            notifier: notifying.as_ref().map(|(notifier, _)| notifier.clone()),
+            traces: tracing.as_ref().map(|(traces, _)| traces.clone()),
+        });
     if let Some(reload) = reload {
         let reloader = Reloader { current: configuration, feed: core.feed().clone(), exporter, effective: sender };
         tokio::spawn(reloader.run(reload, stop.clone()));
@@ -112,14 +123,43 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state::save(dir, &lock(&model));
     }
     // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
-    if let Some((notifier, delivering)) = notifying {
-        notifier.close(delivering).await;
-    }
-    if let Some(alerting) = alerting {
-        alerting.close().await;
-    }
+    let notified = async {
+        if let Some((notifier, delivering)) = notifying {
+            notifier.close(delivering).await;
+        }
+    };
+    let traced = async {
+        if let Some((traces, sending)) = tracing {
+            traces.close(sending).await;
+        }
+    };
+    let alerted = async {
+        if let Some(alerting) = alerting {
+            alerting.close().await;
+        }
+    };
+    tokio::join!(notified, traced, alerted);
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
+}
+
+/// Where the pump sends what the model reports, besides the log.
+#[derive(Clone, Default)]
+pub(crate) struct Outlets {
+    /// Takes the reference events.
+    pub(crate) notifier: Option<Notifier>,
+    /// Takes the traces.
+    pub(crate) traces: Option<TraceExporter>,
+}
+
+/// Starts to send traces, unless a variable of OpenTelemetry prevents it.
+fn start_tracing(
+    target: &Target,
+    metrics: &Arc<SelfMetrics>,
+    host: Option<String>,
+) -> Option<(TraceExporter, JoinHandle<()>)> {
+    let started = TraceExporter::start(target, metrics.clone(), host);
+    started.inspect_err(|problem| warn!(problem, "cannot send traces")).ok()
 }
 
 /// Why the pump stopped.
@@ -132,15 +172,15 @@ pub(crate) enum Ended {
 }
 
 /// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
-/// probes to `ask` and its reference events to `notifier`. `waiting` is set to the number of observations in the channel. Returns the recording, unless there
-/// is none or it could not be written, and the reason why the pump stopped.
+/// probes to `ask` and its reference events and traces to `outlets`. `waiting` is set to the number of observations in the
+/// channel. Returns the recording, unless there is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
     mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
     mut sink: Option<Segments>,
     waiting: Gauge,
     ask: impl Fn(Probe) -> bool,
-    notifier: Option<Notifier>,
+    outlets: Outlets,
 ) -> (Option<Segments>, Ended) {
     let observations = observations.borrow_mut();
     let mut batch = Vec::with_capacity(BATCH);
@@ -163,21 +203,25 @@ pub(crate) async fn pump(
         {
             return (None, Ended::Unwritable(error));
         }
-        let (probes, events, references, holders) = {
+        let (probes, events, references, traces, holders) = {
             let mut model = lock(&model);
             #[cfg(test)]
             injected::panic_if_asked();
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
-            let references = model.reference_events();
-            let holders = if references.is_empty() { Vec::new() } else { model.lease_holders() };
-            (model.probes(), model.finding_events(), references, holders)
+            let (references, traces) = (model.reference_events(), model.traces());
+            let nothing = references.is_empty() && traces.is_empty();
+            let holders = if nothing { Vec::new() } else { model.lease_holders() };
+            (model.probes(), model.finding_events(), references, traces, holders)
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
-        if let Some(notifier) = notifier.as_ref().filter(|_| !references.is_empty()) {
+        if let Some(notifier) = outlets.notifier.as_ref().filter(|_| !references.is_empty()) {
             notifier.push(references, &holders);
+        }
+        if let Some(exporter) = outlets.traces.as_ref().filter(|_| !traces.is_empty()) {
+            exporter.push(traces, &holders);
         }
         if let Some(sink) = sink.as_mut()
             && let Err(error) = sink.rotate_if_full(&lock(&model))

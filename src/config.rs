@@ -9,6 +9,7 @@ mod file;
 mod findings;
 mod profiles;
 mod spelling;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use loopwatch_model::time::Span;
 pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
+pub(crate) use self::traces::TraceFlags;
 use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
@@ -58,6 +60,9 @@ pub(crate) struct Flags {
     /// Where to post alerts.
     #[command(flatten)]
     pub alerting: AlertFlags,
+    /// Where to send traces.
+    #[command(flatten)]
+    pub traces: TraceFlags,
     /// How to take profiles of the operator.
     #[command(flatten)]
     pub profiles: ProfileFlags,

@@ -9,6 +9,7 @@
 //!               └─ alertmanager ▶ Alertmanager   alerts, for clusters without Prometheus
 //!
 //!  Model::reference_events ── notify ─▶ a webhook
+//!  Model::traces ──────────── traces ─▶ an OpenTelemetry collector
 //! ```
 //!
 //! Read the modules in this order:
@@ -27,8 +28,10 @@ mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
 mod post; // requests to receivers
+pub(crate) mod leadership; // whether this replica sends what all replicas see
 pub(crate) mod notify; // events for a webhook
 pub(crate) mod alertmanager; // alerts for Alertmanager
+pub mod traces; // spans for a collector
 pub(crate) mod explain; // finds the object that somebody asks about
 mod exporter; // state shared by all HTTP handlers
 pub(crate) mod http; // the server

@@ -1,6 +1,7 @@
 //! Logs and metrics of loopwatch itself.
 
 mod config;
+mod exemplars;
 mod process;
 mod readings;
 
@@ -12,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use tracing_subscriber::EnvFilter;
 
 pub use self::config::ConfigReads;
+pub use self::exemplars::{Counted, Exemplar, Exemplars};
 pub use self::process::ProcessReadings;
 pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
 
@@ -90,6 +92,12 @@ pub struct SelfMetrics {
     pub notify_requests: Family<NotifyLabels, Counter>,
     /// Alerts for Alertmanagers.
     pub alerting: AlertingMetrics,
+    /// Spans for the collector.
+    pub spans: Family<SpanLabels, Counter>,
+    /// Requests to the collector.
+    pub trace_requests: Family<SpanLabels, Counter>,
+    /// Traces that the collector has accepted, for the metrics that counted what they show.
+    pub exemplars: Exemplars,
 }
 
 /// The metrics of the alerts that loopwatch posts itself.
@@ -142,6 +150,13 @@ pub struct NotifyLabels {
     pub result: &'static str,
 }
 
+/// Labels of [`SelfMetrics::spans`] and [`SelfMetrics::trace_requests`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SpanLabels {
+    /// Of spans: `ok`, `rejected`, `dropped`, `sampled_out` or `not_leader`. Of requests: `ok`, `rejected` or `failed`.
+    pub result: &'static str,
+}
+
 // === impl RebuildLabels ===
 
 impl RebuildLabels {
@@ -170,6 +185,9 @@ impl SelfMetrics {
             rebuilds,
             notify_requests: Family::default(),
             alerting: AlertingMetrics::default(),
+            spans: Family::default(),
+            trace_requests: Family::default(),
+            exemplars: Exemplars::default(),
         }
     }
 }

@@ -531,6 +531,51 @@ fn an_invalid_webhook_is_one_line_without_its_secrets() {
     }
 }
 
+#[test]
+fn a_collector_can_be_set_by_flag_file_and_the_variables_of_opentelemetry() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, "otlp: http://127.0.0.1:1\n").expect("written");
+    let file = file.to_str().expect("a path");
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    for (arguments, variables, sends, problem) in [
+        (vec!["--otlp", "http://127.0.0.1:1"], vec![], true, ""),
+        (vec!["--config", file], vec![], true, ""),
+        (vec![], vec![("LOOPWATCH_OTLP", "http://127.0.0.1:1")], true, ""),
+        (vec![], vec![endpoint], true, ""),
+        (vec![], vec![], false, ""),
+        (vec![], vec![endpoint, ("OTEL_SDK_DISABLED", "true")], false, ""),
+        (vec![], vec![endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], false, "can only use http/protobuf"),
+        (vec![], vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317/S3CRET")], false, "expected http:// or https://"),
+        (vec!["--otlp", "https://user:S3CRET@collector"], vec![], false, "--otlp-token-file"),
+        (vec![], vec![endpoint, ("OTEL_TRACES_SAMPLER", "sometimes")], true, "OTEL_TRACES_SAMPLER"),
+    ] {
+        let program = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+            command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").envs(variables.clone());
+            command.arg("run").args(&arguments);
+            command
+        };
+        let (child, port) = start(program().args(["--listen", "127.0.0.1:0"]));
+        let metrics = get(port, "/metrics");
+        for result in ["ok", "rejected", "dropped", "sampled_out", "not_leader"] {
+            let series = format!("loopwatch_spans_total{{result=\"{result}\"}} 0\n");
+            assert_eq!(metrics.contains(&series), sends, "{arguments:?} {variables:?}: {series}");
+        }
+        if problem.is_empty() {
+            assert!(!get(port, "/api/v1/findings").contains("ConfigInvalid"), "{arguments:?} {variables:?}");
+        } else {
+            let findings = eventually(|| Some(get(port, "/api/v1/findings")).filter(|text| text.contains(problem)));
+            assert!(findings.contains("ConfigInvalid") && !findings.contains("S3CRET"), "{findings}");
+            let refused = program().arg("--strict").output().expect("loopwatch runs");
+            let said = text(&refused.stderr);
+            assert!([Some(2), Some(64)].contains(&refused.status.code()), "{said}");
+            assert!(said.contains(problem) && said.trim().lines().count() == 1 && !said.contains("S3CRET"), "{said}");
+        }
+        stop(child);
+    }
+}
+
 /// Starts a command that serves on a free port of 127.0.0.1; returns the port.
 fn start(command: &mut Command) -> (Child, u16) {
     command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").stderr(Stdio::piped());

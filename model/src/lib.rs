@@ -18,6 +18,7 @@ pub mod settings; // thresholds and limits, each with its reason
 pub mod snapshot; // the output
 pub mod finding; // the table of findings, which drives the alerts
 pub mod reference; // references between namespaces that appear or disappear
+pub mod trace; // what happened between a spec change and its outcome
 pub mod histogram; // latency histograms in the output
 pub mod checkpoint; // the state that survives a restart
 pub mod cascade; // what a deletion takes with it: the ownership graph and the garbage collector

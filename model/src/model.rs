@@ -29,6 +29,7 @@ mod objects; // its creation, updates and removal
 mod silence; // statuses that say nothing
 mod writers; // who wrote it, and when
 mod obligations; // the obligation that a spec change opens
+pub(crate) mod traces; // what happened until the obligation ended
 mod conditions; // flapping conditions, cycling phases
 mod finalizers; // which actor removes them, and how long that usually takes
 mod deletion; // the wait for finalizers
@@ -103,6 +104,7 @@ use self::softdelete::SoftDeleted;
 use self::sources::{Sources, source_subject};
 use self::store::{Slot, Store};
 use self::timers::{Timer, Timers};
+use self::traces::Traces;
 use self::tuning::Tuned;
 use crate::checkpoint::{Checkpoint, FinalizerMemory};
 use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
@@ -119,7 +121,7 @@ const MAX_INTERNED: usize = 50_000;
 const MAX_DEFINITIONS: usize = 2_000;
 
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`],
-/// [`Model::reference_events`], [`Model::probes`] and [`Model::checkpoint`] are its output.
+/// [`Model::reference_events`], [`Model::traces`], [`Model::probes`] and [`Model::checkpoint`] are its output.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -156,6 +158,7 @@ pub struct Model {
 
     open_findings: OpenFindings,
     crossings: Crossings,
+    traces: Traces,
     references: References,
     /// Objects that annotations mark as deleted, at most [`softdelete::MAX_SOFT_DELETED`].
     soft_deleted: BTreeMap<Slot, SoftDeleted>,
@@ -217,6 +220,7 @@ impl Model {
             reads: Reads::default(),
             open_findings: OpenFindings::default(),
             crossings: Crossings::default(),
+            traces: Traces::default(),
             references: References::default(),
             soft_deleted: BTreeMap::new(),
             configurations: Configurations::default(),

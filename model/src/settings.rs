@@ -255,6 +255,9 @@ pub struct Limits {
     pub namespaces: usize,
     /// Series about single objects per metric family, and unhealthy objects in a snapshot.
     pub object_series: usize,
+    /// Bytes of traces that have not ended, about. A trace of an obligation needs one or two kilobytes, so this is enough
+    /// for two thousand obligations at once.
+    pub trace_bytes: usize,
 }
 
 // === impl Settings ===
@@ -376,6 +379,7 @@ impl Default for Limits {
             finalizers: 50,
             namespaces: 2_000,
             object_series: 500,
+            trace_bytes: 4 << 20,
         }
     }
 }

@@ -2,28 +2,33 @@
 
 mod lab;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lab::dice::Dice;
 use lab::{Lab, Widget};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId};
 use loopwatch_model::settings::{Limits, Settings};
-use loopwatch_model::snapshot::Cursor;
+use loopwatch_model::snapshot::{Cursor, Outcome};
 use loopwatch_model::time::Span;
+use loopwatch_model::trace::{Trace, TraceKey, TraceStep};
 
 /// The objects that exist, and the model that observes them.
 struct RandomWorld {
     dice: Dice,
     lab: Lab,
     widgets: BTreeMap<String, Widget>,
+    traces: Vec<Trace>,
+    keys: BTreeSet<TraceKey>,
 }
 
 impl RandomWorld {
     fn new(seed: u64) -> Self {
         let limits = Limits { histories: 5, ..Limits::default() };
         let settings = Settings { deadline: Span::secs(30), limits, ..Settings::default() };
-        Self { dice: Dice(seed | 1), lab: Lab::with(settings), widgets: BTreeMap::new() }
+        let mut lab = Lab::with(settings);
+        lab.model.gather_traces();
+        Self { dice: Dice(seed | 1), lab, widgets: BTreeMap::new(), traces: Vec::new(), keys: BTreeSet::new() }
     }
 
     fn step(&mut self) {
@@ -130,6 +135,32 @@ impl RandomWorld {
             assert!(due > snapshot.at, "{context}: a timer in the past");
         }
     }
+
+    /// No trace ends twice, its steps lie within it, and the traces are what the totals count.
+    fn check_traces(&mut self, seed: u64, step: usize) {
+        let context = format!("seed {seed}, step {step}");
+        let ended = self.lab.model.traces();
+        for trace in &ended {
+            assert!(self.keys.insert(trace.key.clone()), "{context}: twice: {trace:#?}");
+            assert!(trace.start <= trace.end, "{context}: {trace:#?}");
+            let within =
+                |step: &TraceStep| trace.start <= step.start && step.start <= step.end && step.end <= trace.end;
+            assert!(trace.steps.iter().all(within), "{context}: {trace:#?}");
+        }
+        self.traces.extend(ended);
+        let snapshot = self.lab.snapshot();
+        let traced = |outcome: Outcome| {
+            let is_it = |trace: &&Trace| trace.measured.counted && !trace.key.late && trace.outcome == outcome;
+            self.traces.iter().filter(is_it).count() as u64
+        };
+        for outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Unknown) {
+            let counted = snapshot.kinds[0].namespaces.values().map(|n| n.obligations[*outcome as usize]).sum::<u64>();
+            assert_eq!(traced(*outcome), counted, "{context}: {}", outcome.as_str());
+        }
+        let converged = self.traces.iter().filter(|trace| trace.measured.converged.is_some()).count() as u64;
+        // A trace also ends when its deadline passes out of sight, and the object may converge later.
+        assert!(converged <= snapshot.kinds[0].totals.convergence.count(), "{context}");
+    }
 }
 
 #[test]
@@ -139,6 +170,7 @@ fn totals_add_up_after_every_step_of_a_random_history() {
         for step in 0..400 {
             world.step();
             world.check(seed, step);
+            world.check_traces(seed, step);
         }
         let list: Vec<Widget> = world.widgets.values().cloned().collect();
         world.lab.list(&list);

@@ -21,9 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::reload::{self, Effective};
-use super::{CHANNEL, DRAIN, RETRY, SharedModel, cause, lock, pump, state};
+use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
 use crate::export::Exporter;
-use crate::export::notify::Notifier;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
 use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
@@ -46,7 +45,7 @@ pub(super) struct Connection {
 pub(super) struct Core {
     model: SharedModel,
     exporter: Arc<Exporter>,
-    notifier: Option<Notifier>,
+    outlets: Outlets,
     connection: Connection,
     effective: watch::Receiver<Effective>,
     state_dir: Option<PathBuf>,
@@ -164,25 +163,13 @@ impl Core {
         let (ask, probes) = mpsc::channel(PROBES);
         let observations = Arc::new(Mutex::new(observations));
         let probes = Arc::new(Mutex::new(probes));
-        let (notifier, checkpoint) = (None, None);
-        Self {
-            model,
-            exporter,
-            notifier,
-            connection,
-            effective,
-            state_dir,
-            feed,
-            observations,
-            ask,
-            probes,
-            checkpoint,
-        }
+        let (outlets, checkpoint) = (Outlets::default(), None);
+        Self { model, exporter, outlets, connection, effective, state_dir, feed, observations, ask, probes, checkpoint }
     }
 
-    /// Sends events to a webhook.
-    pub(super) fn with_notifier(self, notifier: Option<Notifier>) -> Self {
-        Self { notifier, ..self }
+    /// Sends events and traces.
+    pub(super) fn with_outlets(self, outlets: Outlets) -> Self {
+        Self { outlets, ..self }
     }
 
     /// The feed of all sources. It outlives every rebuild.
@@ -210,12 +197,12 @@ impl Core {
 
     fn start_pump(&self) -> JoinHandle<()> {
         let (model, waiting) = (self.model.clone(), self.exporter.metrics().channel_depth.clone());
-        let (observations, ask, notifier) = (self.observations.clone(), self.ask.clone(), self.notifier.clone());
+        let (observations, ask, outlets) = (self.observations.clone(), self.ask.clone(), self.outlets.clone());
         tokio::spawn(async move {
             // The channel outlives a pump that panics, so that all senders stay valid.
             let mut observations = observations.lock_owned().await;
             let ask = move |probe| ask.try_send(probe).is_ok();
-            pump(&mut *observations, model, None, waiting, ask, notifier).await;
+            pump(&mut *observations, model, None, waiting, ask, outlets).await;
         })
     }
 
@@ -303,6 +290,9 @@ impl Core {
     /// old one: the sources list everything again.
     async fn renew_model(&self, restore: bool) {
         let mut new = Model::new(self.effective.borrow().settings.clone());
+        if self.outlets.traces.is_some() {
+            new.gather_traces();
+        }
         let mut observations = self.observations.lock().await;
         while observations.try_recv().is_some() {}
         match (&self.checkpoint, &self.state_dir) {

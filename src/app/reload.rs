@@ -189,6 +189,7 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ("state_dir", old.state_dir != new.state_dir),
         ("notify", old.notify != new.notify),
         ("alertmanager", old.alerting != new.alerting),
+        ("otlp", old.traces != new.traces),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
 }

@@ -52,7 +52,8 @@ async fn a_changed_reference_reaches_the_webhook_within_a_second() {
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
-    let pumping = tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, Some(notifier.clone())));
+    let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
+    let pumping = tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
     for start in [
         Observation::KindsDiscovered(vec![kind()]),
         Observation::ListBegan { watch: watch_id(), epoch: 1 },

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::FAILURE;
 use super::play::{self, Played, Shown};
-use crate::app::{self, SharedModel};
+use crate::app::{self, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
 use crate::export::input::{DumpInput, Input};
 use crate::export::report::OutputFormat;
@@ -169,7 +169,14 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let clock = cluster.clock().clone();
     let mut handle = Supervisor::start(cluster, options, feed.clone());
     // The lists are too short-lived for audits.
-    let pump = tokio::spawn(app::pump(observations, model.clone(), None, Gauge::default(), handle.reader(), None));
+    let pump = tokio::spawn(app::pump(
+        observations,
+        model.clone(),
+        None,
+        Gauge::default(),
+        handle.reader(),
+        Outlets::default(),
+    ));
     let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {

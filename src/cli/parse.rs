@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches};
 use loopwatch_model::settings::Settings;
 
-use super::{Cli, LogFlags};
+use super::{Cli, Command, LogFlags};
 use crate::config::{self, File};
 
 /// The command with its settings, and the problems of the configuration.
@@ -55,6 +55,9 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
             }
             Ok(matches) => {
                 let cli = Cli::from_arg_matches(&matches)?;
+                if let Command::Run(args) = &cli.command {
+                    problems.extend(args.flags.traces.target().1);
+                }
                 let settings = file.unwrap_or_default().settings;
                 return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
             }

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::SUCCESS;
-use crate::app::{self, Ended, SharedModel};
+use crate::app::{self, Ended, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags, ProfileFlags};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
@@ -113,7 +113,8 @@ async fn observe(
     let handle = Supervisor::start(server, options, feed);
     let (sender, mut probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| sender.try_send(probe).is_ok();
-    let mut pump = tokio::spawn(app::pump(observations, model, Some(segments), Gauge::default(), ask, None));
+    let mut pump =
+        tokio::spawn(app::pump(observations, model, Some(segments), Gauge::default(), ask, Outlets::default()));
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),

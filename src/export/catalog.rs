@@ -350,6 +350,12 @@ catalog! {
         "loopwatch_alertmanager_alerts_dropped_total" Counter Alpha []
             "Evaluations of alerts that did not fire because 1000 others did."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.alerting.dropped));
+        "loopwatch_spans_total" Counter Alpha ["result"]
+            "Spans for the collector of --otlp, by result: ok, rejected (the collector refuses them), dropped (given up, or no room), sampled_out, not_leader (another replica sends them)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.spans));
+        "loopwatch_trace_requests_total" Counter Alpha ["result"]
+            "Requests to the collector of --otlp, by result: ok, rejected (not repeated), failed (one attempt)."
+            => Whole(|shown, samples| samples.registry_metric(&shown.metrics.trace_requests));
         "loopwatch_allocator_allocated_bytes" Gauge Alpha []
             "Memory that loopwatch has allocated and not freed."
             => Whole(|shown, samples| samples.put_some(&[], shown.readings.allocator.allocated));

@@ -94,7 +94,7 @@ impl Exporter {
 
     /// Metrics about loopwatch itself.
     #[must_use]
-    pub(crate) fn metrics(&self) -> &SelfMetrics {
+    pub(crate) fn metrics(&self) -> &Arc<SelfMetrics> {
         &self.metrics
     }
 

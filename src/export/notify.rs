@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 mod body;
-mod leadership;
 mod url;
 
 #[cfg(test)]
@@ -32,9 +31,9 @@ pub(crate) mod receiver;
 mod tests;
 
 use self::body::Notification;
-use self::leadership::Leadership;
 pub(crate) use self::url::WebhookUrl;
 use super::post::{Answer, Destination, Poster};
+use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
 use crate::telemetry::NotifyLabels;
 

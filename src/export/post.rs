@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::{Authority, Scheme};
+use http::uri::Authority;
 use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
 use crate::sources::failure::layers;
-use crate::sources::peer::{PeerClient, Trust, authorization, read};
+use crate::sources::peer::{Peer, authorization, retry_after};
 use crate::telemetry::VERSION;
 
 /// A receiver, and how to reach it.
@@ -33,8 +33,7 @@ pub(super) struct Poster {
     destination: Destination,
     /// Time for a request, with the connection and the head of the response.
     within: Duration,
-    /// The HTTP client, and whom it trusts.
-    http: Option<(Trust, PeerClient)>,
+    peer: Peer,
 }
 
 /// What became of a request.
@@ -56,8 +55,6 @@ pub(super) enum Answer {
 const BODY_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// The longest wait that a receiver can ask for.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 // === impl Destination ===
 
@@ -80,7 +77,8 @@ impl Destination {
 
 impl Poster {
     pub(super) fn new(destination: Destination, within: Duration) -> Self {
-        Self { destination, within, http: None }
+        let peer = Peer::new(&destination.uri, destination.ca_file.clone()).named(destination.server_name());
+        Self { destination, within, peer }
     }
 
     /// Sends a body in JSON and waits for the answer.
@@ -95,7 +93,7 @@ impl Poster {
             }
             Ok(Err(problem)) => failed(problem),
             Err(_) => {
-                self.http = None; // the connection may be half open
+                self.peer.disconnect();
                 failed(format!("no response within {} s", self.within.as_secs_f32()))
             }
         }
@@ -111,24 +109,9 @@ impl Poster {
         if let Some(file) = &self.destination.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, authorization(file).await?);
         }
-        let http = self.http().await?;
+        let http = self.peer.client().await?;
         let response = http.ready().await.map_err(|error| layers(&*error))?.call(request);
         response.await.map_err(|error| layers(&*error))
-    }
-
-    /// Returns the HTTP client: a new one if the file of the certificate authorities has changed.
-    async fn http(&mut self) -> Result<&mut PeerClient, String> {
-        let trust = match &self.destination.ca_file {
-            _ if self.destination.uri.scheme() != Some(&Scheme::HTTPS) => Trust::Plain,
-            Some(file) => Trust::Authorities { file: file.clone(), pem: read(file).await? },
-            None => Trust::System,
-        };
-        let same = self.http.take().filter(|(known, _)| *known == trust);
-        let http = match same {
-            Some((_, http)) => http,
-            None => trust.clone().client(None, self.destination.server_name()).await?,
-        };
-        Ok(&mut self.http.insert((trust, http)).1)
     }
 }
 
@@ -140,9 +123,7 @@ impl Answer {
         if status.is_success() {
             Self::Accepted
         } else if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
-            let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-            let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
-            Self::Failed { problem, retry_after }
+            Self::Failed { problem, retry_after: retry_after(headers) }
         } else {
             Self::Refused(problem) // redirects, too: the token must not go elsewhere
         }

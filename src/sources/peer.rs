@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
@@ -45,12 +45,67 @@ pub(crate) enum Trust {
     Anyone,
 }
 
+/// A peer, and the client that talks to it.
+pub(crate) struct Peer {
+    /// The scheme of its URL is HTTPS.
+    is_https: bool,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    ca_file: Option<PathBuf>,
+    /// The name in its certificate if the URLs of the requests have an address instead.
+    server_name: Option<String>,
+    client: Option<(Trust, PeerClient)>,
+}
+
 /// How long a connection stays open without a request.
 const IDLE: Duration = Duration::from_secs(30);
 /// The largest token or certificate file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
+/// The longest wait that a peer can ask for.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The largest head of a response, and the largest piece of a body, in bytes.
 const MAX_BUFFER: usize = 64 << 10;
+
+// === impl Peer ===
+
+impl Peer {
+    pub(crate) fn new(url: &Uri, ca_file: Option<PathBuf>) -> Self {
+        Self { is_https: url.scheme() == Some(&Scheme::HTTPS), ca_file, server_name: None, client: None }
+    }
+
+    /// Sets the name in its certificate if the URLs of the requests have an address instead.
+    pub(crate) fn named(self, server_name: Option<String>) -> Self {
+        Self { server_name, ..self }
+    }
+
+    /// Returns the client: a new one if the file of the certificate authorities has changed.
+    ///
+    /// # Errors
+    /// Names the file if it cannot be used.
+    pub(crate) async fn client(&mut self) -> Result<&mut PeerClient, String> {
+        let trust = match &self.ca_file {
+            _ if !self.is_https => Trust::Plain,
+            Some(file) => Trust::Authorities { file: file.clone(), pem: read(file).await? },
+            None => Trust::System,
+        };
+        let same = self.client.take().filter(|(known, _)| *known == trust);
+        let client = match same {
+            Some((_, client)) => client,
+            None => trust.clone().client(None, self.server_name.clone()).await?,
+        };
+        Ok(&mut self.client.insert((trust, client)).1)
+    }
+
+    /// Forgets the connection, which may be half open.
+    pub(crate) fn disconnect(&mut self) {
+        self.client = None;
+    }
+}
+
+/// The wait that a response asks for, at most a minute.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+}
 
 // === impl Trust ===
 

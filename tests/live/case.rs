@@ -65,11 +65,6 @@ impl Case {
         Self::start(name, settings, &[], |_| Vec::new())
     }
 
-    /// Creates a case without objects. loopwatch has further flags.
-    pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[String]) -> Self {
-        Self::start(name, settings, &[], |_| flags.to_vec())
-    }
-
     /// Creates a case without objects, in which loopwatch scrapes the operator every second. The operator has this number of
     /// workers for each kind.
     pub(crate) fn scraping(name: &str, settings: &Value, workers: u8) -> Self {
@@ -77,6 +72,11 @@ impl Case {
         Self::start(name, settings, &[&workers], |operator| {
             vec![format!("--scrape=http://{}", operator.metrics), "--scrape-interval=1s".to_owned()]
         })
+    }
+
+    /// Creates a case without objects, in which loopwatch has further flags.
+    pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[&str]) -> Self {
+        Self::start(name, settings, &[], |_| flags.iter().map(|flag| (*flag).to_owned()).collect())
     }
 
     /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns.

@@ -45,6 +45,7 @@ mod recorder;
 mod recording;
 mod references;
 mod table;
+mod traces;
 mod tuning;
 mod workloads;
 mod owners;
@@ -108,6 +109,7 @@ fn trials() -> Vec<Trial> {
         itself::trials(),
         tuning::trials(),
         notify::trials(),
+        traces::trials(),
         crossing::trials(),
         install::trials(),
         pods::trials(),

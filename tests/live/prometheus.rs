@@ -40,6 +40,7 @@ impl Prometheus {
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg("--enable-feature=exemplar-storage")
             .start();
         eventually(Duration::from_secs(30), "Prometheus is ready", || {
             process.assert_running();
@@ -74,6 +75,17 @@ impl Prometheus {
                 .collect();
             if bad.is_empty() && !rules.is_empty() { Ok(()) } else { Err(format!("{} rules, {bad:?}", rules.len())) }
         });
+    }
+
+    /// Returns the IDs of the traces that the exemplars of a query name, the oldest first.
+    pub(crate) fn exemplars(&self, query: &str) -> Result<Vec<String>, String> {
+        let path = format!("/api/v1/query_exemplars?query={}&start=0&end=9999999999", http::encode(query));
+        let answer = ask(self.port, &path)?;
+        let series = answer["data"].as_array().ok_or_else(|| answer.to_string())?;
+        let mut exemplars: Vec<&Value> = series.iter().filter_map(|of| of["exemplars"].as_array()).flatten().collect();
+        exemplars
+            .sort_by(|a, b| a["timestamp"].as_f64().unwrap_or(0.0).total_cmp(&b["timestamp"].as_f64().unwrap_or(0.0)));
+        Ok(exemplars.iter().filter_map(|one| one["labels"]["trace_id"].as_str()).map(str::to_owned).collect())
     }
 
     /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of those without data.

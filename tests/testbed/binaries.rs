@@ -103,6 +103,15 @@ const RABBITMQ: Built = Built {
     takes: "a minute",
 };
 
+/// A receiver of traces with an API, which only one test needs.
+const JAEGER: Built = Built {
+    name: "jaeger-all-in-one",
+    module: "jaeger",
+    package: "github.com/jaegertracing/jaeger/cmd/all-in-one",
+    ldflags: "-s -w",
+    takes: "two minutes",
+};
+
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
@@ -190,6 +199,14 @@ pub fn find() -> Result<Binaries, Missing> {
 /// Like [`find`].
 pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
     KUBE_STATE_METRICS.find(&cache()?)
+}
+
+/// Finds or builds Jaeger.
+///
+/// # Errors
+/// Like [`find`].
+pub fn jaeger() -> Result<PathBuf, Missing> {
+    JAEGER.find(&cache()?)
 }
 
 /// Finds or builds RabbitMQ's cluster operator, and finds or renders the manifests of its module.

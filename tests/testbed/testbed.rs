@@ -23,6 +23,7 @@ pub mod gear;
 pub mod gizmo;
 pub mod guard;
 pub mod http;
+pub mod jaeger;
 pub mod kopf;
 pub mod kube;
 pub mod kustomize;

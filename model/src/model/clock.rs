@@ -28,6 +28,7 @@ impl Model {
         self.rebase_soft_deletions(by_ms);
         self.configurations.clock_stepped(by_ms);
         self.graph.clock_stepped(by_ms);
+        self.traces.clock_stepped(by_ms);
         self.doubts.clock_stepped(by_ms);
         self.hazards.clock_stepped(by_ms);
         self.orphans.clock_stepped(by_ms);

@@ -8,6 +8,7 @@ use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
 use super::sight::Sight;
 use super::store::{Flag, Record, Slot};
+use super::traces::Traces;
 use crate::observation::ObjectView;
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -41,6 +42,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) namespace: &'a mut WatchNamespace,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) condition_sets: &'a Interner<ConditionSet>,
+    pub(crate) traces: &'a mut Traces,
     /// The groups of the primary kinds that the operator surely serves.
     pub(crate) served_groups: &'a BTreeSet<Arc<str>>,
 }

@@ -6,7 +6,7 @@ use super::context::{ObjectContext, Update};
 use super::kinds::FinalizerWaits;
 use super::sight::Sight;
 use super::store::Deletion;
-use crate::snapshot::FinalizerOutcome;
+use crate::snapshot::{FinalizerOutcome, Outcome};
 use crate::time::{Span, Timestamp};
 
 /// The multiple of `finalizer_stuck_after` for which a changing status counts as progress. Beyond it, the status is
@@ -70,8 +70,12 @@ impl ObjectContext<'_> {
         if let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
             deletion.actors = actors;
         }
+        if first {
+            self.trace_deletion(since, now >= since.after(threshold));
+        }
         for finalizer in removed {
             self.finalizer_removed(finalizer, since);
+            self.trace_finalizer_removed(finalizer);
         }
         let mut all_fit = true;
         for finalizer in finalizers.iter().filter(|_| first) {
@@ -87,6 +91,11 @@ impl ObjectContext<'_> {
     /// sight of it.
     pub(crate) fn finish_deletion(&mut self, gone: bool) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else { return };
+        if gone {
+            self.end_deletion_trace(Outcome::Deleted);
+        } else {
+            self.traces.forget(self.slot);
+        }
         for (finalizer, _) in &deletion.actors {
             if gone {
                 self.removal_ended(finalizer, deletion.since, deletion.was_abandoned, deletion.timed_out);
@@ -109,6 +118,7 @@ impl ObjectContext<'_> {
                 waits.totals.outcomes[FinalizerOutcome::TimedOut as usize] += 1;
             }
         }
+        self.end_deletion_trace(Outcome::Late);
     }
 
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {

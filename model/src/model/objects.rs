@@ -78,6 +78,7 @@ impl Model {
             self.expect_statuses(watch);
         }
         self.review_object(slot);
+        self.trace_version(slot, &view);
         self.review_owners(slot);
         self.operator_shows_life();
     }
@@ -352,6 +353,7 @@ impl Model {
         self.soft_deleted.remove(&slot);
         self.remove_configuration(slot);
         let subject = self.subject(slot);
+        self.trace_child(slot, true);
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);
         context.clear_unconverged();
@@ -416,6 +418,7 @@ impl Model {
             record,
             texts: &self.texts,
             condition_sets: &self.condition_sets,
+            traces: &mut self.traces,
             served_groups: &self.served_groups,
         })
     }

@@ -26,7 +26,7 @@ const FIRST_STAND: i64 = 2;
 
 /// Why an obligation opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+pub(super) enum Opening {
     /// loopwatch has just seen the spec change.
     Live,
     /// The object's timestamps say when the spec changed.
@@ -212,6 +212,7 @@ impl ObjectContext<'_> {
         } else if let Some(failed) = obligation.failed_since {
             if now >= failed.after(settings.reject_after) && !lost {
                 self.count_outcome(Outcome::Rejected);
+                self.end_obligation_trace(Outcome::Rejected, failed, None);
             }
         } else if obligation.unconfirmed {
             if now >= obligation.opened.after(settings.unsaid_after) && !lost {
@@ -251,10 +252,14 @@ impl ObjectContext<'_> {
         let unseen = self.sight == Sight::Lost || (self.lost..=self.regained).contains(&obligation.slo_deadline);
         match self.record.verdict {
             Verdict::Unknown if self.sight != Sight::Lost => self.clear_unconverged(),
-            _ if unseen => self.count_outcome(Outcome::Unknown),
+            _ if unseen => {
+                self.count_outcome(Outcome::Unknown);
+                self.end_obligation_trace(Outcome::Unknown, obligation.slo_deadline, None);
+            }
             _ => {
                 self.learn_censored(obligation, obligation.slo_deadline);
                 self.count_outcome(Outcome::Late);
+                self.end_obligation_trace(Outcome::Late, obligation.slo_deadline, None);
             }
         }
     }
@@ -262,7 +267,10 @@ impl ObjectContext<'_> {
     /// Ends the obligation, if one is open, with an outcome that the operator did not cause: superseded, deleted,
     /// suspended or unknown. An obligation of an object of which nothing is expected ends without an outcome.
     pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
-        let Some(obligation) = self.record.obligation().filter(|o| o.outcome.is_none()).cloned() else { return };
+        let Some(obligation) = self.record.obligation().cloned() else { return };
+        if obligation.outcome.is_some() {
+            return self.close_obligation_trace(outcome); // the rest after the deadline
+        }
         if let Some(converged) = obligation.converged_since.filter(|at| self.now >= at.after(self.settings.settle)) {
             return self.end_converged(&obligation, converged); // the watch was blind when the waiting time ended
         }
@@ -272,6 +280,7 @@ impl ObjectContext<'_> {
         if expected {
             self.learn_censored(&obligation, self.now);
             self.count_outcome(outcome);
+            self.close_obligation_trace(outcome);
         }
     }
 
@@ -279,6 +288,7 @@ impl ObjectContext<'_> {
     pub(crate) fn clear_unconverged(&mut self) {
         if let Some(unconverged) = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take()) {
             self.kind.unconverged.remove(&(unconverged.since, self.slot));
+            self.forget_obligation_trace();
         }
     }
 
@@ -327,8 +337,10 @@ impl ObjectContext<'_> {
         let unseen = opening == Opening::Backfilled && !update.new;
         let passed = unconverged.obligation.as_ref().is_some_and(|o| o.outcome.is_none() && o.slo_deadline <= self.now);
         self.insert_unconverged(unconverged);
+        self.trace_obligation(Some(update), opening, creation);
         if unseen && passed {
             self.count_outcome(Outcome::Unknown); // the change and its deadline were both out of sight
+            self.forget_obligation_trace();
         }
     }
 
@@ -351,6 +363,7 @@ impl ObjectContext<'_> {
             dated: opened < self.now,
             ..Unconverged::default()
         });
+        self.trace_obligation(None, Opening::Backfilled, first_spec);
     }
 
     /// Gives the open obligation the deadlines that apply now.
@@ -603,7 +616,9 @@ impl ObjectContext<'_> {
             if update.live && !update.new {
                 self.kind.acknowledged.note(now, self.slot);
             }
-            if obligation.is_measured() {
+            let measured = obligation.is_measured();
+            self.traces.acknowledged(self.slot, now, measured.then(|| now.since(obligation.opened)));
+            if measured {
                 let took = now.since(obligation.opened);
                 self.kind.totals.acknowledge.observe(took);
                 if obligation.outcome.is_none() {
@@ -634,6 +649,7 @@ impl ObjectContext<'_> {
         let took = converged.since(obligation.opened);
         self.count_outcome(Outcome::Converged);
         let timed = obligation.is_measured();
+        self.end_obligation_trace(Outcome::Converged, converged, timed.then_some(took));
         if timed {
             self.kind.totals.convergence.observe(took);
         }
@@ -647,6 +663,7 @@ impl ObjectContext<'_> {
     /// the new spec.
     fn end_unconfirmed(&mut self, obligation: &Obligation) {
         self.count_outcome(Outcome::Unknown);
+        self.end_obligation_trace(Outcome::Unknown, self.now, None);
         self.spec_has_converged(obligation, self.now.since(obligation.opened), false);
     }
 

@@ -31,6 +31,7 @@ use crate::observation::{
     SourceId,
 };
 use crate::time::{Span, Timestamp};
+use crate::trace::OperatorChange;
 
 /// The maximum number of instances. Those that loopwatch has not seen for longest make room.
 pub(super) const MAX_INSTANCES: usize = 50;
@@ -195,6 +196,8 @@ impl Model {
         self.operator.view = Some(Arc::new(view));
         self.forget_trends(None);
         self.containers_ended(&ends);
+        ends.iter()
+            .for_each(|end| self.traces.operator_changed(end.finished.unwrap_or(self.now), OperatorChange::Stopped));
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
         }

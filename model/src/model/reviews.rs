@@ -46,6 +46,7 @@ impl Model {
         for _ in 0..self.open_findings.take_lost_events() {
             self.count_dropped("finding_events");
         }
+        self.count_dropped_traces();
         self.open_findings.settle(self.now, limit);
     }
 

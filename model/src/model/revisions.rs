@@ -39,6 +39,11 @@ impl Model {
         self.revisions.current = new;
     }
 
+    /// Returns the label of the revision in charge; empty if none is known.
+    pub(super) fn revision_label(&self) -> String {
+        self.revisions.current.label().to_owned()
+    }
+
     /// Returns the revision of the Pod that holds a lease. Without one that is known, it is the revision of the own Pod,
     /// or else of the newest Pod that is ready.
     fn revision_in_charge(&self) -> Option<&Revision> {

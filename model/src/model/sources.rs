@@ -20,6 +20,7 @@ use super::references::{MAX_OUTPUTS, MAX_REFERENCES};
 use super::skipped::{OBJECT_BYTES, UNREADABLE_OBJECTS};
 use super::softdelete::MAX_SOFT_DELETED;
 use super::timers::{Timer, Timers};
+use super::traces::MAX_STEPS;
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{Cause, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId};
@@ -375,6 +376,8 @@ impl Model {
             "owner_doubts" => MAX_DOUBTS,
             "orphan_candidates" => MAX_CANDIDATES,
             "reads" => MAX_READS,
+            "traces" => settings.trace_bytes,
+            "trace_steps" => MAX_STEPS,
             OBJECT_BYTES => MAX_OBJECT_BYTES,
             UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets

@@ -163,6 +163,7 @@ impl Model {
             self.watches.iter_mut().for_each(|watch| watch.reread = true);
         }
         self.settings = settings;
+        self.traces.set_limit(self.settings.limits.trace_bytes);
         self.retune();
     }
 

@@ -26,7 +26,10 @@ pub(crate) enum Reply {
 
 /// The requests so far, each with head and body.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Requests(Arc<Mutex<Vec<(String, String)>>>);
+pub(crate) struct Requests(Arc<Mutex<Vec<Request>>>);
+
+/// Head and body.
+type Request = (String, Vec<u8>);
 
 pub(crate) struct Receiver {
     pub(crate) url: String,
@@ -46,7 +49,13 @@ impl Reply {
 
 impl Requests {
     pub(crate) fn all(&self) -> Vec<(String, String)> {
-        self.0.lock().expect("no panic").clone()
+        let requests = self.0.lock().expect("no panic");
+        requests.iter().map(|(head, body)| (head.clone(), String::from_utf8_lossy(body).into_owned())).collect()
+    }
+
+    /// The bodies.
+    pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
+        self.0.lock().expect("no panic").iter().map(|(_, body)| body.clone()).collect()
     }
 }
 
@@ -118,7 +127,7 @@ async fn trickle(stream: &mut TcpStream, head: &str) -> std::io::Result<()> {
 }
 
 /// Reads one request: its head, and the body that `content-length` announces.
-async fn read(stream: &mut TcpStream) -> Option<(String, String)> {
+async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
         let mut chunk = [0; 4096];
@@ -126,12 +135,14 @@ async fn read(stream: &mut TcpStream) -> Option<(String, String)> {
             Ok(length) if length > 0 => bytes.extend_from_slice(&chunk[..length]),
             _ => return None,
         }
-        let text = String::from_utf8(bytes.clone()).expect("text");
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let head = head.to_lowercase();
+        if !bytes[0].is_ascii_alphabetic() {
+            return None; // the handshake of TLS
+        }
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let (head, body) = (String::from_utf8_lossy(&bytes[..end]).to_lowercase(), &bytes[end + 4..]);
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or("0", str::trim);
         if body.len() >= length.parse().expect("a length") {
-            return Some((head, body.to_owned()));
+            return Some((head, body.to_vec()));
         }
     }
 }

@@ -6,6 +6,7 @@ use loopwatch_model::histogram::Histogram;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::export::metric::{Metric, MetricType};
+use crate::telemetry::Exemplar;
 
 /// A text format of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +64,13 @@ impl<'a> Samples<'a> {
 
     /// Writes one sample; `labels` are values in the order of the catalog.
     pub(crate) fn put(&mut self, labels: &[&str], value: impl Into<SampleValue>) {
+        self.put_with(labels, value, None);
+    }
+
+    /// Writes one sample with an exemplar, if there is one.
+    pub(crate) fn put_with(&mut self, labels: &[&str], value: impl Into<SampleValue>, exemplar: Option<Exemplar>) {
         self.head();
-        self.out.push_str(self.metric.name);
-        self.labels(labels, None);
-        value.into().write(self.out);
-        self.out.push('\n');
+        self.sample("", labels, None, value.into(), exemplar);
     }
 
     /// Writes one sample if there is a value.
@@ -79,12 +82,22 @@ impl<'a> Samples<'a> {
 
     /// Writes the buckets, the sum and the count of `histogram`.
     pub(crate) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
+        self.histogram_with(labels, histogram, |_| None);
+    }
+
+    /// Writes a histogram; `exemplar` returns the exemplar of a bucket, by its position.
+    pub(crate) fn histogram_with(
+        &mut self,
+        labels: &[&str],
+        histogram: &Histogram,
+        exemplar: impl Fn(usize) -> Option<Exemplar>,
+    ) {
         self.head();
-        for (bound, count) in histogram.buckets() {
-            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count));
+        for (position, (bound, count)) in histogram.buckets().enumerate() {
+            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count), exemplar(position));
         }
-        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()));
-        self.sample("_count", labels, None, SampleValue::Count(histogram.count()));
+        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()), None);
+        self.sample("_count", labels, None, SampleValue::Count(histogram.count()), None);
     }
 
     /// Writes a finished line.
@@ -104,11 +117,23 @@ impl<'a> Samples<'a> {
         self.format
     }
 
-    fn sample(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: SampleValue) {
+    fn sample(
+        &mut self,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<f64>,
+        value: SampleValue,
+        exemplar: Option<Exemplar>,
+    ) {
         self.out.push_str(self.metric.name);
         self.out.push_str(suffix);
         self.labels(labels, bound);
         value.write(self.out);
+        if let Some(exemplar) = exemplar.filter(|_| self.format == TextFormat::OpenMetrics) {
+            let Exemplar { trace_id, span_id, value, at } = exemplar;
+            let _ = write!(self.out, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} ");
+            SampleValue::from(at).write(self.out);
+        }
         self.out.push('\n');
     }
 
@@ -364,5 +389,27 @@ mod tests {
                 "loopwatch_convergence_seconds_count{group=\"\",kind=\"Pod\"} 1",
             ]
         );
+    }
+
+    #[test]
+    fn exemplars_are_only_in_openmetrics() {
+        let mut histogram = Histogram::default();
+        histogram.observe(Span::secs(3));
+        let exemplar = |bucket| {
+            let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
+            (bucket == 2).then_some(Exemplar { trace_id, span_id, value: 3.5, at: Timestamp(1_767_225_600_250) })
+        };
+        let write = |format| {
+            written(&CONVERGENCE, format, |samples| samples.histogram_with(&["", "Pod"], &histogram, exemplar))
+        };
+        let expected = "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1 \
+                        # {trace_id=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\",span_id=\"0b0b0b0b0b0b0b0b\"} 3.5 1767225600.250\n";
+        let text = write(TextFormat::OpenMetrics);
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.matches(" # {").count(), 1);
+        let without_unit: String = text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT")).collect();
+        let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&format!("{without_unit}# EOF\n"));
+        assert!(parsed.is_ok(), "{:?}", parsed.err());
+        assert!(!write(TextFormat::Text004).contains(" # {"));
     }
 }

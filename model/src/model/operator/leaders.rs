@@ -11,6 +11,7 @@ use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{LeaseView, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
+use crate::trace::OperatorChange;
 
 /// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
 const GENERATED_PARTS: usize = 2;
@@ -97,6 +98,9 @@ impl Model {
         if lease.namespace == view.namespace && is_of_workload(&lease.holder, &view.name) {
             let known = self.operator.leaders.leases.get(&lease.name);
             let changes = known.is_none_or(|known| known.holder != lease.holder);
+            if known.is_some_and(|known| !known.holder.is_empty()) && changes {
+                self.traces.operator_changed(self.now, OperatorChange::LeaderChanged);
+            }
             self.operator.leaders.note(self.now, lease, view);
             self.reviews.operator |= changes;
         }

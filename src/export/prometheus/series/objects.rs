@@ -6,6 +6,7 @@ use loopwatch_model::snapshot::{ConditionState, EarlierRevisions, KindSummary, O
 
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
+use crate::telemetry::Counted;
 
 /// What a kind's totals counted under each revision of the operator.
 struct Revisions<'a> {
@@ -49,7 +50,12 @@ pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut 
         let earlier = revisions.earlier.and_then(|earlier| earlier.all.obligations.get(namespace));
         for (index, outcome) in Outcome::ALL.iter().enumerate() {
             let count = totals.obligations[index].saturating_sub(earlier.map_or(0, |counts| counts[index]));
-            samples.put(&[&kind.group, &kind.kind, namespace, revisions.current, outcome.as_str()], count);
+            let labels = [&*kind.group, &*kind.kind, namespace, revisions.current];
+            let is_late = *outcome == Outcome::Late && count > 0 && !shown.metrics.exemplars.is_empty();
+            let exemplar =
+                is_late.then(|| shown.metrics.exemplars.get(&Counted::Late { labels: labels.map(str::to_owned) }));
+            let [group, name, namespace, revision] = labels;
+            samples.put_with(&[group, name, namespace, revision, outcome.as_str()], count, exemplar.flatten());
         }
         let Some((revision, earlier)) = revisions.previous else { continue };
         for (outcome, count) in
@@ -67,27 +73,33 @@ pub(crate) fn deadline(_: &Exposition, kind: &KindSummary, samples: &mut Samples
 }
 
 pub(crate) fn acknowledge(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
-    histogram(shown, kind, samples, &kind.totals.acknowledge, |totals| &totals.acknowledge);
+    let exemplar = |labels, bucket| Counted::Acknowledge { labels, bucket };
+    histogram(shown, kind, samples, (&kind.totals.acknowledge, |totals| &totals.acknowledge), exemplar);
 }
 
 pub(crate) fn convergence(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
-    histogram(shown, kind, samples, &kind.totals.convergence, |totals| &totals.convergence);
+    let exemplar = |labels, bucket| Counted::Convergence { labels, bucket };
+    histogram(shown, kind, samples, (&kind.totals.convergence, |totals| &totals.convergence), exemplar);
 }
 
 fn histogram(
     shown: &Exposition,
     kind: &KindSummary,
     samples: &mut Samples<'_>,
-    all: &Histogram,
-    of: fn(&RevisionTotals) -> &Histogram,
+    (all, of): (&Histogram, fn(&RevisionTotals) -> &Histogram),
+    counted: fn([String; 3], usize) -> Counted,
 ) {
     if !has_obligations(kind) {
         return;
     }
     let Revisions { current, earlier, previous } = Revisions::of(shown, kind);
+    let labels = [&*kind.group, &*kind.kind, current];
+    let exemplars = &shown.metrics.exemplars;
+    let any = !exemplars.is_empty();
+    let exemplar = |bucket| any.then(|| exemplars.get(&counted(labels.map(str::to_owned), bucket))).flatten();
     match earlier {
-        None => samples.histogram(&[&kind.group, &kind.kind, current], all),
-        Some(earlier) => samples.histogram(&[&kind.group, &kind.kind, current], &all.less(of(&earlier.all))),
+        None => samples.histogram_with(&labels, all, exemplar),
+        Some(earlier) => samples.histogram_with(&labels, &all.less(of(&earlier.all)), exemplar),
     }
     if let Some((revision, totals)) = previous {
         samples.histogram(&[&kind.group, &kind.kind, revision], of(totals));

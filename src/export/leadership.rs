@@ -1,8 +1,8 @@
-//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same events.
+//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same events and traces.
 //!
 //! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately. Leases of other workloads
 //! say nothing. If loopwatch cannot read leases, every replica therefore sends, and the receiver can ignore repetitions by
-//! the ID of the event. Between two leaders, nobody sends.
+//! the ID of the event or the span. Between two leaders, nobody sends.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::sources::cluster::workload_of_pod;
 
 /// Decides whether this replica leads.
 #[derive(Debug)]
-pub(super) struct Leadership {
+pub(crate) struct Leadership {
     /// The Pod of this process; `None` outside a cluster.
     pod: Option<String>,
     /// The Deployment or StatefulSet of this Pod.
@@ -28,13 +28,13 @@ const BETWEEN_LEADERS: Duration = Duration::from_secs(300);
 // === impl Leadership ===
 
 impl Leadership {
-    pub(super) fn new(pod: Option<String>) -> Self {
+    pub(crate) fn new(pod: Option<String>) -> Self {
         let workload = pod.as_deref().and_then(workload_of_pod);
         Self { pod, workload, elected: None }
     }
 
     /// Returns whether this replica leads, by the current holders of all leases.
-    pub(super) fn leads(&mut self, holders: &[String]) -> bool {
+    pub(crate) fn leads(&mut self, holders: &[String]) -> bool {
         let Some(pod) = &self.pod else { return true };
         let mut holders = holders.iter().map(|holder| pod_of(holder));
         let is_mine = |holder: &str| holder == pod;

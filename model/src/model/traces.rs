@@ -1,0 +1,320 @@
+//! Gathers the traces of obligations and deletions while they are open.
+//!
+//! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that nobody can read before the
+//! object converges would not help. What follows is a trace of its own. If nobody wants traces, nothing is kept.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
+
+use super::Model;
+use super::store::{self, Slot};
+use crate::reference::ObjectName;
+use crate::snapshot::Outcome;
+use crate::time::{Span, Timestamp};
+use crate::trace::{
+    Measured, OperatorChange, StepKind, Trace, TraceCause, TraceEvent, TraceKey, TraceLink, TracePart, TraceStep,
+};
+
+mod ends; // begins and ends traces
+mod versions; // what versions of objects show
+
+/// The annotations with the trace of the change, in the order of their precedence.
+const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
+
+/// The maximum number of steps of one trace.
+pub(super) const MAX_STEPS: usize = 128;
+
+/// The number of generations of owners above an object whose traces show it: from a Pod to the owner of its Deployment,
+/// and one more.
+const OWNERS: usize = 4;
+
+/// The number of keys of ended traces that are remembered, of which the earliest make room.
+const MAX_KEYS: usize = 4_096;
+
+/// The number of changes of the operator that are kept, of which the earliest make room.
+const MAX_CHANGES: usize = 32;
+
+/// The traces that have not ended, and those that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Traces {
+    /// Somebody wants traces.
+    on: bool,
+    /// `limits.trace_bytes`.
+    limit: usize,
+    open: BTreeMap<Slot, Box<OpenTrace>>,
+    ended: Vec<(Trace, usize)>,
+    /// The size of all of them, about.
+    bytes: usize,
+    /// What happened to the operator last.
+    changes: VecDeque<TraceEvent>,
+    /// Fingerprints of the keys of the last ended traces, in their order: no trace may end twice. An object that was out of
+    /// sight may come back with the obligation that it had.
+    keys: (BTreeSet<u64>, VecDeque<u64>),
+    /// A trace that has just begun.
+    begun: Option<Slot>,
+    /// Traces and steps that did not fit since the last step of the model.
+    dropped: (u32, u32),
+}
+
+/// A trace that has not ended.
+#[derive(Debug)]
+pub(crate) struct OpenTrace {
+    part: TracePart,
+    late: bool,
+    cause: TraceCause,
+    generation: i64,
+    start: Timestamp,
+    deadline: Span,
+    /// The beginning comes from a time in the object.
+    dated: bool,
+    steps: Vec<OpenStep>,
+    links: Vec<TraceLink>,
+    measured: Measured,
+    bytes: usize,
+    dropped: u32,
+}
+
+/// A step that may not have ended.
+#[derive(Debug)]
+struct OpenStep {
+    kind: StepKind,
+    /// The UID of the child object; 0 for other steps.
+    child: u128,
+    start: Timestamp,
+    end: Option<Timestamp>,
+}
+
+// === impl Traces ===
+
+impl Traces {
+    pub(super) fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    fn begin(&mut self, slot: Slot, trace: OpenTrace) {
+        self.forget(slot);
+        // The rest of a trace may last for ever, so it leaves room for others.
+        let room = if trace.late { self.limit / 2 } else { self.limit };
+        if self.bytes + trace.bytes > room {
+            self.dropped.0 += 1;
+            return;
+        }
+        self.bytes += trace.bytes;
+        self.open.insert(slot, Box::new(trace));
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<OpenTrace> {
+        let trace = self.open.remove(&slot)?;
+        self.bytes = self.bytes.saturating_sub(trace.bytes);
+        Some(*trace)
+    }
+
+    /// Forgets the open trace of an object.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        drop(self.take(slot));
+    }
+
+    /// Returns the open trace of an object's obligation.
+    fn of_obligation(&mut self, slot: Slot) -> Option<&mut OpenTrace> {
+        let trace = self.open.get_mut(&slot)?;
+        (trace.part != TracePart::Deletion).then_some(&mut **trace)
+    }
+
+    fn add(&mut self, slot: Slot, step: OpenStep) {
+        let Some(trace) = self.open.get_mut(&slot) else { return };
+        let size = step.size();
+        if trace.steps.len() >= MAX_STEPS || self.bytes + size > self.limit {
+            trace.dropped += 1;
+            self.dropped.1 += 1;
+            return;
+        }
+        trace.steps.push(step);
+        trace.bytes += size;
+        self.bytes += size;
+    }
+
+    fn end(&mut self, trace: Trace, size: usize, key: u64) {
+        let (known, order) = &mut self.keys;
+        if known.insert(key) {
+            order.push_back(key);
+        }
+        if order.len() > MAX_KEYS {
+            order.pop_front().map(|oldest| known.remove(&oldest));
+        }
+        self.bytes += size;
+        self.ended.push((trace, size));
+    }
+
+    /// Notes that the operator acknowledged the spec; `took` is the time in the histogram.
+    pub(super) fn acknowledged(&mut self, slot: Slot, now: Timestamp, took: Option<Span>) {
+        let Some(trace) = self.of_obligation(slot) else { return };
+        trace.measured.acknowledged = took;
+        let step = trace.steps.iter_mut().find(|step| step.kind == StepKind::Acknowledge);
+        if let Some(step) = step {
+            step.end = Some(now);
+        }
+    }
+
+    /// Notes something that happened to the operator.
+    pub(super) fn operator_changed(&mut self, at: Timestamp, what: OperatorChange) {
+        if !self.on {
+            return;
+        }
+        if self.changes.len() >= MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(TraceEvent { at, what });
+    }
+
+    /// Moves the own instants by `by_ms` milliseconds.
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        for trace in self.open.values_mut() {
+            if !trace.dated {
+                shift(&mut trace.start);
+            }
+            for step in &mut trace.steps {
+                shift(&mut step.start);
+                step.end.iter_mut().for_each(shift);
+            }
+        }
+        self.changes.iter_mut().for_each(|change| shift(&mut change.at));
+    }
+}
+
+// === impl OpenTrace ===
+
+impl OpenTrace {
+    fn new(part: TracePart, cause: TraceCause, start: Timestamp, deadline: Span) -> Self {
+        Self {
+            part,
+            late: false,
+            cause,
+            generation: 0,
+            start,
+            deadline,
+            dated: false,
+            steps: Vec::new(),
+            links: Vec::new(),
+            measured: Measured::default(),
+            bytes: size_of::<Self>(),
+            dropped: 0,
+        }
+    }
+
+    fn key(&self, uid: u128) -> TraceKey {
+        TraceKey { uid: store::uid_text(uid), part: self.part, late: self.late }
+    }
+
+    /// Ends the trace at `end`. What began later, while loopwatch waited whether the object stays converged, does not
+    /// belong to it.
+    fn ended(self, uid: u128, object: ObjectName, end: Timestamp, outcome: Outcome, signal: String) -> Trace {
+        let key = self.key(uid);
+        let end = end.max(self.start);
+        let kept = self.steps.into_iter().filter(|step| step.start <= end);
+        let steps = kept.map(|step| TraceStep {
+            kind: step.kind,
+            start: step.start.max(self.start),
+            end: step.end.unwrap_or(end).min(end).max(self.start),
+            unfinished: step.end.is_none_or(|at| at > end),
+        });
+        Trace {
+            key,
+            object,
+            cause: self.cause,
+            generation: self.generation,
+            revision: String::new(),
+            start: self.start,
+            end,
+            outcome,
+            signal,
+            deadline: self.deadline,
+            steps: steps.collect(),
+            events: Vec::new(),
+            links: self.links,
+            dropped: self.dropped,
+            measured: self.measured,
+        }
+    }
+
+    /// Returns a fingerprint of the key.
+    fn fingerprint(&self, uid: u128) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
+        (uid, self.part, self.late).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The rest of a trace whose deadline has passed.
+    fn rest(&self, uid: u128, at: Timestamp) -> Self {
+        let Self { part, cause, generation, deadline, .. } = *self;
+        let unfinished = self.steps.iter().filter(|step| step.end.is_none_or(|end| end > at));
+        let steps: Vec<OpenStep> =
+            unfinished.map(|step| OpenStep { start: at.max(step.start), ..step.copy() }).collect();
+        let bytes = size_of::<Self>() + steps.iter().map(OpenStep::size).sum::<usize>();
+        let links = vec![TraceLink::Continues(self.key(uid))];
+        Self { late: true, generation, steps, links, bytes, ..Self::new(part, cause, at, deadline) }
+    }
+}
+
+// === impl OpenStep ===
+
+impl OpenStep {
+    fn new(kind: StepKind, start: Timestamp) -> Self {
+        Self { kind, child: 0, start, end: None }
+    }
+
+    fn copy(&self) -> Self {
+        Self { kind: self.kind.clone(), ..*self }
+    }
+
+    /// The size of the step in memory, about.
+    fn size(&self) -> usize {
+        let texts = match &self.kind {
+            StepKind::Acknowledge => 0,
+            StepKind::Condition { r#type, reason, .. } => r#type.len() + reason.len(),
+            StepKind::Child(name) => name.group.len() + name.kind.len() + name.namespace.len() + name.name.len(),
+            StepKind::Finalizer(name) => name.len(),
+        };
+        size_of::<Self>() + texts
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Gathers traces from now on. [`Model::traces`] returns those that have ended.
+    pub fn gather_traces(&mut self) {
+        self.traces.on = true;
+        self.traces.set_limit(self.settings.limits.trace_bytes);
+    }
+
+    /// Removes and returns the traces that have ended since the last call.
+    pub fn traces(&mut self) -> Vec<Trace> {
+        let ended = std::mem::take(&mut self.traces.ended);
+        let revision = self.revision_label();
+        let finish = |(mut trace, size): (Trace, usize)| {
+            self.traces.bytes = self.traces.bytes.saturating_sub(size);
+            trace.revision.clone_from(&revision);
+            let during = self.traces.changes.iter().filter(|change| (trace.start..=trace.end).contains(&change.at));
+            trace.events = during.copied().collect();
+            trace
+        };
+        ended.into_iter().map(finish).collect()
+    }
+
+    /// Counts what did not fit.
+    pub(crate) fn count_dropped_traces(&mut self) {
+        let (traces, steps) = std::mem::take(&mut self.traces.dropped);
+        (0..traces).for_each(|_| self.count_dropped("traces"));
+        (0..steps).for_each(|_| self.count_dropped("trace_steps"));
+    }
+}
+
+fn name_of(group: &str, kind: &str, record: &store::Record) -> ObjectName {
+    ObjectName {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: record.namespace.to_string(),
+        name: record.name.to_string(),
+    }
+}

@@ -1,0 +1,176 @@
+//! The flags about traces, and the variables of OpenTelemetry that mean the same.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::export::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
+
+/// Where to send traces.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Tracing")]
+pub(crate) struct TraceFlags {
+    /// OpenTelemetry collector for traces, over http/protobuf; the path defaults to /v1/traces [default:
+    /// OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<CollectorUrl>,
+    /// File with the bearer token for the collector
+    #[arg(long, value_name = "FILE")]
+    pub otlp_token_file: Option<PathBuf>,
+    /// File with the certificate authorities of the collector, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub otlp_ca_file: Option<PathBuf>,
+}
+
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+const ENDPOINT: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const PROTOCOL: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const TIMEOUT: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+const COMPRESSION: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
+
+/// The default of the specification.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The variables of OpenTelemetry that are set.
+type Variables = BTreeMap<&'static str, String>;
+
+// === impl TraceFlags ===
+
+impl TraceFlags {
+    /// Returns the collector, if traces are wanted, and the problems of these flags and of the variables of OpenTelemetry.
+    #[must_use]
+    pub(crate) fn target(&self) -> (Option<Target>, Vec<String>) {
+        let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG].into_iter();
+        let names = names.chain(ENDPOINT).chain(PROTOCOL).chain(TIMEOUT).chain(COMPRESSION);
+        let set = |name| Some((name, std::env::var(name).ok().filter(|value| !value.trim().is_empty())?));
+        self.target_with(&names.filter_map(set).collect())
+    }
+
+    fn target_with(&self, variables: &Variables) -> (Option<Target>, Vec<String>) {
+        let mut problems = Vec::new();
+        let target = self.wanted(variables, &mut problems);
+        (target, problems)
+    }
+
+    fn wanted(&self, variables: &Variables, problems: &mut Vec<String>) -> Option<Target> {
+        let is =
+            |name: &str, value: &str| variables.get(name).is_some_and(|set| set.trim().eq_ignore_ascii_case(value));
+        if is(DISABLED, "true") || is(EXPORTER, "none") {
+            return None;
+        }
+        let url = self.otlp.clone().or_else(|| endpoint(variables, problems))?;
+        if let Some(name) = variables.get(EXPORTER).filter(|name| name.trim() != "otlp") {
+            problems.push(format!("{EXPORTER}: loopwatch can only use otlp or none, not {name:?}; it sends no traces"));
+            return None;
+        }
+        if let Some((name, protocol)) = first(variables, PROTOCOL).filter(|(_, value)| *value != "http/protobuf") {
+            problems.push(format!(
+                "{name}: loopwatch can only use http/protobuf, not {protocol:?}; it sends no traces. Collectors usually listen \
+                 for http/protobuf on port 4318"
+            ));
+            return None;
+        }
+        let sampling = Sampling::of(variables, problems)?;
+        if let Some((name, value)) =
+            first(variables, COMPRESSION).filter(|(_, value)| !["gzip", "none"].contains(value))
+        {
+            problems.push(format!("{name}: expected gzip or none, not {value:?}"));
+        }
+        let within = timeout(variables, problems);
+        let (token_file, ca_file) = (self.otlp_token_file.clone(), self.otlp_ca_file.clone());
+        Some(Target { url, token_file, ca_file, within, sampling })
+    }
+}
+
+/// The endpoint that the variables name. Below that for all signals, traces have a path of their own. A problem does not
+/// quote the URL, which may hold a secret.
+fn endpoint(variables: &Variables, problems: &mut Vec<String>) -> Option<CollectorUrl> {
+    let (name, text) = first(variables, ENDPOINT)?;
+    let url = if name == ENDPOINT[0] { text.parse() } else { CollectorUrl::of_base(text) };
+    url.map_err(|problem| problems.push(format!("{name}: {problem}; loopwatch sends no traces"))).ok()
+}
+
+fn timeout(variables: &Variables, problems: &mut Vec<String>) -> Duration {
+    let Some((name, text)) = first(variables, TIMEOUT) else { return DEFAULT_TIMEOUT };
+    match text.parse() {
+        Ok(milliseconds) if milliseconds > 0 => Duration::from_millis(milliseconds),
+        _ => {
+            problems.push(format!("{name}: expected milliseconds, not {text:?}"));
+            DEFAULT_TIMEOUT
+        }
+    }
+}
+
+/// The first of these variables that is set.
+fn first<'v>(variables: &'v Variables, names: [&'static str; 2]) -> Option<(&'static str, &'v str)> {
+    names.into_iter().find_map(|name| Some((name, variables.get(name)?.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(flag: Option<&str>, variables: &[(&'static str, &str)]) -> (Option<Target>, Vec<String>) {
+        let otlp = flag.map(|url| url.parse().expect("a URL"));
+        let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        TraceFlags { otlp, ..TraceFlags::default() }.target_with(&variables)
+    }
+
+    fn url(flag: Option<&str>, variables: &[(&'static str, &str)]) -> Option<CollectorUrl> {
+        let (target, problems) = read(flag, variables);
+        assert_eq!(problems, [""; 0]);
+        target.map(|target| target.url)
+    }
+
+    fn parsed(text: &str) -> Option<CollectorUrl> {
+        Some(text.parse().expect("a URL"))
+    }
+
+    #[test]
+    fn traces_are_off_unless_somebody_names_a_collector() {
+        assert_eq!(url(None, &[]), None);
+        assert_eq!(url(None, &[(PROTOCOL[1], "grpc"), (SAMPLER, "nonsense")]), None, "meant for somebody else");
+        let (all, traces) = (ENDPOINT[1], ENDPOINT[0]);
+        assert_eq!(url(Some("http://a:4318"), &[(all, "http://b:4318")]), parsed("http://a:4318/v1/traces"));
+        assert_eq!(url(None, &[(all, "http://b:4318")]), parsed("http://b:4318/v1/traces"));
+        assert_eq!(url(None, &[(all, "http://b:4318/otlp/")]), parsed("http://b:4318/otlp/v1/traces"));
+        assert_eq!(url(None, &[(all, "http://b"), (traces, "http://c/here")]), parsed("http://c/here"));
+        for off in [(DISABLED, "TRUE"), (EXPORTER, "none"), (SAMPLER, "always_off")] {
+            assert_eq!(url(Some("http://a"), &[off]), None, "{off:?}");
+        }
+        assert!(
+            url(Some("http://a"), &[(DISABLED, "no"), (EXPORTER, "otlp"), (PROTOCOL[0], "http/protobuf")]).is_some()
+        );
+    }
+
+    #[test]
+    fn what_loopwatch_cannot_do_is_a_problem() {
+        for (variable, value, expected, sends) in [
+            (PROTOCOL[1], "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL: loopwatch can only use http/protobuf", false),
+            (PROTOCOL[0], "http/json", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: ", false),
+            (EXPORTER, "zipkin", "OTEL_TRACES_EXPORTER: ", false),
+            (SAMPLER, "jaeger_remote", "OTEL_TRACES_SAMPLER: ", true),
+            (TIMEOUT[1], "10s", "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds", true),
+            (COMPRESSION[0], "zstd", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: expected gzip", true),
+        ] {
+            let (target, problems) = read(Some("http://a"), &[(variable, value)]);
+            assert_eq!((target.is_some(), problems.len()), (sends, 1), "{problems:?}");
+            assert!(problems[0].starts_with(expected), "{}", problems[0]);
+        }
+        let (target, problems) = read(None, &[(ENDPOINT[1], "collector:4317/S3CRET")]);
+        assert!(target.is_none() && problems[0].contains("expected http://") && !problems[0].contains("S3CRET"));
+        let (target, problems) = read(Some("http://a"), &[(SAMPLER, "traceidratio"), (SAMPLER_ARG, "2")]);
+        assert!(target.is_some_and(|target| target.sampling == Sampling::ALL));
+        assert!(problems[0].contains("OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1"), "{problems:?}");
+    }
+
+    #[test]
+    fn the_signal_specific_variable_comes_first() {
+        let (target, _) = read(Some("http://a"), &[(TIMEOUT[0], "2500"), (TIMEOUT[1], "1")]);
+        assert_eq!(target.expect("a target").within, Duration::from_millis(2500));
+        assert_eq!(read(Some("http://a"), &[]).0.expect("a target").within, DEFAULT_TIMEOUT);
+    }
+}

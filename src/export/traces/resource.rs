@@ -1,0 +1,27 @@
+//! Who sends the spans: the resource, in the terms of OpenTelemetry.
+
+use opentelemetry::{Key, KeyValue};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::EnvResourceDetector;
+
+use crate::telemetry::VERSION;
+
+/// The attribute with the UID of the namespace `kube-system`.
+const CLUSTER: &str = "k8s.cluster.uid";
+
+/// Returns the resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override what loopwatch knows.
+pub(super) fn describe(pod: Option<&str>) -> Resource {
+    let own = [KeyValue::new("service.name", "loopwatch"), KeyValue::new("service.version", VERSION)];
+    let pod = pod.map(|pod| KeyValue::new("k8s.pod.name", pod.to_owned()));
+    let named = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty());
+    Resource::builder_empty()
+        .with_attributes(own.into_iter().chain(pod))
+        .with_detector(Box::new(EnvResourceDetector::new()))
+        .with_attributes(named.map(|name| KeyValue::new("service.name", name)))
+        .build()
+}
+
+/// Returns the UID of the cluster that the user has given, or an empty text.
+pub(super) fn cluster(resource: &Resource) -> String {
+    resource.get(&Key::from_static_str(CLUSTER)).map(|value| value.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,122 @@
+//! Traces in a real Jaeger, and the exemplars that lead to them from a real Prometheus.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::bed::{bed, test_with};
+use crate::case::Case;
+use crate::prometheus::Prometheus;
+use loopwatch_testbed::binaries;
+use loopwatch_testbed::jaeger::{Jaeger, Span};
+use loopwatch_testbed::kube::ZOO;
+use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::wait::{eventually, pause};
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test_with("traces::jaeger", &["prometheus"], jaeger)]
+}
+
+const NAME: &str = "traced";
+
+/// How long a trace may take to arrive, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A spec change gives a trace with the children that the operator creates, a late one an error, and a deletion one with its
+/// finalizer. Traces survive that Jaeger is away. Exemplars in Prometheus name traces that Jaeger has.
+fn jaeger() {
+    let binary = binaries::jaeger().unwrap_or_else(|missing| panic!("{missing}"));
+    let mut jaeger = Jaeger::new(&binary, bed().directory());
+    jaeger.start();
+    let otlp = format!("--otlp=http://127.0.0.1:{}", jaeger.otlp);
+    let case = Case::with_flags(NAME, &quick(), &[&otlp]);
+    let prometheus = Prometheus::start("traced.prometheus", case.sidecar.port, None);
+
+    // loopwatch watches a child kind once the operator has made an object of it.
+    case.make("Widget", "first");
+    ["ConfigMap", "Deployment"].into_iter().for_each(|kind| case.sidecar.wait_watched(kind, 1));
+    case.make("Widget", "target");
+    let created = wait_trace(&jaeger, "target", "created", "converged");
+    expect_steps(&created, &["acknowledge", "condition Ready", "child ConfigMap", "child Deployment"]);
+    let root = root(&created);
+    assert_eq!(root.name(), "converge Widget");
+    assert_eq!(root.tag("k8s.namespace.name"), NAME);
+    assert!(root.took() > Duration::from_millis(50) && root.took() < Duration::from_secs(4), "{:?}", root.took());
+
+    case.operator.fault("Overdue?kind=Widget&namespace=traced&name=target");
+    case.resize("Widget", "target", 7);
+    let late = wait_trace(&jaeger, "target", "spec_changed", "late");
+    let failed = self::root(&late);
+    assert_eq!((failed.tag("error"), failed.took()), (&Value::Bool(true), Duration::from_secs(4)));
+    assert!(failed.tag("otel.status_description").to_string().contains("deadline exceeded"), "{failed:?}");
+    assert_eq!(failed.links(), [root.trace_id()], "the generation before");
+
+    // What happens while Jaeger is away arrives later, except for what it had before.
+    jaeger.stop();
+    case.operator.cure("Overdue");
+    case.wait_settled("Widget", "target");
+    pause(Duration::from_secs(5));
+    assert!(case.sidecar.metric("loopwatch_trace_requests_total{result=\"failed\"}").is_ok_and(|count| count > 0.0));
+    jaeger.start();
+    let rest = wait_trace(&jaeger, "target", "spec_changed", "converged");
+    assert_eq!(self::root(&rest).links(), [failed.trace_id()], "it continues the late one");
+
+    case.kube.delete(ZOO, "Widget", NAME, "target");
+    let deleted = wait_trace(&jaeger, "target", "deletion_requested", "deleted");
+    assert_eq!(self::root(&deleted).name(), "delete Widget");
+    expect_steps(&deleted, &["finalizer"]);
+
+    // Jaeger has lost the first traces, so only new ones can be found there.
+    case.make("Widget", "second");
+    wait_trace(&jaeger, "second", "created", "converged");
+    case.operator.fault("Overdue?kind=Widget&namespace=traced&name=second");
+    case.resize("Widget", "second", 7);
+    wait_trace(&jaeger, "second", "spec_changed", "late");
+    for query in [
+        "loopwatch_convergence_seconds_bucket{kind=\"Widget\"}",
+        "loopwatch_acknowledge_seconds_bucket{kind=\"Widget\"}",
+        "loopwatch_obligations_total{kind=\"Widget\",outcome=\"late\"}",
+    ] {
+        let spans = eventually(SOON, &format!("an exemplar of {query} is a trace in Jaeger"), || {
+            let ids = prometheus.exemplars(query)?;
+            ids.iter().rev().find_map(|id| jaeger.trace(id).ok()).ok_or_else(|| format!("{ids:?}"))
+        });
+        assert_eq!(self::root(&spans).tag("k8s.object.name"), "second", "{query}");
+    }
+    let spans = case.sidecar.metric("loopwatch_spans_total{result=\"ok\"}").expect("counted");
+    let dropped = case.sidecar.metric("loopwatch_spans_total{result=\"dropped\"}").expect("counted");
+    assert!(spans > 20.0 && dropped == 0.0, "{spans} {dropped}");
+    eprintln!("traces: {spans} spans in Jaeger, and an exemplar of each metric in Prometheus");
+}
+
+/// Waits for the trace of an object, and returns its spans.
+fn wait_trace(jaeger: &Jaeger, name: &str, cause: &str, outcome: &str) -> Vec<Span> {
+    eventually(SOON, &format!("the trace of {name} that was {cause} and {outcome} is in Jaeger"), || {
+        let traces = jaeger.find("loopwatch", "k8s.object.name", name)?;
+        let is_it = |spans: &&Vec<Span>| {
+            let root = spans.iter().find(|span| span.is_root());
+            root.is_some_and(|root| root.tag("loopwatch.cause") == cause && root.tag("loopwatch.outcome") == outcome)
+        };
+        let found: Vec<&Vec<Span>> = traces.iter().filter(is_it).collect();
+        assert!(found.len() <= 1, "one trace per obligation: {found:?}");
+        found.first().map(|spans| (*spans).clone()).ok_or_else(|| format!("{traces:?}"))
+    })
+}
+
+fn root(spans: &[Span]) -> Span {
+    let roots: Vec<&Span> = spans.iter().filter(|span| span.is_root()).collect();
+    assert_eq!(roots.len(), 1, "{spans:?}");
+    roots[0].clone()
+}
+
+/// Expects that a trace has steps of these names, and no span twice.
+fn expect_steps(spans: &[Span], names: &[&str]) {
+    let found: Vec<&str> = spans.iter().map(Span::name).collect();
+    assert!(names.iter().all(|name| found.contains(name)), "{found:?}");
+    let mut ids: Vec<&str> = spans.iter().map(Span::id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), spans.len());
+}
