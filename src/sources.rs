@@ -30,6 +30,7 @@ mod children;
 mod conditions;
 mod definitions;
 mod discovery;
+mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lease;
