@@ -19,6 +19,7 @@ mod crossing;
 mod deletion;
 mod discovery;
 mod down;
+mod events;
 mod explain;
 mod exposition;
 mod faults;
@@ -93,6 +94,7 @@ fn trials() -> Vec<Trial> {
         owners::trials(),
         discovery::trials(),
         what_if::trials(),
+        events::trials(),
         explain::trials(),
         alertmanager::trials(),
         alerts::trials(),
