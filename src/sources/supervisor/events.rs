@@ -75,8 +75,9 @@ impl Running {
     /// Says what the source does not see of the Events about so many watched kinds. Before the first one, there is nothing
     /// to say.
     async fn report_events(&mut self, kinds: usize, refused: usize, over: usize) -> Result<(), Closed> {
+        let is_off = kinds > 0 && refused == kinds;
         let mut restricted = Vec::new();
-        if refused > 0 {
+        if refused > 0 && !is_off {
             restricted.push(format!(
                 "the account may list and watch the events about only {} of {kinds} watched kinds",
                 kinds - refused
@@ -89,7 +90,6 @@ impl Running {
         }
         let watches = &self.events.watches;
         let health = self.events.tally.restrict(restricted.join("; "), |watch| watches.contains_key(watch));
-        let is_off = kinds > 0 && refused == kinds;
         if std::mem::replace(&mut self.events.is_off, is_off) && is_off {
             return Ok(());
         }

@@ -15,6 +15,7 @@ use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, ScrapeTarget, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
+mod events;
 mod kinds;
 mod pods;
 mod process;
