@@ -44,6 +44,7 @@ mod published;
 mod recorder;
 mod recording;
 mod references;
+mod scaling;
 mod table;
 mod tuning;
 mod workloads;
@@ -119,6 +120,6 @@ fn trials() -> Vec<Trial> {
         zoo::trials(),
         workloads::trials(),
     ];
-    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];
+    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials(), scaling::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()
 }
