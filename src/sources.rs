@@ -3,7 +3,7 @@
 //! ```text
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
 //!  API server ─┼─ definitions, lease, namespaces, pods ────┼─▶ Feed ─▶ (time, Observation) ─▶ model
-//!              ├─ watch, one per kind and scope ───────────┤
+//!              ├─ watch and events, one per kind and scope ┤
 //!              ├─ audit, reads ◀── probes of the model ────┤
 //!  operator ───┼─ metrics, profiles ◀── probes ────────────┤
 //!  /proc ──────┴─ process ─────────────────────────────────┘
@@ -30,6 +30,7 @@ mod children;
 mod conditions;
 mod definitions;
 mod discovery;
+mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lease;

@@ -425,6 +425,11 @@ fn reader_rights_cover_dependents_and_no_contents() {
         assert!(allows("get", "apps", resource), "to read the operator's workload");
     }
     assert!(allows("list", "", "pods") && allows("watch", "", "pods"), "to follow the operator's Pods");
+    assert!(
+        allows("list", "events.k8s.io", "events") && allows("watch", "events.k8s.io", "events"),
+        "to count and show Events"
+    );
+    assert!(!allows("get", "events.k8s.io", "events"), "nothing reads single Events");
     for resource in ["secrets", "configmaps", "*"] {
         assert!(!allows("get", "", resource) && !allows("list", "", resource), "{resource} have contents to protect");
     }

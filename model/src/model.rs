@@ -19,6 +19,7 @@ mod past_events; // for explanations
 mod open_findings;
 mod reads; // reads of single objects that detectors ask for
 mod leases;
+mod events; // Kubernetes Events about objects
 pub(crate) mod controllers; // signs of life of controllers
 pub(crate) mod actors; // of finalizers
 
@@ -88,6 +89,7 @@ use self::controllers::Controllers;
 use self::crossings::Crossings;
 use self::detection::Detection;
 use self::doubts::Doubts;
+use self::events::Events;
 use self::graph::Graph;
 use self::hazards::Hazards;
 use self::intern::{ConditionSet, Interner, Symbol};
@@ -166,6 +168,7 @@ pub struct Model {
     sources: Sources,
     permissions: BTreeMap<String, PermissionsView>,
     leases: Leases,
+    events: Events,
     controllers: Controllers,
     operator: Operator,
     revisions: Revisions,
@@ -227,6 +230,7 @@ impl Model {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             leases: Leases::default(),
+            events: Events::default(),
             controllers: Controllers::default(),
             operator: Operator::default(),
             revisions: Revisions::default(),
@@ -398,6 +402,7 @@ impl Model {
                 self.set_leases_visible(true);
                 self.review_revision();
             }
+            Observation::EventSeen { watch, event } => self.event_seen(&watch, *event),
             Observation::OperatorSeen(view) => self.operator_seen(*view),
             Observation::MetricsScraped(view) => self.metrics_scraped(*view),
             Observation::ScrapeFailed { instance, cause, detail } => self.scrape_failed(&instance, cause, &detail),
@@ -566,6 +571,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
             "namespaces"
         }
+        Observation::EventSeen { .. } => "events",
         Observation::OperatorSeen(_) => "pods",
         Observation::MetricsScraped(_) | Observation::ScrapeFailed { .. } => "metrics",
         Observation::ProcessSeen(_) | Observation::ProcessGone { .. } => "process",

@@ -8,6 +8,7 @@
 //! skips and counts lines that it does not understand. Fields that are absent, empty or false are left out of the
 //! recorded form.
 
+mod event;
 mod kinds;
 mod managers;
 mod metrics;
@@ -21,6 +22,7 @@ mod sources;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
     Why, is_built_in_group,
@@ -134,6 +136,13 @@ pub enum Observation {
         namespace: String,
         /// The names of its leases.
         names: Vec<String>,
+    },
+    /// A Kubernetes Event about an object, new or changed.
+    EventSeen {
+        /// The watch of the object's kind.
+        watch: WatchId,
+        /// The Event as it is now.
+        event: Box<EventView>,
     },
     /// The operator's workload and Pods as they are now. Replaces the earlier view.
     OperatorSeen(Box<OperatorView>),

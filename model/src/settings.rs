@@ -247,6 +247,9 @@ pub struct Limits {
     pub watches: usize,
     /// Distinct phases per kind. A kind that exceeds this limit probably writes free text there.
     pub phases: usize,
+    /// Distinct reasons of Kubernetes Events per kind with counts of their own, besides those of Kubernetes itself. Operators
+    /// use about ten; one that uses far more probably writes names or free text there.
+    pub event_reasons: usize,
     /// Distinct condition types per kind.
     pub condition_types: usize,
     /// Distinct finalizers per kind with totals of their own. Further ones are left out of the totals.
@@ -375,6 +378,7 @@ impl Default for Limits {
             findings: 10_000,
             watches: 512,
             phases: 20,
+            event_reasons: 30,
             condition_types: 50,
             finalizers: 50,
             namespaces: 2_000,

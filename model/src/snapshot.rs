@@ -18,7 +18,7 @@ pub use self::explanation::{
 pub use self::operator::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
 use self::totals::add_each;
 pub use self::totals::{
-    ConditionState, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,
+    ConditionState, EarlierRevisions, EventReason, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,
     RevisionTotals, WatchTotals,
 };
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};

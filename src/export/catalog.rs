@@ -128,6 +128,11 @@ catalog! {
             "Number of workloads with Pods that are older than the data of a ConfigMap or Secret that they read only at their start; absent if there are none."
             => Kind(references::stale_configuration);
     }
+    "Kubernetes Events" {
+        "loopwatch_events_total" Counter Alpha ["group", "kind", "type", "reason"]
+            "Kubernetes Events about objects of a kind since loopwatch watches them, by the counts that the Events themselves state; type is Normal, Warning or _other, reason is _other beyond the limit event_reasons."
+            => Kind(objects::events);
+    }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]
             "Number of open findings; alerts use only those with confidence=confirmed and explained=false."

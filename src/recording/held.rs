@@ -168,6 +168,7 @@ impl Held {
             | Observation::SettingsChanged(_)
             | Observation::Skipped { .. }
             | Observation::Answered { .. }
+            | Observation::EventSeen { .. }
             | Observation::ClockStepped { .. }
             | Observation::Tick => {}
         }

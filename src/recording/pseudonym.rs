@@ -16,9 +16,9 @@ use loopwatch_model::checkpoint::SeenLease;
 use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
-    Answer, Condition, DefinitionView, Dependent, Fact, FactValue, LeaseView, NamespaceView, ObjectAddress, ObjectKey,
-    ObjectView, Observation, OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId, StartupRead,
-    WatchId, WatchedKind,
+    Answer, Condition, DefinitionView, Dependent, EventView, Fact, FactValue, LeaseView, NamespaceView, ObjectAddress,
+    ObjectKey, ObjectView, Observation, OwnerReference, Pause, PermissionsView, Probe, Reference, Scope, SourceId,
+    StartupRead, WatchId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
@@ -88,6 +88,13 @@ impl Pseudonyms {
             Observation::LeasesListed { namespace, names } => {
                 let names = names.iter().map(|name| self.name("lease", name)).collect();
                 Observation::LeasesListed { namespace: self.namespace(&namespace), names }
+            }
+            Observation::EventSeen { watch, event } => {
+                let EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted } = *event;
+                let (uid, about) = (self.uid(&uid), self.object_key(about));
+                let (reason, message, reporter) = (self.value(&reason), self.prose(&message), self.words(&reporter));
+                let event = EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted };
+                Observation::EventSeen { watch: self.watch(&watch), event: Box::new(event) }
             }
             Observation::OperatorSeen(view) => Observation::OperatorSeen(Box::new(self.operator(*view))),
             Observation::MetricsScraped(view) => Observation::MetricsScraped(Box::new(self.metrics(*view))),

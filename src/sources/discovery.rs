@@ -112,6 +112,11 @@ impl Discovery {
         Ok(permissions.iter().all(|permission| self.reviews.allow(permission, namespace)))
     }
 
+    /// Whether the API server serves a resource that can be watched.
+    pub(crate) fn serves(&self, group: &str, resource: &str) -> bool {
+        self.api_resources.get(group, resource).is_some_and(|kind| kind.watchable)
+    }
+
     /// Whether the served kinds have changed since the last poll.
     pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
         self.api_resources.is_outdated(&self.cluster).await

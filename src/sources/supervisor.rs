@@ -28,11 +28,13 @@ use super::sync::InitialSync;
 use super::watch::SharedWatchState;
 use super::watch::backoff::Backoff;
 
+mod events;
 mod reconcile;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
+use self::events::FollowedEvents;
 use self::tasks::{TaskEvent, Tasks};
 
 /// Starts the sources.
@@ -57,6 +59,8 @@ pub(crate) enum Job {
     Definitions,
     Lease,
     Namespaces,
+    /// Kubernetes Events about the objects of this watch.
+    Events(WatchId),
     /// The operator's workload and Pods.
     Pods,
     /// Reads the conditions of namespaces that are being deleted.
@@ -99,6 +103,8 @@ struct Running {
     pods: PodsHandle,
     /// Whether the account may watch namespaces, as last reported.
     namespaces: Option<bool>,
+    /// The watches of Kubernetes Events.
+    events: FollowedEvents,
     /// The last reported kinds.
     kinds: Option<Vec<WatchedKind>>,
     /// The watches that exceed the limit.
@@ -177,6 +183,7 @@ impl Supervisor {
             terminating: Terminating::default(),
             pods: PodsHandle::default(),
             namespaces: None,
+            events: FollowedEvents::default(),
             kinds: None,
             over: Vec::new(),
             permissions: Vec::new(),
@@ -326,12 +333,10 @@ impl Running {
         let found = match self.find().await? {
             Ok(found) => found,
             Err(failure) => {
-                self.problem = Some(failure.detail.clone());
-                self.feed.failed(Discovery::SOURCE, &failure).await?;
                 if self.options.once {
                     self.sync.discovery_failed();
                 }
-                return Ok(self.backoff.wait(failure.retry_after));
+                return self.discovery_failed(&failure).await;
             }
         };
         self.backoff.reset();
@@ -357,6 +362,11 @@ impl Running {
                 self.sample_children().await?;
             }
         }
+        if !self.options.once
+            && let Err(failure) = self.follow_events().await?
+        {
+            return self.discovery_failed(&failure).await;
+        }
         let often = unseen || !self.definitions.are_known();
         let (patience, most) = IDLE_POLLS;
         let idle = (1 << self.idle_polls.saturating_sub(patience).min(most)).min(most);
@@ -366,6 +376,13 @@ impl Running {
             false => POLL_EVERY * idle,
         };
         Ok(self.backoff.jitter(interval))
+    }
+
+    /// Reports that discovery failed; returns the time until the next poll.
+    async fn discovery_failed(&mut self, failure: &Failure) -> Result<Duration, Closed> {
+        self.problem = Some(failure.detail.clone());
+        self.feed.failed(Discovery::SOURCE, failure).await?;
+        Ok(self.backoff.wait(failure.retry_after))
     }
 
     /// Samples the child kinds, and watches those that have earned it.
@@ -508,6 +525,7 @@ impl Job {
             Self::Definitions => SourceId::Watch(Definitions::watch()),
             Self::Lease => SourceId::Lease,
             Self::Namespaces | Self::Terminating => SourceId::Namespaces,
+            Self::Events(_) => SourceId::Events,
             Self::Pods => SourceId::Pods,
             Self::Audit => SourceId::Audit,
             Self::Reads => SourceId::Reads,

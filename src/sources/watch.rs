@@ -108,12 +108,20 @@ pub(crate) struct WatchTarget {
     pub(crate) without: Vec<String>,
     /// The label selector of the objects; empty for all.
     pub(crate) labels: String,
+    /// A further field selector of the objects; empty for all.
+    pub(crate) fields: String,
 }
 
 /// Turns the events of a watch into observations. Receives objects as JSON.
 pub(crate) trait Sink: Send + Sync {
     /// The source that fails if this watch fails.
     fn source(&self) -> SourceId;
+    /// Handles a failure of the watch.
+    fn failed(&mut self) {}
+    /// Returns what to say when the watch works again; nothing if others of the same source still fail.
+    fn recovered(&mut self) -> Option<Observation> {
+        Some(Observation::SourceRecovered { source: self.source() })
+    }
     /// Handles the beginning of a list.
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
     /// Handles an object of the list.
@@ -190,14 +198,15 @@ const ATTEMPTS_ONCE: u32 = 3;
 
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
-        Self { path, metadata_only, without: Vec::new(), labels: String::new() }
+        Self { path, metadata_only, without: Vec::new(), labels: String::new(), fields: String::new() }
     }
 
     /// The request for the objects, with more parameters.
     pub(crate) fn request(&self, parameters: &str) -> String {
-        let unequal: Vec<String> =
-            self.without.iter().map(|namespace| encode(&format!("metadata.namespace!={namespace}"))).collect();
-        let fields = (!unequal.is_empty()).then(|| format!("fieldSelector={}", unequal.join(",")));
+        let unequal = self.without.iter().map(|namespace| encode(&format!("metadata.namespace!={namespace}")));
+        let equal = (!self.fields.is_empty()).then(|| encode(&self.fields));
+        let fields: Vec<String> = unequal.chain(equal).collect();
+        let fields = (!fields.is_empty()).then(|| format!("fieldSelector={}", fields.join(",")));
         let labels = (!self.labels.is_empty()).then(|| format!("labelSelector={}", encode(&self.labels)));
         let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
         let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
@@ -294,6 +303,7 @@ impl<S: Sink> Watcher<S> {
         self.out.clear();
         self.failing = true;
         self.attempts += 1;
+        self.sink.failed();
         let source = self.sink.source();
         let begins_outage = Outages::includes(failure.cause) && self.shared.outages.lost(&source);
         let (server, reason) = (self.cluster.url(), &failure.detail);
@@ -324,7 +334,9 @@ impl<S: Sink> Watcher<S> {
             if let Some(lasted) = self.shared.outages.recovered(&source) {
                 info!(server = self.cluster.url(), ?lasted, "the connection to the API server works again");
             }
-            self.feed.recovered(source).await?;
+            if let Some(recovered) = self.sink.recovered() {
+                self.feed.send(recovered).await?;
+            }
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod crossing;
 mod deletion;
 mod discovery;
 mod down;
+mod events;
 mod explain;
 mod exposition;
 mod faults;
@@ -44,6 +45,7 @@ mod published;
 mod recorder;
 mod recording;
 mod references;
+mod scaling;
 mod table;
 mod traces;
 mod tuning;
@@ -95,6 +97,7 @@ fn trials() -> Vec<Trial> {
         owners::trials(),
         discovery::trials(),
         what_if::trials(),
+        events::trials(),
         explain::trials(),
         alertmanager::trials(),
         alerts::trials(),
@@ -121,6 +124,6 @@ fn trials() -> Vec<Trial> {
         zoo::trials(),
         workloads::trials(),
     ];
-    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials()];
+    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials(), scaling::serial_trials()];
     parallel.into_iter().chain(alone).flatten().collect()
 }

@@ -17,6 +17,7 @@ pub mod accounts;
 pub mod binaries;
 pub mod cert_manager;
 pub mod controlplane;
+pub mod external_metrics;
 pub mod frameworks;
 pub mod gate;
 pub mod gear;

@@ -12,8 +12,8 @@ use super::store::{Flag, History, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingId, Subject};
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::snapshot::{
-    ExplainedChange, ExplainedCondition, ExplainedFinalizer, ExplainedObject, ExplainedObligation, ExplainedWriter,
-    Explanation, ObjectState,
+    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedObject, ExplainedObligation,
+    ExplainedWriter, Explanation, ObjectState,
 };
 use crate::time::Timestamp;
 
@@ -57,9 +57,18 @@ impl Model {
             children,
             more_children,
             changes: hot.and_then(|hot| hot.history.as_deref()).map(changes).unwrap_or_default(),
-            timeline: self.open_findings.past().about(&subjects_of(address)),
+            timeline: self.timeline(address, record.watch),
             findings: self.findings_about(address),
         })
+    }
+
+    /// Returns the finding events about an object and its kind, and the Kubernetes Events about it, in order.
+    fn timeline(&self, address: &ObjectAddress, watch: u16) -> Vec<ExplainedEvent> {
+        let mut timeline = self.open_findings.past().about(&subjects_of(address));
+        let kind = self.watches[watch as usize].kind;
+        timeline.extend(self.events.about(kind, &address.namespace, &address.name));
+        timeline.sort_by_key(|event| event.at);
+        timeline
     }
 
     /// Returns the open findings about an object, about its kind, and those that explain them.

@@ -56,6 +56,7 @@ impl PastEvents {
                 .to_owned(),
                 code: event.code.to_owned(),
                 severity: event.severity.to_owned(),
+                ..ExplainedEvent::default()
             })
             .collect()
     }

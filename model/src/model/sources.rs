@@ -23,7 +23,7 @@ use super::timers::{Timer, Timers};
 use super::traces::MAX_STEPS;
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{Cause, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId};
+use crate::observation::{Cause, MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
@@ -365,6 +365,8 @@ impl Model {
             "namespaces" => settings.namespaces,
             "leases" => MAX_LEASES,
             "operator_pods" => MAX_PODS,
+            "events" => MAX_EVENTS,
+            "event_reasons" => settings.event_reasons,
             "cross_references" => MAX_CROSSINGS,
             "references" => MAX_REFERENCES,
             "outputs" => MAX_OUTPUTS,

@@ -27,6 +27,8 @@ pub enum SourceId {
     Reads,
     /// The annotations and deletions of namespaces.
     Namespaces,
+    /// Kubernetes Events about objects of the primary kinds.
+    Events,
     /// The operator's workload and Pods.
     Pods,
     /// The operator's own metrics.
@@ -199,6 +201,7 @@ impl fmt::Display for SourceId {
             Self::Reads => f.write_str("reads"),
             Self::Lease => f.write_str("lease"),
             Self::Namespaces => f.write_str("namespaces"),
+            Self::Events => f.write_str("events"),
             Self::Pods => f.write_str("pods"),
             Self::Metrics => f.write_str("metrics"),
             Self::Process => f.write_str("process"),

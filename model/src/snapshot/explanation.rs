@@ -47,7 +47,7 @@ pub struct Explanation {
     pub more_children: u64,
     /// Recent changes of its phase, conditions and finalizers that loopwatch saw, in order.
     pub changes: Vec<ExplainedChange>,
-    /// The latest openings and closings of findings about it or its kind, in order.
+    /// The latest openings and closings of findings about it or its kind, and Kubernetes Events about it, in order.
     pub timeline: Vec<ExplainedEvent>,
     /// The open findings about it, about its kind, and those that explain them. Exporters write them in the shape of all
     /// findings.
@@ -185,16 +185,30 @@ pub struct ExplainedChange {
     pub value: String,
 }
 
-/// The opening or closing of a finding.
+/// The opening or closing of a finding, or a Kubernetes Event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExplainedEvent {
     /// The time of the event.
     pub at: Timestamp,
-    /// `opened`, `closed`, `explained` by another finding, or `no_longer_explained`.
+    /// `opened`, `closed`, `explained` by another finding, or `no_longer_explained`; `event` for a Kubernetes Event.
     pub change: String,
-    /// The code of the finding.
+    /// The code of the finding, or the reason of the Event.
     pub code: String,
-    /// Its severity.
+    /// The severity of the finding; `normal`, `warning` or `_other` for an Event.
     pub severity: String,
+    /// How often the Event happened, as it says; 0 for a finding.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub count: u64,
+    /// The message of the Event; may be cut.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The controller that wrote the Event; may be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reporter: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

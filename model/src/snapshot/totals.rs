@@ -23,6 +23,8 @@ pub struct KindTotals {
     pub flaps: BTreeMap<Arc<str>, u64>,
     /// Objects per phase.
     pub phases: BTreeMap<Arc<str>, u64>,
+    /// Kubernetes Events so far, by type and reason.
+    pub events: BTreeMap<EventReason, u64>,
     /// Bad owner references seen, by [`OwnerHazard`] in its order.
     pub hazards: [u64; OwnerHazard::ALL.len()],
     /// References to objects in other namespaces now.
@@ -49,6 +51,15 @@ pub struct ConditionState {
     pub r#type: Arc<str>,
     /// Its status: `true`, `false`, `unknown` or `absent`.
     pub status: &'static str,
+}
+
+/// The type and reason of a Kubernetes Event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventReason {
+    /// `Normal`, `Warning` or `_other`.
+    pub r#type: &'static str,
+    /// The reason, or `_other`.
+    pub reason: Arc<str>,
 }
 
 /// Totals of one kind in one namespace.

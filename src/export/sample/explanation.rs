@@ -100,12 +100,24 @@ pub(crate) fn explanation() -> Explanation {
             name: "Deleting".to_owned(),
             value: String::new(),
         }],
-        timeline: vec![ExplainedEvent {
-            at: ago(Span::hours(75)),
-            change: "opened".to_owned(),
-            code: "FinalizerStuck".to_owned(),
-            severity: "warning".to_owned(),
-        }],
+        timeline: vec![
+            ExplainedEvent {
+                at: ago(Span::hours(75)),
+                change: "opened".to_owned(),
+                code: "FinalizerStuck".to_owned(),
+                severity: "warning".to_owned(),
+                ..ExplainedEvent::default()
+            },
+            ExplainedEvent {
+                at: ago(Span::mins(3)),
+                change: "event".to_owned(),
+                code: "CleanupFailed".to_owned(),
+                severity: "warning".to_owned(),
+                count: 214,
+                message: "bucket orders-legacy: access denied".to_owned(),
+                reporter: "database-operator".to_owned(),
+            },
+        ],
         findings: findings().into_iter().filter(|finding| finding.subject.name() == "orders-legacy").collect(),
     }
 }

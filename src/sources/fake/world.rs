@@ -68,6 +68,7 @@ pub(crate) const REPLICA_SET: FakeKind = ("apps", "v1", "ReplicaSet", "replicase
 pub(crate) const DEPLOYMENT: FakeKind = ("apps", "v1", "Deployment", "deployments", true, true);
 pub(crate) const LEASE: FakeKind = ("coordination.k8s.io", "v1", "Lease", "leases", true, false);
 pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
+pub(crate) const NEW_EVENT: FakeKind = ("events.k8s.io", "v1", "Event", "events", true, false);
 pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);
 pub(crate) const INGRESS: FakeKind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
 

@@ -175,6 +175,10 @@ impl Running {
                 let failed = self.tasks.has_panicked(job);
                 self.tasks.spawn(job.clone(), self.terminating.clone().follow(cluster, feed, failed));
             }
+            Job::Events(watch) => {
+                let Some((target, sink)) = self.events.watch_of(watch, self.feed.clock()) else { return };
+                self.spawn(job, target, sink, SyncReporter::silent(), false);
+            }
             Job::Pods => {
                 let Some(identity) = self.cluster.operator().cloned() else { return };
                 let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));

@@ -15,6 +15,7 @@ use crate::sources::feed::{Feed, Observations};
 use crate::sources::options::{LeaseSelection, ScrapeTarget, Selection, SourceOptions};
 use crate::sources::supervisor::Handle;
 
+mod events;
 mod kinds;
 mod pods;
 mod process;
@@ -244,7 +245,7 @@ async fn a_short_loss_of_permissions_changes_nothing() {
     world.change(|state| state.rules = rules);
     let said: Vec<String> = run.within(60).await.iter().map(say).collect();
     assert!(!said.iter().any(|said| said.starts_with("kinds")), "{said:?}");
-    assert_eq!(said.iter().filter(|said| *said == "works").count(), 3, "{said:?}");
+    assert_eq!(said.iter().filter(|said| *said == "works").count(), 4, "three kinds, and Events: {said:?}");
 }
 
 #[tokio::test(start_paused = true)]

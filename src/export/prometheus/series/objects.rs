@@ -2,7 +2,9 @@
 
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{ConditionState, EarlierRevisions, KindSummary, ObjectState, Outcome, RevisionTotals};
+use loopwatch_model::snapshot::{
+    ConditionState, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome, RevisionTotals,
+};
 
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
@@ -126,6 +128,12 @@ pub(crate) fn condition_objects(_: &Exposition, kind: &KindSummary, samples: &mu
 pub(crate) fn condition_flaps(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     for (condition, count) in &kind.totals.flaps {
         samples.put(&[&kind.group, &kind.kind, condition], *count);
+    }
+}
+
+pub(crate) fn events(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (EventReason { r#type: severity, reason }, count) in &kind.totals.events {
+        samples.put(&[&kind.group, &kind.kind, severity, reason], *count);
     }
 }
 

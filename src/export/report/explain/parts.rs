@@ -204,10 +204,7 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> PartLine {
 
 /// The latest events and changes, in order.
 fn history(explanation: &Explanation) -> Vec<String> {
-    let events = explanation
-        .timeline
-        .iter()
-        .map(|ExplainedEvent { at, change, code, .. }| (*at, format!("{code} {}", change.replace('_', " "))));
+    let events = explanation.timeline.iter().map(|event| (event.at, timeline_entry(event)));
     let changes = explanation.changes.iter().map(|ExplainedChange { at, part, name, value }| {
         let value = match part.as_str() {
             "phase" => "",
@@ -225,6 +222,17 @@ fn history(explanation: &Explanation) -> Vec<String> {
         lines.insert(0, format!("{earlier} earlier events; -o json lists them"));
     }
     lines
+}
+
+fn timeline_entry(event: &ExplainedEvent) -> String {
+    let ExplainedEvent { change, code, severity, count, message, reporter, .. } = event;
+    if change != "event" {
+        return format!("{code} {}", change.replace('_', " "));
+    }
+    let often = if *count > 1 { format!(", {count} times") } else { String::new() };
+    let by = if reporter.is_empty() { String::new() } else { format!(" by {reporter}") };
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("Event {code} ({severity}{often}){by}{message}")
 }
 
 fn writers(explanation: &Explanation) -> Vec<String> {

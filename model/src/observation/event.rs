@@ -1,0 +1,45 @@
+//! Kubernetes Events.
+
+use serde::{Deserialize, Serialize};
+
+use super::object::ObjectKey;
+use super::omission::is_default;
+use crate::time::Timestamp;
+
+/// The part of a Kubernetes Event that loopwatch reads. Its texts are those of its writer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventView {
+    /// The UID of the Event.
+    pub uid: String,
+    /// The object that it is about, which is of the kind of its watch.
+    #[serde(flatten)]
+    pub about: ObjectKey,
+    /// `Normal` or `Warning`, but the API server accepts other words.
+    pub r#type: String,
+    /// Why it was written: a word in `CamelCase`, by convention.
+    pub reason: String,
+    /// For people; cut to [`MAX_EVENT_MESSAGE`] bytes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The controller that wrote it; may be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reporter: String,
+    /// How often it happened in all, as the Event says.
+    pub count: u64,
+    /// How often it happened since loopwatch last saw the Event; 0 for an Event that is older than its watch.
+    #[serde(skip_serializing_if = "is_default")]
+    pub added: u64,
+    /// When it last happened, if the Event says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// There was no room to remember how often it had happened, so `added` is 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub uncounted: bool,
+}
+
+/// The maximum number of Events whose counts a source remembers, over all kinds.
+pub const MAX_EVENTS: usize = 20_000;
+
+/// The maximum length of [`EventView::message`], in bytes.
+pub const MAX_EVENT_MESSAGE: usize = 160;

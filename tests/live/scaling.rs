@@ -1,0 +1,99 @@
+//! A real HorizontalPodAutoscaler moves the replicas of a Deployment by the length of the operator's queue, with the manifest of
+//! `docs/scaling.md`.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::{alone, bed};
+use crate::case::Case;
+use loopwatch_testbed::external_metrics::ExternalMetrics;
+use loopwatch_testbed::kube::documents;
+use loopwatch_testbed::repository;
+use loopwatch_testbed::sidecar::quick_but;
+use loopwatch_testbed::wait::eventually;
+
+/// Tests that register an API group, and therefore run alone.
+pub(crate) fn serial_trials() -> Vec<Trial> {
+    vec![alone("scaling::by_the_queue", by_the_queue)]
+}
+
+const NAME: &str = "scaling";
+/// The autoscaler looks every 15 seconds.
+const LOOKS: Duration = Duration::from_secs(60);
+
+fn by_the_queue() {
+    let settings = quick_but(json!({"deadline": "5m", "phase_stuck_after": "5m", "reconcile_stuck_after": "5m",
+        "queue_backlog_after": "5m", "workers_saturated_after": "5m"}));
+    let case = Case::scraping(NAME, &settings, 1);
+    let names: Vec<String> = (0..40).map(|number| format!("w-{number:02}")).collect();
+    for some in names.chunks(8) {
+        some.iter().for_each(|name| _ = case.kube.zoo("Widget", NAME, name, json!({})));
+        some.iter().for_each(|name| case.wait_settled("Widget", name));
+    }
+    let _adapter = ExternalMetrics::serve(bed(), case.sidecar.port);
+    for name in ["workers", "others"] {
+        case.kube.apply(&deployment(name));
+    }
+    let mut autoscaler = manifest();
+    case.kube.apply(&autoscaler);
+    // A near miss: a series that does not exist.
+    autoscaler["metadata"]["name"] = json!("others");
+    autoscaler["spec"]["scaleTargetRef"]["name"] = json!("others");
+    autoscaler["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["controller"] = json!("widge");
+    case.kube.apply(&autoscaler);
+
+    // The queue is empty.
+    expect_condition(&case, "workers", "True", "ValidMetricFound");
+    expect_condition(&case, "others", "False", "FailedGetExternalMetric");
+    assert_eq!(replicas(&case, "workers"), Ok(1));
+    case.operator.fault("QueueBacklog?kind=Widget&delay=60s");
+    expect_replicas(&case, "workers", 4);
+    case.operator.cure("QueueBacklog");
+    expect_replicas(&case, "workers", 1);
+    assert_eq!(replicas(&case, "others"), Ok(1), "no series changes nothing");
+    expect_condition(&case, "others", "False", "FailedGetExternalMetric");
+}
+
+/// The manifest in the documentation.
+fn manifest() -> Value {
+    let text = std::fs::read_to_string(repository("docs/scaling.md")).expect("the documentation");
+    let block = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a manifest");
+    let mut manifest = documents(block).remove(0);
+    assert_eq!(manifest["kind"], "HorizontalPodAutoscaler", "{manifest}");
+    manifest["metadata"]["namespace"] = json!(NAME);
+    manifest
+}
+
+fn deployment(name: &str) -> Value {
+    let labels = json!({"app": name});
+    let container = json!({"name": "worker", "image": "registry.k8s.io/pause:3.10"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": NAME}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
+}
+
+fn replicas(case: &Case, name: &str) -> Result<u64, String> {
+    let deployment = case.kube.find("apps/v1", "Deployment", NAME, name).ok_or("no Deployment")?;
+    deployment["spec"]["replicas"].as_u64().ok_or_else(|| deployment.to_string())
+}
+
+fn expect_replicas(case: &Case, name: &str, expected: u64) {
+    eventually(LOOKS, &format!("{expected} replicas of {name}"), || match replicas(case, name)? {
+        replicas if replicas == expected => Ok(()),
+        replicas => Err(format!("{replicas} replicas; {}", autoscaler(case, name)["status"])),
+    });
+}
+
+fn expect_condition(case: &Case, name: &str, status: &str, reason: &str) {
+    eventually(LOOKS, &format!("the autoscaler of {name} says {reason}"), || {
+        let autoscaler = autoscaler(case, name);
+        let conditions = autoscaler["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let says = |c: &Value| c["type"] == "ScalingActive" && c["status"] == status && c["reason"] == reason;
+        if conditions.iter().any(says) { Ok(()) } else { Err(autoscaler["status"].to_string()) }
+    });
+}
+
+fn autoscaler(case: &Case, name: &str) -> Value {
+    case.kube.find("autoscaling/v2", "HorizontalPodAutoscaler", NAME, name).unwrap_or_default()
+}
