@@ -74,7 +74,8 @@ pub(crate) fn target(group: &str, namespace: Option<&str>, kind: &str, without: 
     let field = if group.is_empty() { "involvedObject.kind" } else { "regarding.kind" };
     let without = if namespace.is_none() { without } else { Vec::new() };
     let path = collection(group, "v1", RESOURCE, namespace);
-    WatchTarget { without, fields: format!("{field}={kind}"), ..WatchTarget::new(path, false) }
+    // The API server keeps no cache of Events: they change often, and few clients read them.
+    WatchTarget { without, fields: format!("{field}={kind}"), cached: false, ..WatchTarget::new(path, false) }
 }
 
 // === impl Tally ===

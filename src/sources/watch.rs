@@ -110,6 +110,9 @@ pub(crate) struct WatchTarget {
     pub(crate) labels: String,
     /// A further field selector of the objects; empty for all.
     pub(crate) fields: String,
+    /// Whether the API server has a cache of the objects. Without one, not every version streams lists, and bookmarks are
+    /// rare.
+    pub(crate) cached: bool,
 }
 
 /// Turns the events of a watch into observations. Receives objects as JSON.
@@ -198,7 +201,7 @@ const ATTEMPTS_ONCE: u32 = 3;
 
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
-        Self { path, metadata_only, without: Vec::new(), labels: String::new(), fields: String::new() }
+        Self { path, metadata_only, without: Vec::new(), labels: String::new(), fields: String::new(), cached: true }
     }
 
     /// The request for the objects, with more parameters.

@@ -45,7 +45,7 @@ impl<S: Sink> Watcher<S> {
 
     fn may_stream(&mut self) -> bool {
         self.pages_until = self.pages_until.filter(|until| Instant::now() < *until);
-        self.pages_until.is_none() && self.shared.streaming.allows()
+        self.target.cached && self.pages_until.is_none() && self.shared.streaming.allows()
     }
 
     /// Lists in pages, now and for a while.

@@ -58,6 +58,7 @@ async fn the_older_form_serves_as_well() {
     let watched = watches(&world);
     let selector = "fieldSelector=metadata.namespace%21%3Dci,involvedObject.kind%3DWidget";
     assert!(watched[0].contains(selector), "{watched:?}");
+    assert!(!watched.iter().any(|watch| watch.contains("sendInitialEvents")), "no version streams all lists of Events");
     run.handle.shutdown().await;
 }
 
