@@ -71,7 +71,9 @@ async fn a_permission_in_one_of_two_namespaces_restricts_the_source() {
     world.cut();
     assert_eq!(said(&run.within(60).await).last().map(String::as_str), Some(expected), "it stays restricted");
     let world = world.allow("b", &["list", "watch"], "events.k8s.io", &["events"]);
-    assert_eq!(said(&run.within(1_300).await).last().map(String::as_str), Some("works"));
+    // The fake API server sends nothing, so its watches fail and recover now and then.
+    let since = said(&run.within(1_300).await);
+    assert!(since.iter().any(|said| said == "works") && since.iter().all(|said| said != expected), "{since:?}");
     drop(world);
     run.handle.shutdown().await;
 }
