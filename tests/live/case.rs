@@ -1,5 +1,6 @@
 //! The fixture of most tests: a namespace with its own operator and loopwatch.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -62,25 +63,35 @@ impl Case {
 
     /// Creates a case without objects.
     pub(crate) fn empty(name: &str, settings: &Value) -> Self {
-        Self::start(name, settings, &[], |_| Vec::new())
+        Self::start(name, settings, &[], |_| Vec::new(), &[])
     }
 
     /// Creates a case without objects, in which loopwatch scrapes the operator every second. The operator has this number of
     /// workers for each kind.
     pub(crate) fn scraping(name: &str, settings: &Value, workers: u8) -> Self {
         let workers = format!("--concurrency={workers}");
-        Self::start(name, settings, &[&workers], |operator| {
-            vec![format!("--scrape=http://{}", operator.metrics), "--scrape-interval=1s".to_owned()]
-        })
+        Self::start(
+            name,
+            settings,
+            &[&workers],
+            |operator| vec![format!("--scrape=http://{}", operator.metrics), "--scrape-interval=1s".to_owned()],
+            &[],
+        )
     }
 
-    /// Creates a case without objects, in which loopwatch has further flags.
-    pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[&str]) -> Self {
-        Self::start(name, settings, &[], |_| flags.iter().map(|flag| (*flag).to_owned()).collect())
+    /// Creates a case without objects, in which loopwatch has environment variables.
+    pub(crate) fn with_environment(name: &str, settings: &Value, environment: &[(&str, &Path)]) -> Self {
+        Self::start(name, settings, &[], |_| Vec::new(), environment)
     }
 
-    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns.
-    fn start(name: &str, settings: &Value, operator: &[&str], flags: impl FnOnce(&Operator) -> Vec<String>) -> Self {
+    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns and environment variables.
+    fn start(
+        name: &str,
+        settings: &Value,
+        operator: &[&str],
+        flags: impl FnOnce(&Operator) -> Vec<String>,
+        environment: &[(&str, &Path)],
+    ) -> Self {
         let plane = bed();
         let kube = plane.kube.clone();
         kube.namespace(name);
@@ -90,7 +101,8 @@ impl Case {
         let (scope, more) = (format!("--namespace={name}"), flags(&operator));
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
         let flags = [&[scope.as_str()], &more[..]].concat();
-        let sidecar = Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, settings, &flags);
+        let process = format!("{name}.loopwatch");
+        let sidecar = Sidecar::start_with(plane, &process, &kubeconfig, settings, &flags, environment);
         sidecar.wait_synced(ZOO_KINDS.len());
         let _recorder = Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig, &more);
         Self { _recorder, namespace: name.to_owned(), kube, operator, sidecar }

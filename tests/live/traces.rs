@@ -1,5 +1,7 @@
 //! Traces in a real Jaeger, and the exemplars that lead to them from a real Prometheus.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -20,6 +22,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 const NAME: &str = "traced";
+const SERVICE: &str = "widget-operator";
+const CLUSTER: &str = "test-bed";
 
 /// How long a trace may take to arrive, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
@@ -30,8 +34,16 @@ fn jaeger() {
     let binary = binaries::jaeger().unwrap_or_else(|missing| panic!("{missing}"));
     let mut jaeger = Jaeger::new(&binary, bed().directory());
     jaeger.start();
-    let otlp = format!("--otlp=http://127.0.0.1:{}", jaeger.otlp);
-    let case = Case::with_flags(NAME, &quick(), &[&otlp]);
+    let endpoint = format!("http://127.0.0.1:{}", jaeger.otlp);
+    let resource = format!("k8s.cluster.uid={CLUSTER}");
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_SERVICE_NAME", SERVICE),
+        ("OTEL_RESOURCE_ATTRIBUTES", &resource),
+    ]
+    .map(|(name, value)| (name, Path::new(value)));
+    let case = Case::with_environment(NAME, &quick(), &environment);
     let prometheus = Prometheus::start("traced.prometheus", case.sidecar.port, None);
 
     // loopwatch watches a child kind once the operator has made an object of it.
@@ -43,6 +55,7 @@ fn jaeger() {
     let root = root(&created);
     assert_eq!(root.name(), "converge Widget");
     assert_eq!(root.tag("k8s.namespace.name"), NAME);
+    assert_eq!(root.trace_id(), computed_id(root.tag("k8s.object.uid").as_str().unwrap_or_default(), 1));
     assert!(root.took() > Duration::from_millis(50) && root.took() < Duration::from_secs(4), "{:?}", root.took());
 
     case.operator.fault("Overdue?kind=Widget&namespace=traced&name=target");
@@ -94,7 +107,7 @@ fn jaeger() {
 /// Waits for the trace of an object, and returns its spans.
 fn wait_trace(jaeger: &Jaeger, name: &str, cause: &str, outcome: &str) -> Vec<Span> {
     eventually(SOON, &format!("the trace of {name} that was {cause} and {outcome} is in Jaeger"), || {
-        let traces = jaeger.find("loopwatch", "k8s.object.name", name)?;
+        let traces = jaeger.find(SERVICE, "k8s.object.name", name)?;
         let is_it = |spans: &&Vec<Span>| {
             let root = spans.iter().find(|span| span.is_root());
             root.is_some_and(|root| root.tag("loopwatch.cause") == cause && root.tag("loopwatch.outcome") == outcome)
@@ -103,6 +116,13 @@ fn wait_trace(jaeger: &Jaeger, name: &str, cause: &str, outcome: &str) -> Vec<Sp
         assert!(found.len() <= 1, "one trace per obligation: {found:?}");
         found.first().map(|spans| (*spans).clone()).ok_or_else(|| format!("{traces:?}"))
     })
+}
+
+/// The ID of a trace as `docs/traces.md` computes it.
+fn computed_id(uid: &str, generation: u32) -> String {
+    let script = format!("printf '%s|%s|%s' '{CLUSTER}' '{uid}' '{generation}' | sha256sum | cut -c 1-32");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn root(spans: &[Span]) -> Span {

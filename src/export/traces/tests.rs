@@ -278,6 +278,22 @@ async fn spans_that_the_collector_refuses_alone_are_counted() {
 }
 
 #[tokio::test]
+async fn a_body_that_says_nothing_does_not_matter() {
+    let json = Reply::Response(200, "content-type: application/json\r\n".into(), "{}".into());
+    let large = Reply::Response(200, "content-type: application/x-protobuf\r\n".into(), "x".repeat(200 << 10));
+    for reply in [json, large, Reply::TrickleBody] {
+        let receiver = Receiver::start([reply.clone()]).await;
+        let target = Target { within: Duration::from_secs(5), ..target(&receiver.url) };
+        let sender = Sender::with(&target, SHORT, None);
+        sender.push(1..2);
+        sender.wait_for([2, 0, 0, 0, 0]).await;
+        sender.push(2..3);
+        sender.wait_for([4, 0, 0, 0, 0]).await;
+        assert_eq!(receiver.requests.all().len(), 2, "nothing is sent twice: {reply:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_collector_that_is_away_costs_the_oldest_traces_and_no_memory() {
     let sender = Sender::with(&target("http://127.0.0.1:1"), SHORT, None);
     sender.push(0..20_000);

@@ -46,6 +46,9 @@ pub(super) enum Answer {
     },
 }
 
+/// Time to read the body of a response.
+const BODY_WITHIN: Duration = Duration::from_secs(1);
+
 /// The largest body of a response that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
 
@@ -74,8 +77,15 @@ impl Transport {
         let http = peer.client().await?.ready().await.map_err(|error| layers(&*error))?;
         let response = http.call(request.map(Full::new)).await.map_err(|error| layers(&*error))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, MAX_BODY).collect().await.map_err(|error| layers(&*error))?;
-        Ok(Response::from_parts(head, body.to_bytes()))
+        let body = match timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            _ => {
+                // The status says what became of the spans, and only a connection without a rest can serve the next request.
+                peer.disconnect();
+                Bytes::new()
+            }
+        };
+        Ok(Response::from_parts(head, body))
     }
 }
 
@@ -119,21 +129,17 @@ impl Answer {
         }
     }
 
-    /// Another server than a collector may respond with a page, which means that the spans are lost.
+    /// Another server than a collector may respond with a page, which means that the spans are lost. Any other body that is not
+    /// of OTLP says nothing.
     fn of_success(headers: &HeaderMap, body: &Bytes) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if body.is_empty() {
-            return Self::Accepted { rejected: 0, message: String::new() };
+        if kind.to_ascii_lowercase().starts_with("text/html") {
+            return Self::Refused("the response is a web page: the URL may be wrong".to_owned());
         }
-        let response = ExportTraceServiceResponse::decode(body.clone());
-        match response {
-            Ok(response) if !kind.starts_with("text/") => {
-                let partial = response.partial_success.unwrap_or_default();
-                let rejected = u64::try_from(partial.rejected_spans).unwrap_or(0);
-                let message = partial.error_message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
-                Self::Accepted { rejected, message }
-            }
-            _ => Self::Refused("the response is not one of OTLP: the URL may be wrong".to_owned()),
-        }
+        let response = ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default();
+        let partial = response.partial_success.unwrap_or_default();
+        let rejected = u64::try_from(partial.rejected_spans).unwrap_or(0);
+        let message = partial.error_message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+        Self::Accepted { rejected, message }
     }
 }
