@@ -5,10 +5,11 @@
 //! show the inside of the operator's program, so they are never open to other hosts.
 
 mod accept; // connections, limited in duration
-mod api; // the page and the JSON API
+mod api; // the JSON API
 mod connections; // open connections, limited in number
 mod guard; // access control
 mod listen; // the port
+mod pages; // the web pages
 mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
 
@@ -31,6 +32,7 @@ use crate::telemetry::RequestLabels;
 /// The documented paths, each with a description.
 const PATHS: &[(&str, &str)] = &[
     ("/", "web page"),
+    ("/object", "web page of one object; kind and name, also group and namespace"),
     ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
     ("/livez", "200 unless loopwatch has failed three times to recover from a panic"),
     ("/readyz", "200 once every watch has completed its first list, is failing, or lacks permissions"),
@@ -53,9 +55,10 @@ const PROFILE: &str = "/api/v1/profiles/{name}";
 /// Builds the router for all paths.
 pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
     let local = Router::new()
-        .route("/", get(api::page))
-        .route("/page.css", get(api::css))
-        .route("/page.js", get(api::js))
+        .route("/", get(pages::overview))
+        .route("/object", get(pages::object))
+        .route("/page.css", get(pages::css))
+        .route("/page.js", get(pages::js))
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/objects", get(api::objects))

@@ -6,6 +6,8 @@
 //! except this server's own script file.
 
 mod findings; // cards for findings
+pub(crate) mod link; // names of objects, and links to them
+mod object; // one object
 mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
@@ -13,11 +15,11 @@ mod tables; // kinds, unhealthy objects, sources, blind spots
 use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, Snapshot};
+use loopwatch_model::time::{Span, Timestamp};
 
 use super::input::Input;
-use super::summary::{self, Number, capitalised};
+use super::summary::{self, BlindSpot, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -46,9 +48,30 @@ pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
+    in_template(health, &main)
+}
+
+/// Renders the page of one object.
+#[must_use]
+pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) -> String {
+    let mut main = String::with_capacity(16 * 1024);
+    object::write(&mut main, snapshot, explanation, not_visible);
+    let ExplainedObject { kind, name, state, .. } = &explanation.object;
+    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &main)
+}
+
+/// Renders the page of an object that loopwatch does not see.
+#[must_use]
+pub(crate) fn render_missing(problem: &str) -> String {
+    let mut main = String::new();
+    object::missing(&mut main, problem);
+    in_template("not found", &main)
+}
+
+fn in_template(title: &str, main: &str) -> String {
     fill(TEMPLATE, |name| match name {
-        "health" => health,
-        "main" => &main,
+        "title" => title,
+        "main" => main,
         "version" => crate::telemetry::VERSION,
         _ => "",
     })
@@ -155,13 +178,14 @@ impl fmt::Display for UtcTime {
     }
 }
 
-/// The time elapsed since a timestamp; the timestamp itself is the tooltip.
-struct Age<'a>(&'a Snapshot, Timestamp);
+/// The time between now and a timestamp; the timestamp itself is the tooltip.
+struct Age(Timestamp, Timestamp);
 
-impl fmt::Display for Age<'_> {
+impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(snapshot, since) = self;
-        write!(f, "<time datetime=\"{since}\" title=\"since {since}\">{}</time>", snapshot.at.since(*since))
+        let Self(now, since) = self;
+        let age = Span(now.since(*since).0.abs());
+        write!(f, "<time datetime=\"{since}\" title=\"{since}\">{age}</time>")
     }
 }
 

@@ -1,20 +1,20 @@
-//! The page and the JSON API.
+//! The JSON API.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
-use loopwatch_model::snapshot::{Cursor, ObjectRow, ObjectState};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRow, ObjectState};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::export::explain::{self, LookupError, ObjectQuestion};
 use crate::export::exporter::Exporter;
+use crate::export::json;
 use crate::export::view::Filter;
-use crate::export::{json, page};
 
 /// Maximum number of objects in a response if the request sets no `limit`.
 const DEFAULT_LIMIT: usize = 100;
@@ -87,30 +87,39 @@ pub(super) async fn explain(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Response {
-    let ExplainQuery { group, kind, namespace, name } = match query {
-        Ok(Query(query)) => query,
-        Err(rejection) => return bad_request(&rejection.body_text()),
-    };
-    if kind.is_empty() || name.is_empty() {
-        return bad_request("the parameters kind and name are necessary");
-    }
-    if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
-        return bad_request("a parameter is longer than any name");
-    }
-    let namespace = (!namespace.is_empty()).then_some(namespace);
-    let question = ObjectQuestion { group, kind, namespace, name };
-    let address = match explain::find(&*exporter.view, &question).await {
-        Ok(address) => address,
-        Err(error @ (LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. })) => {
-            return bad_request(&error.to_string());
-        }
-        Err(error) => return not_found(&error.to_string()),
-    };
-    let Some(explanation) = exporter.view.explain(&address) else {
-        return not_found("the object has just been deleted");
+    let explanation = match explained(&exporter, query).await {
+        Ok(explanation) => explanation,
+        Err((status, problem)) => return error(status, &problem),
     };
     let not_visible = explain::blind_spots(&exporter.view.snapshot(), &exporter.input());
     Json(json::explain(&explanation, &not_visible)).into_response()
+}
+
+/// Answers the question about one object, or says why that is not possible.
+pub(super) async fn explained(
+    exporter: &Exporter,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Explanation, (StatusCode, String)> {
+    let refuse = |problem: &str| Err((StatusCode::BAD_REQUEST, problem.to_owned()));
+    let ExplainQuery { group, kind, namespace, name } = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return refuse(&rejection.body_text()),
+    };
+    if kind.is_empty() || name.is_empty() {
+        return refuse("the parameters kind and name are necessary");
+    }
+    if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
+        return refuse("a parameter is longer than any name");
+    }
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let question = ObjectQuestion { group, kind, namespace, name };
+    explain::explain(&*exporter.view, &question).await.map_err(|problem| {
+        let status = match problem {
+            LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. } => StatusCode::BAD_REQUEST,
+            LookupError::NoKind { .. } | LookupError::NoObject { .. } => StatusCode::NOT_FOUND,
+        };
+        (status, problem.to_string())
+    })
 }
 
 /// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None` after the last object.
@@ -174,25 +183,8 @@ fn bad_request(problem: &str) -> Response {
     error(StatusCode::BAD_REQUEST, problem)
 }
 
-fn not_found(problem: &str) -> Response {
-    error(StatusCode::NOT_FOUND, problem)
-}
-
 fn error(status: StatusCode, problem: &str) -> Response {
     (status, Json(json!({ "version": json::VERSION, "error": problem }))).into_response()
-}
-
-pub(super) async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
-    let page = page::render(&exporter.view.snapshot(), &exporter.input());
-    ([(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page)).into_response()
-}
-
-pub(super) async fn css() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], page::CSS).into_response()
-}
-
-pub(super) async fn js() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
 }
 
 // === impl ObjectQuery ===

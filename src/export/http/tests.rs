@@ -59,6 +59,7 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("10.1.2.3:5000", "localhost", "/api/v1/explain?kind=Database&name=checkout", 403),
         ("10.1.2.3:5000", "localhost", "/debug/model", 403),
         ("10.1.2.3:5000", "localhost", "/page.js", 403),
+        ("10.1.2.3:5000", "localhost", "/object?kind=Database&name=orders-legacy", 403),
         ("127.0.0.1:5000", "localhost:9917", "/", 200),
         ("127.0.0.1:5000", "127.0.0.1:9917", "/api/v1/findings", 200),
         ("[::1]:5000", "[::1]:9917", "/api/v1/objects", 200),
@@ -180,6 +181,22 @@ async fn one_object_is_explained() {
         let (status, body) = get(&exporter, &format!("/api/v1/explain?{query}")).await;
         assert_eq!(status, expected, "{query}: {body}");
         assert!(body.contains(reason), "{query}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn each_object_has_a_page_of_its_own() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    for (query, expected, text) in [
+        ("group=db.example.io&kind=Database&namespace=team-a&name=orders-legacy", 200, "<h3>FinalizerStuck</h3>"),
+        ("kind=databases&name=orders-legacy", 200, "<h3>FinalizerStuck</h3>"),
+        ("group=db.example.io&kind=Database&namespace=team-a&name=gone", 404, "<h1>Not found</h1>"),
+        ("group=core&kind=%3Cb%3E&namespace=team-a&name=gone", 404, "&lt;b&gt;"),
+        ("kind=Database", 400, "necessary"),
+    ] {
+        let (status, body) = get(&exporter, &format!("/object?{query}")).await;
+        assert_eq!(status, expected, "{query}");
+        assert!(body.contains(text) && body.ends_with("</html>\n"), "{query}: {body}");
     }
 }
 

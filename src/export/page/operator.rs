@@ -76,7 +76,7 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
     }
     page.push_str("</h3>");
     if let Some((since, cause)) = instance.scrape_failure {
-        let age = Age(snapshot, since);
+        let age = Age(snapshot.at, since);
         let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
     }
     if let Some(metrics) = metrics.filter(|metrics| !metrics.problem.is_empty()) {

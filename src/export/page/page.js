@@ -72,8 +72,8 @@
   async function refresh() {
     if (paused || document.hidden) return;
     try {
-      const response = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(INTERVAL_MS) });
-      if (!response.ok) return;
+      const response = await fetch(location.pathname + location.search, { cache: "no-store", signal: AbortSignal.timeout(INTERVAL_MS) });
+      if (!response.ok && response.status !== 404) return; // the object of this page may have been deleted
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       const body = fresh.getElementById("main");
       if (paused || !body) return;
