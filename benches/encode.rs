@@ -52,7 +52,7 @@ impl View for Fleet {
         (to < self.0.len()).then_some(Cursor(to as u32))
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 

@@ -32,13 +32,14 @@ use crate::telemetry::RequestLabels;
 /// The documented paths, each with a description.
 const PATHS: &[(&str, &str)] = &[
     ("/", "web page"),
+    ("/objects", "web page with a table of objects; the same filters as /api/v1/objects"),
     ("/object", "web page of one object; kind and name, also group and namespace"),
     ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
     ("/livez", "200 unless loopwatch has failed three times to recover from a panic"),
     ("/readyz", "200 once every watch has completed its first list, is failing, or lacks permissions"),
     ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
     ("/api/v1/findings", "open findings, as JSON"),
-    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state"),
+    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state, search"),
     (
         "/api/v1/explain",
         "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
@@ -56,6 +57,7 @@ const PROFILE: &str = "/api/v1/profiles/{name}";
 pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
     let local = Router::new()
         .route("/", get(pages::overview))
+        .route("/objects", get(pages::objects))
         .route("/object", get(pages::object))
         .route("/page.css", get(pages::css))
         .route("/page.js", get(pages::js))

@@ -8,6 +8,7 @@
 mod findings; // cards for findings
 pub(crate) mod link; // names of objects, and links to them
 mod object; // one object
+mod objects; // a table of objects
 mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
@@ -18,12 +19,13 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, Snapshot};
 use loopwatch_model::time::{Span, Timestamp};
 
+pub(crate) use self::objects::ObjectTable;
 use super::input::Input;
 use super::summary::{self, BlindSpot, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
-     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The style sheet.
 pub(crate) const CSS: &str = include_str!("page/page.css");
@@ -33,7 +35,11 @@ pub(crate) const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// Renders the whole page.
+/// The filter of a page, which hides what does not match; it needs the script.
+const FILTER: &str = "<label class=\"filter\"><span class=\"hidden\">Filter by name, namespace, kind, or finding</span>\
+     <input id=\"filter\" type=\"search\" placeholder=\"Filter (press /)\" autocomplete=\"off\" spellcheck=\"false\"></label>";
+
+/// Renders the overview.
 #[must_use]
 pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     let health = summary::overall(snapshot);
@@ -48,7 +54,7 @@ pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
-    in_template(health, &main)
+    in_template(health, FILTER, &main)
 }
 
 /// Renders the page of one object.
@@ -57,20 +63,29 @@ pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_
     let mut main = String::with_capacity(16 * 1024);
     object::write(&mut main, snapshot, explanation, not_visible);
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
-    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &main)
+    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), FILTER, &main)
 }
 
-/// Renders the page of an object that loopwatch does not see.
+/// Renders a page that says why there is no other one.
 #[must_use]
-pub(crate) fn render_missing(problem: &str) -> String {
+pub(crate) fn render_problem(title: &str, problem: &str) -> String {
     let mut main = String::new();
-    object::missing(&mut main, problem);
-    in_template("not found", &main)
+    object::problem(&mut main, title, problem);
+    in_template(title, "", &main)
 }
 
-fn in_template(title: &str, main: &str) -> String {
+/// Renders the table of objects.
+#[must_use]
+pub(crate) fn render_objects(snapshot: &Snapshot, table: &ObjectTable<'_>) -> String {
+    let mut main = String::with_capacity(32 * 1024);
+    objects::write(&mut main, snapshot, table);
+    in_template("Objects", "", &main)
+}
+
+fn in_template(title: &str, tools: &str, main: &str) -> String {
     fill(TEMPLATE, |name| match name {
         "title" => title,
+        "tools" => tools,
         "main" => main,
         "version" => crate::telemetry::VERSION,
         _ => "",
@@ -173,7 +188,8 @@ struct UtcTime(Timestamp);
 impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
-        let shown = text.replacen('T', " ", 1).replacen('Z', " UTC", 1);
+        let whole = text.split(['.', 'Z']).next().unwrap_or_default();
+        let shown = whole.replacen('T', " ", 1) + " UTC";
         write!(f, "<time datetime=\"{text}\">{shown}</time>")
     }
 }

@@ -167,7 +167,7 @@ impl View for Fixed {
         None
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 

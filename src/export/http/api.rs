@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::export::explain::{self, LookupError, ObjectQuestion};
 use crate::export::exporter::Exporter;
 use crate::export::json;
-use crate::export::view::Filter;
+use crate::export::view::{Filter, Word};
 
 /// Maximum number of objects in a response if the request sets no `limit`.
 const DEFAULT_LIMIT: usize = 100;
@@ -28,6 +28,9 @@ const BATCH: usize = 1024;
 /// objects. A response that reaches it has fewer objects than `limit`, and a continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
+/// Longest search. loopwatch compares each of its words with many names.
+const LONGEST_SEARCH: usize = 256;
+
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
 }
@@ -40,7 +43,8 @@ pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::operator(&exporter.view.snapshot().operator)).into_response()
 }
 
-/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name.
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name, and
+/// `kind` may be `group/Kind`, too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ObjectQuery {
@@ -49,25 +53,45 @@ pub(super) struct ObjectQuery {
     namespace: String,
     name: String,
     state: String,
+    /// Words of which each must be part of the group, the kind, the namespace or the name.
+    search: String,
     limit: Option<usize>,
     r#continue: String,
+}
+
+/// One page of a list of objects.
+pub(super) struct ObjectPage {
+    pub(super) filter: Filter,
+    pub(super) rows: Vec<ObjectRow>,
+    /// Where the next page begins; `None` after the last one.
+    pub(super) next: Option<Cursor>,
 }
 
 pub(super) async fn objects(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(rejection) => return bad_request(&rejection.body_text()),
-    };
-    let (filter, cursor) = match (query.filter(), query.cursor()) {
-        (Ok(filter), Ok(cursor)) => (filter, cursor),
-        (Err(problem), _) | (_, Err(problem)) => return bad_request(&problem),
-    };
+    match listed(&exporter, query).await {
+        Ok(ObjectPage { rows, next, .. }) => {
+            Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
+        }
+        Err(problem) => error(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+/// Lists the objects that the query selects.
+///
+/// # Errors
+/// If the query is not valid.
+pub(super) async fn listed(
+    exporter: &Exporter,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Result<ObjectPage, String> {
+    let Query(query) = query.map_err(|rejection| rejection.body_text())?;
+    let (filter, cursor) = (query.filter()?, query.cursor()?);
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let (rows, next) = gather(&exporter, &filter, cursor, limit).await;
-    Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
+    let (rows, next) = gather(exporter, &filter, cursor, limit).await;
+    Ok(ObjectPage { filter, rows, next })
 }
 
 /// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares each with many names.
@@ -129,12 +153,10 @@ async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize
         && rows.len() < limit
         && visited < MAX_VISITED
     {
-        // A batch never exceeds the free space in `rows`, so every row fits and the cursor stays exact.
-        let batch = BATCH.min(limit - rows.len());
-        let (found, after) = exporter.view.select(cursor, batch, filter);
+        let (found, after) = exporter.view.select(cursor, BATCH, limit - rows.len(), filter);
         rows.extend(found);
         next = after;
-        visited += batch;
+        visited += BATCH;
         tokio::task::yield_now().await;
     }
     (rows, next)
@@ -179,10 +201,6 @@ fn fingerprint(parts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn bad_request(problem: &str) -> Response {
-    error(StatusCode::BAD_REQUEST, problem)
-}
-
 fn error(status: StatusCode, problem: &str) -> Response {
     (status, Json(json!({ "version": json::VERSION, "error": problem }))).into_response()
 }
@@ -192,12 +210,21 @@ fn error(status: StatusCode, problem: &str) -> Response {
 impl ObjectQuery {
     fn filter(&self) -> Result<Filter, String> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let group = given(&self.group).map(|group| if group == "core" { String::new() } else { group });
+        let (group, kind) = match self.kind.split_once('/') {
+            Some((group, kind)) => (Some(group.to_owned()), kind),
+            None => (group, self.kind.as_str()),
+        };
+        if self.search.len() > LONGEST_SEARCH {
+            return Err(format!("the search is longer than {LONGEST_SEARCH} bytes"));
+        }
         Ok(Filter {
-            group: given(&self.group).map(|group| if group == "core" { String::new() } else { group }),
-            kind: given(&self.kind),
+            group,
+            kind: given(kind),
             namespace: given(&self.namespace),
             name: given(&self.name),
             state: given(&self.state).map(|state| parse_state(&state)).transpose()?,
+            words: self.search.split_whitespace().map(Word::new).collect(),
         })
     }
 

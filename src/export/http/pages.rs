@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Query, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::api::{self, ExplainQuery};
+use super::api::{self, ExplainQuery, ObjectPage, ObjectQuery};
 use crate::export::exporter::Exporter;
 use crate::export::{explain, page};
 
@@ -23,11 +23,28 @@ pub(super) async fn object(
 ) -> Response {
     let explanation = match api::explained(&exporter, query).await {
         Ok(explanation) => explanation,
-        Err((status, problem)) => return html(status, page::render_missing(&problem)),
+        Err((status, problem)) => return problem_page(status, &problem),
     };
     let snapshot = exporter.view.snapshot();
     let not_visible = explain::blind_spots(&snapshot, &exporter.input());
     html(StatusCode::OK, page::render_object(&snapshot, &explanation, &not_visible))
+}
+
+/// A table of objects.
+pub(super) async fn objects(
+    State(exporter): State<Arc<Exporter>>,
+    RawQuery(raw): RawQuery,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Response {
+    let snapshot = exporter.view.snapshot();
+    match api::listed(&exporter, query).await {
+        Ok(ObjectPage { filter, rows, next }) => {
+            let search = raw.unwrap_or_default();
+            let table = page::ObjectTable { filter: &filter, query: &search, rows: &rows, next };
+            html(StatusCode::OK, page::render_objects(&snapshot, &table))
+        }
+        Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
+    }
 }
 
 pub(super) async fn css() -> Response {
@@ -36,6 +53,11 @@ pub(super) async fn css() -> Response {
 
 pub(super) async fn js() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
+}
+
+fn problem_page(status: StatusCode, problem: &str) -> Response {
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "Invalid request" };
+    html(status, page::render_problem(title, problem))
 }
 
 fn html(status: StatusCode, page: String) -> Response {

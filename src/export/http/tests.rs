@@ -60,6 +60,7 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("10.1.2.3:5000", "localhost", "/debug/model", 403),
         ("10.1.2.3:5000", "localhost", "/page.js", 403),
         ("10.1.2.3:5000", "localhost", "/object?kind=Database&name=orders-legacy", 403),
+        ("10.1.2.3:5000", "localhost", "/objects", 403),
         ("127.0.0.1:5000", "localhost:9917", "/", 200),
         ("127.0.0.1:5000", "127.0.0.1:9917", "/api/v1/findings", 200),
         ("[::1]:5000", "[::1]:9917", "/api/v1/objects", 200),
@@ -102,6 +103,10 @@ async fn objects_can_be_filtered_and_paged() {
     assert_eq!(names(&body).0, ["checkout"]);
     let (_, body) = get(&exporter, "/api/v1/objects?group=core").await;
     assert!(names(&body).0.is_empty());
+    let (_, body) = get(&exporter, "/api/v1/objects?search=team-a/+ORDERS&kind=db.example.io%2FDatabase").await;
+    assert_eq!(names(&body).0, ["orders-legacy"]);
+    let (_, body) = get(&exporter, "/api/v1/objects?kind=%2FDatabase").await;
+    assert!(names(&body).0.is_empty(), "the core group has no such kind");
 
     let (mut all, mut next) = (Vec::new(), Some(String::new()));
     while let Some(from) = next {
@@ -122,7 +127,11 @@ async fn invalid_queries_are_rejected_with_a_reason() {
         ("continue=x", "not a valid continue token"),
         ("limit=many", "invalid digit"),
         ("colour=red", "colour"),
+        (&format!("search={}", "a".repeat(300)), "longer than 256"),
     ] {
+        let (status, body) = get(&exporter, &format!("/objects?{query}")).await;
+        assert_eq!(status, 400, "{query}");
+        assert!(body.contains("<h1>Invalid request</h1>") && body.contains(reason), "{body}");
         let (status, body) = get(&exporter, &format!("/api/v1/objects?{query}")).await;
         assert_eq!(status, 400, "{query}");
         let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -216,7 +225,7 @@ impl View for WithoutSnapshot {
         None
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 

@@ -8,8 +8,8 @@ use loopwatch_model::snapshot::{
 use loopwatch_model::time::Timestamp;
 
 use super::findings::{self, Labels};
-use super::link::{Link, ObjectName, Plain, encoded, group_parameter};
-use super::{Age, Escaped, Number, UtcTime, tables};
+use super::link::{Link, ObjectName, Plain, group_parameter};
+use super::{Age, Escaped, Number, UtcTime, objects, tables};
 use crate::export::explain::timeline;
 use crate::export::report;
 use crate::export::summary::{self, BlindSpot, Findings};
@@ -36,13 +36,12 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, explanation: &Explan
     tables::blind_spots(page, not_visible);
 }
 
-/// Writes the page of an object that loopwatch does not see.
-pub(super) fn missing(page: &mut String, problem: &str) {
+/// Writes the page that says why there is no other one.
+pub(super) fn problem(page: &mut String, title: &str, problem: &str) {
     let _ = write!(
         page,
         "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › <a href=\"objects\">Objects</a></nav>\
-         <section class=\"headline unknown\" aria-label=\"Object\"><h1>Not found</h1><p>{}.</p>\
-         <p>loopwatch forgets an object once it has been deleted.</p></section>",
+         <section class=\"headline unknown\" aria-label=\"Problem\"><h1>{title}</h1><p>{}.</p></section>",
         Escaped(&summary::capitalised(problem))
     );
 }
@@ -50,12 +49,11 @@ pub(super) fn missing(page: &mut String, problem: &str) {
 /// The links to the pages above.
 fn trail(page: &mut String, object: &ExplainedObject) {
     let (group, kind) = (group_parameter(&object.group), &object.kind);
-    let kind_list = format!("objects?group={}&kind={}", encoded(group), encoded(kind));
     let _ = write!(
         page,
         "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › <a href=\"objects\">Objects</a> › \
          <a href=\"{}\">{} <small>{}</small></a></nav>",
-        Escaped(&kind_list),
+        objects::of_kind(&object.group, kind),
         Escaped(kind),
         Escaped(group)
     );
@@ -233,6 +231,8 @@ fn tree(page: &mut String, at: Timestamp, nodes: &[ExplainedNode], more: u64) {
             "not_visible" => {
                 write!(page, "{} <span class=\"state unknown\">not visible to loopwatch</span>", Plain(name_of(object)))
             }
+            // A ConfigMap has no status.
+            "unknown" if object.reason == "NothingToJudge" => write!(page, "{}", Link(name_of(object))),
             _ => write!(page, "{} <span class=\"state {state}\">{state}</span>", Link(name_of(object))),
         };
         if let Some(since) = object.terminating_since {

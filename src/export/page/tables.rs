@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
-use super::link::{Link, ObjectName, encoded, group_parameter};
-use super::{Age, Escaped, Number};
+use super::link::{Link, ObjectName};
+use super::{Age, Escaped, Number, objects};
 use crate::export::summary::{self, BlindSpot};
 
 /// Maximum number of objects shown, and of blind spots. The page links to the API for more objects.
@@ -48,7 +48,7 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     let states = kind.states();
     let total: u64 = states.iter().sum();
     let role = if kind.role == Role::Child { " <span class=\"role\">child</span>" } else { "" };
-    let list = format!("objects?group={}&kind={}", encoded(group_parameter(&kind.group)), encoded(&kind.kind));
+    let list = objects::of_kind(&kind.group, &kind.kind);
     let _ = write!(
         page,
         "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\

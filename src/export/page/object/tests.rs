@@ -1,6 +1,6 @@
 use loopwatch_model::snapshot::{ExplainedChange, ExplainedCondition, ExplainedEvent, Explanation};
 
-use super::super::{render, render_missing, render_object};
+use super::super::{render, render_object, render_problem};
 use crate::export::input::Input;
 use crate::export::sample::{self, sample};
 use crate::export::summary::BlindSpot;
@@ -15,7 +15,7 @@ fn the_page_of_an_object_shows_everything_that_explain_knows() {
     let page = page_of(&sample::explanation());
     for expected in [
         "<title>terminating · Database orders-legacy · loopwatch</title>",
-        "<a href=\"objects?group=db.example.io&amp;kind=Database\">Database <small>db.example.io</small></a>",
+        "<a href=\"objects?kind=db.example.io%2FDatabase\">Database <small>db.example.io</small></a>",
         "<li>To converge: the spec changed 3d5h ago; the deadline passed 3d4h ago (learned)</li>",
         "<h3>FinalizerStuck</h3>",
         "<th scope=\"row\"><bdi>Ready</bdi></th><td>false</td>",
@@ -91,7 +91,7 @@ fn hostile_text_about_an_object_is_escaped() {
         object.finalizers[0].verdict.clone_from(&text);
     }
     assert_ne!(node, explanation.children[0].object);
-    for page in [page_of(&explanation), render_missing(EVIL)] {
+    for page in [page_of(&explanation), render_problem("Not found", EVIL)] {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));
     }
