@@ -11,7 +11,9 @@ use loopwatch::export::prometheus::{Render, TextFormat};
 use loopwatch::export::view::{Filter, View};
 use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{ConditionState, Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{
+    ConditionState, Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot,
+};
 use loopwatch_model::time::Timestamp;
 
 /// Rounds. The fastest one counts, because it is closest to the speed of an idle machine.
@@ -58,6 +60,10 @@ impl View for Fleet {
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }
 

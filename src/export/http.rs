@@ -44,6 +44,7 @@ const PATHS: &[(&str, &str)] = &[
         "/api/v1/explain",
         "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
     ),
+    ("/api/v1/timeline", "the last hours: findings and objects over time, and what happened, as JSON"),
     ("/api/v1/operator", "the operator: its Pods, instances, controllers and processes, as JSON"),
     ("/api/v1/profiles", "the last profiles of the operator, as JSON; on loopback only"),
     (PROFILE, "one of them, for `go tool pprof`; on loopback only"),
@@ -64,6 +65,7 @@ pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/objects", get(api::objects))
+        .route("/api/v1/timeline", get(api::timeline))
         .route("/api/v1/explain", get(api::explain))
         .route("/api/v1/operator", get(api::operator))
         .route("/debug/model", get(api::debug))

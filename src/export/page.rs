@@ -5,6 +5,7 @@
 //! tenants: [`Escaped`] escapes all of them, and the content security policy stops the browser from running anything
 //! except this server's own script file.
 
+mod chart; // small charts of the recent past
 mod findings; // cards for findings
 pub(crate) mod link; // names of objects, and links to them
 mod object; // one object
@@ -12,15 +13,16 @@ mod objects; // a table of objects
 mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
+mod timeline; // the last hours
 
 use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, RecentPast, Snapshot};
 use loopwatch_model::time::{Span, Timestamp};
 
 pub(crate) use self::objects::ObjectTable;
-use super::input::Input;
+use super::input::{Input, RecordingInput};
 use super::summary::{self, BlindSpot, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
@@ -41,13 +43,15 @@ const FILTER: &str = "<label class=\"filter\"><span class=\"hidden\">Filter by n
 
 /// Renders the overview.
 #[must_use]
-pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
+pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
+    recording(&mut main, input);
     headline(&mut main, snapshot, health);
     let blind_spots = input.all_blind_spots(snapshot);
     findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
+    timeline::write(&mut main, past);
     relations::deletions(&mut main, snapshot);
     relations::ownership_and_references(&mut main, snapshot);
     operator::operator(&mut main, snapshot);
@@ -107,6 +111,24 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
 }
 
 // `write!` to a `String` cannot fail, so this module and its children ignore the result.
+
+/// Says that the page shows a recording, and whether it still plays. While it does, the script looks every second.
+fn recording(page: &mut String, input: &Input) {
+    let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) = &input.recording else { return };
+    let elapsed = shows.since(*begins);
+    let _ = match speed {
+        Some(speed) => write!(
+            page,
+            "<p class=\"recording\" role=\"note\" data-every=\"1000\"><b>A recording plays</b> at {speed} times its original speed. \
+             {elapsed} have passed since it began.</p>"
+        ),
+        None => write!(
+            page,
+            "<p class=\"recording\" role=\"note\"><b>The recording has ended.</b> This page shows its last moment, {elapsed} after it \
+             began.</p>"
+        ),
+    };
+}
 
 fn headline(page: &mut String, snapshot: &Snapshot, health: &str) {
     let states = summary::states(snapshot);

@@ -14,8 +14,8 @@ use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, S
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions, ExplainedObject,
     Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef,
-    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RevisionTotals, Snapshot, SoftDeletePhase,
-    SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
+    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RecentPast, RevisionTotals, Snapshot,
+    SoftDeletePhase, SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
@@ -449,5 +449,9 @@ impl View for Sample {
         let explanation = explanation();
         let ExplainedObject { group, kind, namespace, name, .. } = explanation.object.clone();
         (*object == ObjectAddress { group, kind, namespace, name }).then_some(explanation)
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast { at: self.snapshot.at, ..RecentPast::default() }
     }
 }

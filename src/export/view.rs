@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot};
 
 /// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
@@ -23,6 +23,9 @@ pub trait View: Send + Sync {
 
     /// Returns everything about one object; `None` if the model does not see it.
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
+
+    /// Returns the last hours.
+    fn recent_past(&self) -> RecentPast;
 }
 
 /// Criteria for objects; `None` matches everything.
@@ -72,6 +75,10 @@ impl View for Mutex<Model> {
 
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
         lock(self).explain(object)
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        lock(self).recent_past()
     }
 }
 

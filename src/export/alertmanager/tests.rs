@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
 
 use super::*;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
@@ -173,5 +173,9 @@ impl View for Fixed {
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }

@@ -43,6 +43,10 @@ pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::operator(&exporter.view.snapshot().operator)).into_response()
 }
 
+pub(super) async fn timeline(State(exporter): State<Arc<Exporter>>) -> Response {
+    Json(json::timeline(&exporter.view.recent_past())).into_response()
+}
+
 /// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name, and
 /// `kind` may be `group/Kind`, too.
 #[derive(Debug, Default, Deserialize)]

@@ -13,7 +13,7 @@ use crate::export::{explain, page};
 
 /// The overview.
 pub(super) async fn overview(State(exporter): State<Arc<Exporter>>) -> Response {
-    html(StatusCode::OK, page::render(&exporter.view.snapshot(), &exporter.input()))
+    html(StatusCode::OK, page::render(&exporter.view.snapshot(), &exporter.view.recent_past(), &exporter.input()))
 }
 
 /// One object.

@@ -21,7 +21,7 @@ use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::export::view::{Filter, View};
 use crate::telemetry::SelfMetrics;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
 
 fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
@@ -231,6 +231,10 @@ impl View for WithoutSnapshot {
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
 fn render(snapshot: &Snapshot) -> String {
-    super::render(snapshot, &Input::default())
+    super::render(snapshot, &RecentPast::default(), &Input::default())
 }
 
 #[test]
