@@ -1,6 +1,6 @@
 //! The web pages in a real browser, with the demo's incident. They need Chromium.
 
-#![expect(clippy::panic, reason = "a broken test should stop")]
+#![expect(clippy::panic, clippy::disallowed_methods, reason = "a broken test should stop, and no runtime waits for it")]
 
 #[path = "browser/devtools.rs"]
 mod devtools;
@@ -152,6 +152,6 @@ const LOW_CONTRAST: &str = "(() => {
 
 /// The fields, links and buttons that a screen reader could not name.
 const UNLABELLED: &str = "[...document.querySelectorAll('input:not([type=hidden]), select, button, a, svg[role=img]')]
-  .filter((node) => !(node.labels && [...node.labels].some((label) => label.innerText.trim()))
-    && !node.innerText?.trim() && !node.getAttribute('aria-label'))
+  .filter((node) => !(node.labels && [...node.labels].some((label) => label.textContent.trim()))
+    && !node.textContent.trim() && !node.getAttribute('aria-label'))
   .map((node) => node.outerHTML).join(', ')";

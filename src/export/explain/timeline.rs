@@ -38,7 +38,7 @@ pub(crate) fn entries(explanation: &Explanation) -> Vec<Entry> {
         let Some(at) = condition.changed else { continue };
         let is_known =
             |seen: &ExplainedChange| seen.at == at && seen.part == "condition" && seen.name == condition.r#type;
-        if !explanation.changes.iter().any(|seen| is_known(seen)) {
+        if !explanation.changes.iter().any(is_known) {
             entries.push(change(at, format!("condition {} became {}", condition.r#type, condition.status)));
         }
     }

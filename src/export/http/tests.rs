@@ -194,6 +194,14 @@ async fn one_object_is_explained() {
 }
 
 #[tokio::test]
+async fn the_timeline_is_available_as_json() {
+    let (_, body) = get(&exporter(sample(), ExportOptions::default()), "/api/v1/timeline").await;
+    let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((&value["version"], &value["severities"][0]), (&1.into(), &"critical".into()), "{body}");
+    assert_eq!((&value["states"][2], &value["points"]), (&"overdue".into(), &serde_json::json!([])));
+}
+
+#[tokio::test]
 async fn each_object_has_a_page_of_its_own() {
     let exporter = exporter(sample(), ExportOptions::default());
     for (query, expected, text) in [

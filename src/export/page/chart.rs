@@ -37,7 +37,7 @@ pub(super) fn write(page: &mut String, chart: &Chart<'_>) {
     let last = |line: &Line<'_>| line.values.iter().rev().flatten().next().copied().unwrap_or_default();
     let (title, period) = (Escaped(chart.title), chart.period);
     let _ = write!(page, "<li><span>{title}</span><b>");
-    if chart.lines.len() == 1 {
+    if first.name.is_empty() {
         page.push_str(&(chart.text)(last(first)));
     }
     let _ = write!(
@@ -51,7 +51,7 @@ pub(super) fn write(page: &mut String, chart: &Chart<'_>) {
     );
     chart.lines.iter().for_each(|line| polylines(page, chart.times, line, highest));
     let _ = write!(page, "</svg><small>up to {}</small>", (chart.text)(highest));
-    if chart.lines.len() > 1 {
+    if !first.name.is_empty() {
         page.push_str("<ul class=\"legend\">");
         for line in &chart.lines {
             let _ = write!(page, "<li class=\"{0}\">{1} {0}</li>", Escaped(line.name), (chart.text)(last(line)));

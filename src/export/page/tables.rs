@@ -52,7 +52,7 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     let _ = write!(
         page,
         "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\
-         <p class=\"total\"><a href=\"{list}\" title=\"list them\">{}</a></p>",
+         <p class=\"total\"><a href=\"{list}\" aria-label=\"{total} of the kind {name}\">{}</a></p>",
         Number(total),
         group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
         name = Escaped(&kind.kind),
