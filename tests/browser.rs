@@ -58,6 +58,8 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     browser.wait_for("document.body.innerText.includes('PhaseCycling opened')");
     browser.wait_for("document.body.innerText.includes('PhaseCycling closed')");
     browser.wait_for("document.querySelector('.recording').innerText.startsWith('The recording has ended.')");
+    let note = browser.eval("document.querySelector('.recording').innerText");
+    assert!(note.as_str().is_some_and(|note| note.ends_with("7m4s after it began.")), "{note}");
     assert_eq!(browser.eval("window.stays"), 1);
     assert!(browser.eval("document.querySelectorAll('#timeline ~ .charts polyline').length").as_u64() > Some(2));
 

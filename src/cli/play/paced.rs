@@ -107,6 +107,7 @@ impl Played {
             }
             let stops = until.is_some_and(|until| until < line.at);
             let next = until.map_or(line.at, |until| until.min(line.at));
+            input.begins.get_or_insert(next);
             let pace = pace.get_or_insert_with(|| Pace { start: Instant::now(), first: next, speed: self.speed });
             while let Some(wait) = pace.wait_for(next) {
                 let at = pace.now().min(next);
@@ -137,7 +138,6 @@ impl Played {
     }
 
     fn show(&self, input: &mut RecordingInput, recording: &Recording, at: Timestamp) {
-        input.begins.get_or_insert(at);
         input.shows = Some(at);
         input.set_unread(&recording.unread());
         self.exporter.set_input(Input { recording: Some(input.clone()), dump: None });

@@ -67,7 +67,7 @@ fn polylines(page: &mut String, times: &[Timestamp], line: &Line<'_>, highest: f
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     let span = last.since(*first).seconds().max(1.0);
     let mut open = false;
-    for (at, value) in times.iter().zip(&line.values) {
+    for (index, (at, value)) in times.iter().zip(&line.values).enumerate() {
         let Some(value) = value else {
             page.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
             continue;
@@ -84,6 +84,12 @@ fn polylines(page: &mut String, times: &[Timestamp], line: &Line<'_>, highest: f
         let x = SIZE.0 * at.since(*first).seconds() / span;
         let y = SIZE.1 - 1.0 - (SIZE.1 - 2.0) * value / highest.max(f64::MIN_POSITIVE);
         let _ = write!(page, "{x:.1},{y:.1}");
+        let is_alone = |neighbour: Option<&Option<f64>>| neighbour.is_none_or(Option::is_none);
+        if is_alone(line.values.get(index + 1))
+            && is_alone(index.checked_sub(1).and_then(|before| line.values.get(before)))
+        {
+            let _ = write!(page, " {x:.1},{y:.1}"); // a dot
+        }
     }
     page.push_str(if open { "\"/>" } else { "" });
 }
