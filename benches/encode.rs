@@ -11,7 +11,9 @@ use loopwatch::export::prometheus::{Render, TextFormat};
 use loopwatch::export::view::{Filter, View};
 use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{ConditionState, Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{
+    ConditionState, Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot,
+};
 use loopwatch_model::time::Timestamp;
 
 /// Rounds. The fastest one counts, because it is closest to the speed of an idle machine.
@@ -52,12 +54,16 @@ impl View for Fleet {
         (to < self.0.len()).then_some(Cursor(to as u32))
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }
 

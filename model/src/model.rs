@@ -75,6 +75,7 @@ pub mod annotated; // annotations that silence findings and set deadlines
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
+mod recent_past; // the last hours, for charts and timelines
 mod readiness; // for `/readyz`
 mod show;
 mod explain; // one object, for people
@@ -99,6 +100,7 @@ use self::open_findings::{OpenFindings, Raised, Report};
 use self::operator::Operator;
 use self::orphans::Orphans;
 use self::reads::Reads;
+use self::recent_past::Points;
 use self::references::References;
 use self::reviews::Reviews;
 use self::revisions::Revisions;
@@ -159,6 +161,7 @@ pub struct Model {
     reads: Reads,
 
     open_findings: OpenFindings,
+    points: Points,
     crossings: Crossings,
     traces: Traces,
     references: References,
@@ -222,6 +225,7 @@ impl Model {
             probes: BTreeSet::new(),
             reads: Reads::default(),
             open_findings: OpenFindings::default(),
+            points: Points::default(),
             crossings: Crossings::default(),
             traces: Traces::default(),
             references: References::default(),
@@ -258,10 +262,12 @@ impl Model {
             // By the old setting, the step happened at `before`.
             let before = at.shifted(by_ms.saturating_neg());
             self.fire_timers(before);
+            self.time_passes(before);
             self.now = self.now.max(before);
             self.clock_stepped(by_ms);
         }
         self.fire_timers(at);
+        self.time_passes(at);
         self.now = self.now.max(at);
         if let Some(label) = source_label(&observation) {
             *self.observations.entry(label).or_default() += 1;
@@ -319,6 +325,7 @@ impl Model {
 
     fn fire_timers(&mut self, at: Timestamp) {
         while let Some((due, timer)) = self.timers.pop(at) {
+            self.time_passes(due);
             self.now = self.now.max(due);
             match timer {
                 Timer::Object(slot) => {

@@ -2,6 +2,7 @@
 
 mod explanation; // of one object
 mod operator; // the operator itself
+mod recent; // the last hours
 mod trends; // of the operator's processes
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
@@ -16,6 +17,7 @@ pub use self::explanation::{
     ExplainedObligation, ExplainedWriter, Explanation,
 };
 pub use self::operator::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
+pub use self::recent::{Happening, PAST_POINTS, PastEvent, PastPoint, RecentPast};
 use self::totals::add_each;
 pub use self::totals::{
     ConditionState, EarlierRevisions, EventReason, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,

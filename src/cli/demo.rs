@@ -4,8 +4,9 @@ use std::io::Cursor;
 
 use clap::Args;
 
+use super::play::paced::{OnEvent, Paced};
 use super::play::{self, Played, Shown};
-use super::{SUCCESS, replay, timeline};
+use super::{SUCCESS, timeline};
 use crate::config::ServeFlags;
 use crate::export::report::OutputFormat;
 use crate::recording::Recording;
@@ -13,12 +14,19 @@ use crate::recording::Recording;
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
 const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
 
+/// How many times as fast as it happened the incident plays, unless the user says otherwise: most of it fits into half a
+/// minute.
+const SPEED: f64 = 10.0;
+
 /// Flags of `demo`.
 #[derive(Args, Debug)]
 pub(super) struct DemoArgs {
-    /// Print the report and exit, instead of serving the page and metrics until interrupted
+    /// Print the report and exit, instead of playing the incident on the page
     #[arg(long)]
     once: bool,
+    /// Play the incident at N times its original speed; it lasts almost seven minutes
+    #[arg(long, value_name = "N", default_value_t = SPEED, conflicts_with = "once")]
+    speed: f64,
     #[command(flatten)]
     serve: ServeFlags,
 }
@@ -27,9 +35,20 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
+    if !args.once {
+        Paced { recording, settings, judge: None, speed: args.speed, until: None, serve: &args.serve }
+            .serve(printer())?;
+        return Ok(SUCCESS);
+    }
     let played = play::play("the embedded incident", recording, settings, None, None)?;
     super::print(&timeline::text(&played.timeline));
     let Played { model, input, .. } = &played;
     Shown { model, input, timeline: None, all: false, offers_all: false }.print(OutputFormat::Table);
-    if args.once { Ok(SUCCESS) } else { replay::serve_end(played, &args.serve) }
+    Ok(SUCCESS)
+}
+
+/// Prints each finding event as it happens.
+fn printer() -> OnEvent {
+    let mut first = None;
+    Box::new(move |event| super::print(&timeline::line(event, *first.get_or_insert(event.at))))
 }

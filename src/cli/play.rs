@@ -1,5 +1,7 @@
 //! Applies a recording to a model, for `replay`, `demo`, and `check` of a recording, and prints reports.
 
+pub(super) mod paced; // at a limited speed
+
 use anyhow::ensure;
 use loopwatch_model::finding::{FindingEvent, Severity};
 use loopwatch_model::model::Model;

@@ -2,21 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use clap::Args;
 use loopwatch_model::finding::Severity;
-use loopwatch_model::model::Model;
-use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Timestamp;
 
+use super::play::paced::Paced;
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, check, timeline};
 use crate::app;
 use crate::config::{JudgeFlags, ServeFlags};
 use crate::export::Exporter;
-use crate::export::input::{Input, RecordingInput};
+use crate::export::input::Input;
 use crate::export::prometheus::TextFormat;
 use crate::export::report::OutputFormat;
 use crate::export::summary::BlindSpot;
@@ -62,7 +60,9 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     let mut settings = play::settings(&recording, &args.judge, settings);
     args.serve_flags.apply(&mut settings);
     if let Some(speed) = args.speed {
-        return app::runtime()?.block_on(serve_playing(recording, Model::new(settings), &args, speed));
+        let (judge, until, serve) = (Some(args.judge), args.until, &args.serve_flags);
+        Paced { recording, settings, judge, speed, until, serve }.serve(Box::new(|_| {}))?;
+        return Ok(SUCCESS);
     }
     let played = play::play(&args.file.display().to_string(), recording, settings, Some(&args.judge), args.until)?;
     let Played { model, input, timeline } = &played;
@@ -110,57 +110,4 @@ pub(super) fn serve_end(played: Played, flags: &ServeFlags) -> anyhow::Result<u8
     app::runtime()?
         .block_on(async { timeline::serve(flags.listen, exporter(played, flags), app::stop_signal()).await })?;
     Ok(SUCCESS)
-}
-
-async fn serve_playing(recording: Recording, model: Model, args: &ReplayArgs, speed: f64) -> anyhow::Result<u8> {
-    let model = Arc::new(Mutex::new(model));
-    let stop = app::stop_signal();
-    let exporter = app::exporter(model.clone(), &args.serve_flags);
-    let (judge, speed) = (args.judge.clone(), speed.clamp(0.01, 1e6));
-    let playing = play_slowly(recording, model, exporter.clone(), judge, speed, args.until);
-    let playing = tokio::spawn(playing);
-    timeline::serve(args.serve_flags.listen, exporter, stop).await?;
-    playing.abort();
-    Ok(SUCCESS)
-}
-
-/// Applies the recording `speed` times as fast as it happened, up to `until` or to its end. Time advances in steps of a
-/// tenth of a second, so that the ages on the page also grow between observations.
-async fn play_slowly(
-    mut recording: Recording,
-    model: app::SharedModel,
-    exporter: Arc<Exporter>,
-    judge: JudgeFlags,
-    speed: f64,
-    until: Option<Timestamp>,
-) {
-    const STEP: Duration = Duration::from_millis(100);
-    let step = Span((100.0 * speed) as i64).max(Span(1));
-    let (mut now, mut input) = (None, RecordingInput::new(&recording.header().recorded_by));
-    let mut show = |recording: &Recording, at| {
-        input.begins.get_or_insert(at);
-        input.shows = Some(at);
-        input.set_unread(&recording.unread());
-        exporter.set_input(Input { recording: Some(input.clone()), dump: None });
-    };
-    while let Some(mut line) = recording.next() {
-        play::override_settings(&mut line.saw, &judge, app::lock(&model).settings());
-        let stops = until.is_some_and(|until| until < line.at);
-        let next = until.map_or(line.at, |until| until.min(line.at));
-        let mut at = now.unwrap_or(next);
-        while at < next {
-            show(&recording, at);
-            tokio::time::sleep(STEP).await;
-            at = at.after(step).min(next);
-            app::lock(&model).apply(at, Observation::Tick);
-        }
-        if stops {
-            break;
-        }
-        app::lock(&model).apply(line.at, line.saw);
-        now = Some(line.at);
-    }
-    if let Some(at) = until.or(now) {
-        show(&recording, at);
-    }
 }

@@ -29,7 +29,8 @@ pub(super) fn text(events: &[FindingEvent]) -> String {
     text
 }
 
-fn line(event: &FindingEvent, first: Timestamp) -> String {
+/// One event, with the time since the first.
+pub(super) fn line(event: &FindingEvent, first: Timestamp) -> String {
     let (code, subject) = (event.finding.code.name(), &event.finding.subject);
     let since = format!("+{}", event.at.since(first));
     let change = match event.change {

@@ -1,7 +1,9 @@
-//! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them.
+//! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them, and tells its timeline.
+
+pub(crate) mod timeline; // of one object
 
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, KindSummary, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, KindSummary, Snapshot};
 
 use super::input::Input;
 use super::summary::BlindSpot;
@@ -77,6 +79,21 @@ pub(crate) fn blind_spots(snapshot: &Snapshot, input: &Input) -> Vec<BlindSpot> 
     let others =
         BlindSpot { what: "owners and children of other kinds".to_owned(), why: format!("{why} {shown}{rest}") };
     std::iter::once(others).chain(input.all_blind_spots(snapshot)).collect()
+}
+
+/// Explains the object. One that the question names in full is found at once; otherwise the search visits all objects.
+///
+/// # Errors
+/// If there is no such object, or more than one.
+pub(crate) async fn explain(view: &dyn View, question: &ObjectQuestion) -> Result<Explanation, LookupError> {
+    if let Some(explanation) = question.address().and_then(|address| view.explain(&address)) {
+        return Ok(explanation);
+    }
+    let address = find(view, question).await?;
+    view.explain(&address).ok_or_else(|| LookupError::NoObject {
+        object: format!("{} {}", name_of(&address.group, &address.kind), address.name), // it has just been deleted
+        nearest: Vec::new(),
+    })
 }
 
 /// Finds the object among those of the watched kinds.
@@ -176,6 +193,21 @@ fn hint(nearest: &[String]) -> String {
         [] => String::new(),
         [one] => format!("; did you mean {one}?"),
         several => format!("; similar ones are {}", several.join(", ")),
+    }
+}
+
+// === impl ObjectQuestion ===
+
+impl ObjectQuestion {
+    /// The address that it gives; `None` if it leaves the group open. `core` stands for the group without a name.
+    fn address(&self) -> Option<ObjectAddress> {
+        let group = match self.group.as_str() {
+            "" => return None,
+            "core" => String::new(),
+            group => group.to_owned(),
+        };
+        let namespace = self.namespace.clone().unwrap_or_default();
+        Some(ObjectAddress { group, kind: self.kind.clone(), namespace, name: self.name.clone() })
     }
 }
 

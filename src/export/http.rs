@@ -5,10 +5,11 @@
 //! show the inside of the operator's program, so they are never open to other hosts.
 
 mod accept; // connections, limited in duration
-mod api; // the page and the JSON API
+mod api; // the JSON API
 mod connections; // open connections, limited in number
 mod guard; // access control
 mod listen; // the port
+mod pages; // the web pages
 mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
 
@@ -31,16 +32,19 @@ use crate::telemetry::RequestLabels;
 /// The documented paths, each with a description.
 const PATHS: &[(&str, &str)] = &[
     ("/", "web page"),
+    ("/objects", "web page with a table of objects; the same filters as /api/v1/objects"),
+    ("/object", "web page of one object; kind and name, also group and namespace"),
     ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
     ("/livez", "200 unless loopwatch has failed three times to recover from a panic"),
     ("/readyz", "200 once every watch has completed its first list, is failing, or lacks permissions"),
     ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
     ("/api/v1/findings", "open findings, as JSON"),
-    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state"),
+    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state, search"),
     (
         "/api/v1/explain",
         "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
     ),
+    ("/api/v1/timeline", "the last hours: findings and objects over time, and what happened, as JSON"),
     ("/api/v1/operator", "the operator: its Pods, instances, controllers and processes, as JSON"),
     ("/api/v1/profiles", "the last profiles of the operator, as JSON; on loopback only"),
     (PROFILE, "one of them, for `go tool pprof`; on loopback only"),
@@ -53,12 +57,15 @@ const PROFILE: &str = "/api/v1/profiles/{name}";
 /// Builds the router for all paths.
 pub(crate) fn router(exporter: Arc<Exporter>) -> Router {
     let local = Router::new()
-        .route("/", get(api::page))
-        .route("/page.css", get(api::css))
-        .route("/page.js", get(api::js))
+        .route("/", get(pages::overview))
+        .route("/objects", get(pages::objects))
+        .route("/object", get(pages::object))
+        .route("/page.css", get(pages::css))
+        .route("/page.js", get(pages::js))
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/findings", get(api::findings))
         .route("/api/v1/objects", get(api::objects))
+        .route("/api/v1/timeline", get(api::timeline))
         .route("/api/v1/explain", get(api::explain))
         .route("/api/v1/operator", get(api::operator))
         .route("/debug/model", get(api::debug))

@@ -11,7 +11,7 @@ use super::summary::{self, BlindSpot, Number};
 use crate::recording::Unread;
 
 /// The input of a report. Both fields are absent for a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
     /// The recording.
     pub recording: Option<RecordingInput>,
@@ -20,13 +20,16 @@ pub(crate) struct Input {
 }
 
 /// A recording, as far as it was replayed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct RecordingInput {
     recorded_by: String,
     /// The time of the first observation.
     pub begins: Option<Timestamp>,
     /// The instant that the report shows.
     pub shows: Option<Timestamp>,
+    /// How many times as fast as it happened the recording plays; absent once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
     skipped_lines: u64,
     first_skipped_lines: Vec<SkippedLine>,
     undiscovered_lines: u64,

@@ -5,6 +5,7 @@
 
 mod explain; // one object
 mod operator; // the operator itself
+mod timeline; // the last hours
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub(crate) use self::explain::{Explained, FindingText, explain};
 pub(crate) use self::operator::operator;
+pub(crate) use self::timeline::timeline;
 use super::input::{DumpInput, Input, RecordingInput};
 use super::summary::{self, BlindSpot};
 

@@ -5,23 +5,29 @@
 //! tenants: [`Escaped`] escapes all of them, and the content security policy stops the browser from running anything
 //! except this server's own script file.
 
+mod chart; // small charts of the recent past
 mod findings; // cards for findings
+pub(crate) mod link; // names of objects, and links to them
+mod object; // one object
+mod objects; // a table of objects
 mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // kinds, unhealthy objects, sources, blind spots
+mod timeline; // the last hours
 
 use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, RecentPast, Snapshot};
+use loopwatch_model::time::{Span, Timestamp};
 
-use super::input::Input;
-use super::summary::{self, Number, capitalised};
+pub(crate) use self::objects::ObjectTable;
+use super::input::{Input, RecordingInput};
+use super::summary::{self, BlindSpot, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
-     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The style sheet.
 pub(crate) const CSS: &str = include_str!("page/page.css");
@@ -31,24 +37,60 @@ pub(crate) const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// Renders the whole page.
+/// The filter of a page, which hides what does not match; it needs the script.
+const FILTER: &str = "<label class=\"filter\"><span class=\"hidden\">Filter by name, namespace, kind, or finding</span>\
+     <input id=\"filter\" type=\"search\" placeholder=\"Filter (press /)\" autocomplete=\"off\" spellcheck=\"false\"></label>";
+
+/// Renders the overview.
 #[must_use]
-pub(crate) fn render(snapshot: &Snapshot, input: &Input) -> String {
+pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
+    recording(&mut main, input);
     headline(&mut main, snapshot, health);
     let blind_spots = input.all_blind_spots(snapshot);
     findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
+    timeline::write(&mut main, past);
     relations::deletions(&mut main, snapshot);
     relations::ownership_and_references(&mut main, snapshot);
     operator::operator(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
+    in_template(health, FILTER, &main)
+}
+
+/// Renders the page of one object.
+#[must_use]
+pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) -> String {
+    let mut main = String::with_capacity(16 * 1024);
+    object::write(&mut main, snapshot, explanation, not_visible);
+    let ExplainedObject { kind, name, state, .. } = &explanation.object;
+    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), FILTER, &main)
+}
+
+/// Renders a page that says why there is no other one.
+#[must_use]
+pub(crate) fn render_problem(title: &str, problem: &str) -> String {
+    let mut main = String::new();
+    object::problem(&mut main, title, problem);
+    in_template(title, "", &main)
+}
+
+/// Renders the table of objects.
+#[must_use]
+pub(crate) fn render_objects(snapshot: &Snapshot, table: &ObjectTable<'_>) -> String {
+    let mut main = String::with_capacity(32 * 1024);
+    objects::write(&mut main, snapshot, table);
+    in_template("Objects", "", &main)
+}
+
+fn in_template(title: &str, tools: &str, main: &str) -> String {
     fill(TEMPLATE, |name| match name {
-        "health" => health,
-        "main" => &main,
+        "title" => title,
+        "tools" => tools,
+        "main" => main,
         "version" => crate::telemetry::VERSION,
         _ => "",
     })
@@ -69,6 +111,24 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
 }
 
 // `write!` to a `String` cannot fail, so this module and its children ignore the result.
+
+/// Says that the page shows a recording, and whether it still plays. While it does, the script looks every second.
+fn recording(page: &mut String, input: &Input) {
+    let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) = &input.recording else { return };
+    let elapsed = shows.since(*begins);
+    let _ = match speed {
+        Some(speed) => write!(
+            page,
+            "<p class=\"recording\" role=\"note\" data-every=\"1000\"><b>A recording plays</b> at {speed} times its original speed. \
+             {elapsed} have passed since it began.</p>"
+        ),
+        None => write!(
+            page,
+            "<p class=\"recording\" role=\"note\"><b>The recording has ended.</b> This page shows its last moment, {elapsed} after it \
+             began.</p>"
+        ),
+    };
+}
 
 fn headline(page: &mut String, snapshot: &Snapshot, health: &str) {
     let states = summary::states(snapshot);
@@ -150,18 +210,20 @@ struct UtcTime(Timestamp);
 impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
-        let shown = text.replacen('T', " ", 1).replacen('Z', " UTC", 1);
+        let whole = text.split(['.', 'Z']).next().unwrap_or_default();
+        let shown = whole.replacen('T', " ", 1) + " UTC";
         write!(f, "<time datetime=\"{text}\">{shown}</time>")
     }
 }
 
-/// The time elapsed since a timestamp; the timestamp itself is the tooltip.
-struct Age<'a>(&'a Snapshot, Timestamp);
+/// The time between now and a timestamp; the timestamp itself is the tooltip.
+struct Age(Timestamp, Timestamp);
 
-impl fmt::Display for Age<'_> {
+impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(snapshot, since) = self;
-        write!(f, "<time datetime=\"{since}\" title=\"since {since}\">{}</time>", snapshot.at.since(*since))
+        let Self(now, since) = self;
+        let age = Span(now.since(*since).0.abs());
+        write!(f, "<time datetime=\"{since}\" title=\"{since}\">{age}</time>")
     }
 }
 

@@ -14,8 +14,8 @@ use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, S
 use loopwatch_model::snapshot::{
     ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions, ExplainedObject,
     Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef,
-    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RevisionTotals, Snapshot, SoftDeletePhase,
-    SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
+    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RecentPast, RevisionTotals, Snapshot,
+    SoftDeletePhase, SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
@@ -432,17 +432,26 @@ impl View for Sample {
         (to < self.rows.len()).then_some(Cursor(to as u32))
     }
 
-    fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        let from = (cursor.0 as usize).min(self.rows.len());
-        let to = (from + limit).min(self.rows.len());
-        let wanted = |row: &&ObjectRow| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state);
-        let rows = self.rows[from..to].iter().filter(wanted).cloned().collect();
-        (rows, (to < self.rows.len()).then_some(Cursor(to as u32)))
+    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        let (mut rows, mut at) = (Vec::new(), cursor.0 as usize);
+        let end = (at + visits).min(self.rows.len());
+        while at < end && rows.len() < room {
+            let row = &self.rows[at];
+            if filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state) {
+                rows.push(row.clone());
+            }
+            at += 1;
+        }
+        (rows, (at < self.rows.len()).then_some(Cursor(at as u32)))
     }
 
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
         let explanation = explanation();
         let ExplainedObject { group, kind, namespace, name, .. } = explanation.object.clone();
         (*object == ObjectAddress { group, kind, namespace, name }).then_some(explanation)
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast { at: self.snapshot.at, ..RecentPast::default() }
     }
 }

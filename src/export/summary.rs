@@ -99,7 +99,7 @@ pub(crate) struct Findings<'a> {
     root_of: BTreeMap<FindingId, &'a Finding>,
 }
 
-/// The root findings of one code and severity.
+/// The findings of one code and severity.
 pub(crate) struct Group<'a> {
     /// The code.
     pub code: FindingCode,
@@ -159,17 +159,7 @@ impl<'a> Findings<'a> {
     /// Roots by code and severity, in the order of the first finding of each, so that meaning and advice appear once.
     #[must_use]
     pub(crate) fn groups(&self) -> Vec<Group<'a>> {
-        let mut groups = Vec::<Group<'_>>::new();
-        for finding in &self.roots {
-            match groups.iter_mut().find(|group| (group.code, group.severity) == (finding.code, finding.severity)) {
-                Some(group) => group.findings.push(finding),
-                None => {
-                    let &Finding { code, severity, .. } = *finding;
-                    groups.push(Group { code, severity, findings: vec![finding] });
-                }
-            }
-        }
-        groups
+        grouped(self.roots.iter().copied())
     }
 
     /// The number of roots of one severity.
@@ -177,6 +167,19 @@ impl<'a> Findings<'a> {
     pub(crate) fn count(&self, severity: Severity) -> usize {
         self.roots.iter().filter(|finding| finding.severity == severity).count()
     }
+}
+
+/// Findings by code and severity, in the order of the first finding of each.
+#[must_use]
+pub(crate) fn grouped<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<Group<'a>> {
+    let mut groups = Vec::<Group<'_>>::new();
+    for finding in findings {
+        match groups.iter_mut().find(|group| (group.code, group.severity) == (finding.code, finding.severity)) {
+            Some(group) => group.findings.push(finding),
+            None => groups.push(Group { code: finding.code, severity: finding.severity, findings: vec![finding] }),
+        }
+    }
+    groups
 }
 
 /// Follows explanations to their end. A finding that is no longer open explains nothing. If explanations form a cycle,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot};
 
 /// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
@@ -17,11 +17,15 @@ pub trait View: Send + Sync {
     /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
 
-    /// Like `visit`, but returns the visited objects that match `filter`, in full.
-    fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
+    /// Visits at most `visits` objects from `cursor` on, until `room` of them match the filter. Returns these in full, and
+    /// the next cursor.
+    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
 
     /// Returns everything about one object; `None` if the model does not see it.
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
+
+    /// Returns the last hours.
+    fn recent_past(&self) -> RecentPast;
 }
 
 /// Criteria for objects; `None` matches everything.
@@ -37,6 +41,16 @@ pub struct Filter {
     pub name: Option<String>,
     /// State.
     pub state: Option<ObjectState>,
+    /// Words that must all be part of the object's group, kind, namespace or name.
+    pub words: Vec<Word>,
+}
+
+/// A word of a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    text: String,
+    /// The parts of `namespace/name`.
+    parts: Option<(String, String)>,
 }
 
 // === impl Mutex<Model> ===
@@ -54,21 +68,17 @@ impl View for Mutex<Model> {
         lock(self).visit(cursor, limit, show)
     }
 
-    fn select(&self, cursor: Cursor, limit: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        let model = lock(self);
-        let mut any = false;
-        let next =
-            model.visit(cursor, limit, &mut |o| any |= filter.matches(o.group, o.kind, o.namespace, o.name, o.state));
-        if !any {
-            return (Vec::new(), next); // the common case for narrow filters, which avoids copying rows
-        }
-        let (mut rows, next) = model.rows(cursor, limit);
-        rows.retain(|row| filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state));
-        (rows, next)
+    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+        let is_wanted = |o: &ObjectRef<'_>| filter.matches(o.group, o.kind, o.namespace, o.name, o.state);
+        lock(self).select(cursor, visits, room, &is_wanted)
     }
 
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
         lock(self).explain(object)
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        lock(self).recent_past()
     }
 }
 
@@ -89,5 +99,66 @@ impl Filter {
             && is(&self.namespace, namespace)
             && is(&self.name, name)
             && self.state.is_none_or(|wanted| wanted == state)
+            && self.words.iter().all(|word| word.is_in(group, kind, namespace, name))
+    }
+}
+
+// === impl Word ===
+
+impl Word {
+    /// A word; letters match in upper and lower case.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let parts = text.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        Self { text: text.to_owned(), parts }
+    }
+
+    fn is_in(&self, group: &str, kind: &str, namespace: &str, name: &str) -> bool {
+        match &self.parts {
+            // As people write objects: `team-a/web` is also found by `a/w`.
+            Some((end, start)) => ends_with(namespace, end) && starts_with(name, start),
+            None => [name, namespace, kind, group].into_iter().any(|text| contains(text, &self.text)),
+        }
+    }
+}
+
+fn contains(text: &str, part: &str) -> bool {
+    part.is_empty() || text.as_bytes().windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn starts_with(text: &str, part: &str) -> bool {
+    text.as_bytes().get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn ends_with(text: &str, part: &str) -> bool {
+    let from = text.len().checked_sub(part.len());
+    from.and_then(|from| text.as_bytes().get(from..)).is_some_and(|end| end.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_a_search_must_be_part_of_a_name() {
+        for (search, expected) in [
+            ("", true),
+            ("web", true),
+            ("WEB frontend", true),
+            ("widget", true),
+            ("zoo.loop", true),
+            ("team-a/web", true),
+            ("a/w", true),
+            ("a/frontend", false),
+            ("web mail", false),
+            ("/web", true),
+            ("team-a/", true),
+            ("team/", false),
+            ("wéb", false),
+        ] {
+            let filter = Filter { words: search.split_whitespace().map(Word::new).collect(), ..Filter::default() };
+            let found = filter.matches("zoo.loopwatch.dev", "Widget", "team-a", "web-frontend", ObjectState::Failed);
+            assert_eq!(found, expected, "{search:?}");
+        }
     }
 }

@@ -28,7 +28,7 @@ fn posted() {
         format!("--alertmanager=http://127.0.0.1:{},http://localhost:{late}/", first.port),
         "--alert-label=cluster=zoo".to_owned(),
     ];
-    let mut case = Case::with_flags("posted", &quick(), &flags.each_ref().map(String::as_str));
+    let mut case = Case::with_flags("posted", &quick(), &flags);
     case.make("Widget", "target");
     wait_posted_by(&webhooks[0], "firing", |labels| labels["alertname"] == "LoopwatchWatchdog");
 

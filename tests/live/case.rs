@@ -79,6 +79,11 @@ impl Case {
         )
     }
 
+    /// Creates a case without objects, in which loopwatch has further flags.
+    pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[String]) -> Self {
+        Self::start(name, settings, &[], |_| flags.to_vec(), &[])
+    }
+
     /// Creates a case without objects, in which loopwatch has environment variables.
     pub(crate) fn with_environment(name: &str, settings: &Value, environment: &[(&str, &Path)]) -> Self {
         Self::start(name, settings, &[], |_| Vec::new(), environment)

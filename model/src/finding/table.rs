@@ -604,6 +604,9 @@ impl FindingCode {
 // === impl Severity ===
 
 impl Severity {
+    /// All severities, the most urgent first.
+    pub const ALL: [Self; 3] = [Self::Critical, Self::Warning, Self::Info];
+
     /// Returns the value of the `severity` label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -15,6 +15,8 @@ impl Model {
         shift(&mut self.now);
         self.timers.rebase(by_ms);
         self.open_findings.rebase(by_ms);
+        self.points.clock_stepped(by_ms);
+        self.revisions.clock_stepped(by_ms);
         self.findings_due.iter_mut().for_each(shift);
         self.dropped.values_mut().for_each(|(_, last)| shift(last));
         self.sources.rebase(by_ms);

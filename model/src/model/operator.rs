@@ -1,5 +1,6 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
+mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
 mod leaders; // its leases

@@ -1,14 +1,18 @@
-//! The latest finding events, for explanations of single objects.
+//! The latest finding events, for explanations of single objects and for the timeline.
 
 use std::collections::VecDeque;
 
 use crate::finding::{Change, FindingEvent, Subject};
-use crate::snapshot::ExplainedEvent;
+use crate::snapshot::{self, ExplainedEvent, Happening};
 use crate::time::Timestamp;
 
 /// The latest finding events, without their evidence.
 #[derive(Debug, Default)]
-pub(crate) struct PastEvents(VecDeque<PastEvent>);
+pub(crate) struct PastEvents {
+    events: VecDeque<PastEvent>,
+    /// The number of events that had no room.
+    forgotten: u64,
+}
 
 #[derive(Debug)]
 struct PastEvent {
@@ -28,10 +32,11 @@ const MAX_PAST: usize = 1_000;
 impl PastEvents {
     pub(crate) fn add(&mut self, event: &FindingEvent) {
         let FindingEvent { at, change, finding } = event;
-        if self.0.len() >= MAX_PAST {
-            self.0.pop_front();
+        if self.events.len() >= MAX_PAST {
+            self.events.pop_front();
+            self.forgotten += 1;
         }
-        self.0.push_back(PastEvent {
+        self.events.push_back(PastEvent {
             at: *at,
             change: *change,
             code: finding.code.name(),
@@ -43,17 +48,11 @@ impl PastEvents {
 
     /// Returns the events about an object or its kind, in order.
     pub(crate) fn about(&self, subjects: &[Subject]) -> Vec<ExplainedEvent> {
-        let about = self.0.iter().filter(|event| subjects.contains(&event.subject));
+        let about = self.events.iter().filter(|event| subjects.contains(&event.subject));
         about
             .map(|event| ExplainedEvent {
                 at: event.at,
-                change: match event.change {
-                    Change::Opened => "opened",
-                    Change::Closed => "closed",
-                    Change::Explained if event.explained => "explained",
-                    Change::Explained => "no_longer_explained",
-                }
-                .to_owned(),
+                change: event.change().to_owned(),
                 code: event.code.to_owned(),
                 severity: event.severity.to_owned(),
                 ..ExplainedEvent::default()
@@ -61,8 +60,40 @@ impl PastEvents {
             .collect()
     }
 
+    /// Returns all of them, in order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = snapshot::PastEvent> {
+        self.events.iter().map(|event| snapshot::PastEvent {
+            at: event.at,
+            what: Happening::Finding {
+                change: event.change(),
+                code: event.code,
+                severity: event.severity,
+                subject: event.subject.clone(),
+            },
+        })
+    }
+
+    /// Returns the number of events that had no room.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
     /// Moves all instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
-        self.0.iter_mut().for_each(|event| event.at = event.at.shifted(by_ms));
+        self.events.iter_mut().for_each(|event| event.at = event.at.shifted(by_ms));
+    }
+}
+
+// === impl PastEvent ===
+
+impl PastEvent {
+    /// Returns the change in words.
+    fn change(&self) -> &'static str {
+        match self.change {
+            Change::Opened => "opened",
+            Change::Closed => "closed",
+            Change::Explained if self.explained => "explained",
+            Change::Explained => "no_longer_explained",
+        }
     }
 }

@@ -4,11 +4,14 @@
 //! counted so far, so that their increase since then belongs to the new revision. It remembers one earlier revision:
 //! during a rollout, the lead may go back and forth between the two.
 
+use std::collections::VecDeque;
+
 use super::Model;
 use super::kinds::Kind;
 use super::leases::pod_of;
 use crate::observation::{PodView, Revision, Role};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};
+use crate::time::Timestamp;
 
 /// The revisions of the operator.
 #[derive(Debug, Default)]
@@ -17,6 +20,35 @@ pub(crate) struct Revisions {
     current: Revision,
     /// The label of the one before.
     previous: Option<String>,
+    /// When another one took charge, with the labels of the old and the new one; at most [`MAX_CHANGES`].
+    changes: VecDeque<(Timestamp, String, String)>,
+}
+
+/// The maximum number of changes that are remembered.
+const MAX_CHANGES: usize = 20;
+
+// === impl Revisions ===
+
+impl Revisions {
+    /// Returns the latest changes: when, and the labels of the old and the new revision.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (Timestamp, &str, &str)> {
+        self.changes.iter().map(|(at, old, new)| (*at, old.as_str(), new.as_str()))
+    }
+
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        self.changes.iter_mut().for_each(|(at, ..)| *at = at.shifted(by_ms));
+    }
+
+    /// Notes that another revision took charge. The first one that is known has replaced none.
+    fn note_change(&mut self, now: Timestamp, old: &str, new: &str) {
+        if old.is_empty() || old == new {
+            return;
+        }
+        if self.changes.len() >= MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back((now, old.to_owned(), new.to_owned()));
+    }
 }
 
 // === impl Model ===
@@ -36,6 +68,7 @@ impl Model {
             }
             self.revisions.previous = Some(old.label().to_owned());
         }
+        self.revisions.note_change(self.now, old.label(), new.label());
         self.revisions.current = new;
     }
 
@@ -78,7 +111,7 @@ impl Model {
 
     /// Returns the operator as snapshots show it.
     pub(super) fn shown_operator(&self) -> OperatorSummary {
-        let Revisions { current, previous } = &self.revisions;
+        let Revisions { current, previous, .. } = &self.revisions;
         OperatorSummary {
             view: self.operator.view.clone(),
             revision: current.clone(),

@@ -47,14 +47,40 @@ impl Model {
     /// Calls `show` with at most `limit` objects, starting at `cursor`. Returns the cursor of the next object, or
     /// `None` if there are no more.
     pub fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        self.walk(cursor, limit, &mut |record| show(self.shown(record)))
+        self.walk(cursor, limit, &mut |record| {
+            show(self.shown(record));
+            true
+        })
     }
 
     /// Like [`Model::visit`], but returns a copy of each object with all its fields.
     #[must_use]
     pub fn rows(&self, cursor: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
         let mut rows = Vec::new();
-        let next = self.walk(cursor, limit, &mut |record| rows.push(self.row(record)));
+        let next = self.walk(cursor, limit, &mut |record| {
+            rows.push(self.row(record));
+            true
+        });
+        (rows, next)
+    }
+
+    /// Visits at most `visits` objects, starting at `cursor`, until `room` of them are wanted. Returns a copy of these, and
+    /// the cursor of the next object to visit.
+    #[must_use]
+    pub fn select(
+        &self,
+        cursor: Cursor,
+        visits: usize,
+        room: usize,
+        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>) {
+        let mut rows = Vec::new();
+        let next = self.walk(cursor, visits, &mut |record| {
+            if is_wanted(&self.shown(record)) {
+                rows.push(self.row(record));
+            }
+            rows.len() < room
+        });
         (rows, next)
     }
 
@@ -64,11 +90,12 @@ impl Model {
         self.store.len()
     }
 
-    fn walk(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(&Record)) -> Option<Cursor> {
-        let (mut slot, mut shown) = (cursor.0, 0);
-        while slot < self.store.end() && shown < limit {
+    /// Calls `show` with at most `limit` objects, until it returns false.
+    fn walk(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(&Record) -> bool) -> Option<Cursor> {
+        let (mut slot, mut shown, mut goes_on) = (cursor.0, 0, true);
+        while slot < self.store.end() && shown < limit && goes_on {
             if let Some(record) = self.store.get(slot) {
-                show(record);
+                goes_on = show(record);
                 shown += 1;
             }
             slot += 1;

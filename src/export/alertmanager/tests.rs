@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
 
 use super::*;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
@@ -167,11 +167,15 @@ impl View for Fixed {
         None
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }

@@ -1,20 +1,20 @@
-//! The page and the JSON API.
+//! The JSON API.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
-use loopwatch_model::snapshot::{Cursor, ObjectRow, ObjectState};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRow, ObjectState};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::export::explain::{self, LookupError, ObjectQuestion};
 use crate::export::exporter::Exporter;
-use crate::export::view::Filter;
-use crate::export::{json, page};
+use crate::export::json;
+use crate::export::view::{Filter, Word};
 
 /// Maximum number of objects in a response if the request sets no `limit`.
 const DEFAULT_LIMIT: usize = 100;
@@ -28,6 +28,9 @@ const BATCH: usize = 1024;
 /// objects. A response that reaches it has fewer objects than `limit`, and a continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
+/// Longest search. loopwatch compares each of its words with many names.
+const LONGEST_SEARCH: usize = 256;
+
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
 }
@@ -40,7 +43,12 @@ pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::operator(&exporter.view.snapshot().operator)).into_response()
 }
 
-/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name.
+pub(super) async fn timeline(State(exporter): State<Arc<Exporter>>) -> Response {
+    Json(json::timeline(&exporter.view.recent_past())).into_response()
+}
+
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name, and
+/// `kind` may be `group/Kind`, too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ObjectQuery {
@@ -49,25 +57,45 @@ pub(super) struct ObjectQuery {
     namespace: String,
     name: String,
     state: String,
+    /// Words of which each must be part of the group, the kind, the namespace or the name.
+    search: String,
     limit: Option<usize>,
     r#continue: String,
+}
+
+/// One page of a list of objects.
+pub(super) struct ObjectPage {
+    pub(super) filter: Filter,
+    pub(super) rows: Vec<ObjectRow>,
+    /// Where the next page begins; `None` after the last one.
+    pub(super) next: Option<Cursor>,
 }
 
 pub(super) async fn objects(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
-    let query = match query {
-        Ok(Query(query)) => query,
-        Err(rejection) => return bad_request(&rejection.body_text()),
-    };
-    let (filter, cursor) = match (query.filter(), query.cursor()) {
-        (Ok(filter), Ok(cursor)) => (filter, cursor),
-        (Err(problem), _) | (_, Err(problem)) => return bad_request(&problem),
-    };
+    match listed(&exporter, query).await {
+        Ok(ObjectPage { rows, next, .. }) => {
+            Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
+        }
+        Err(problem) => error(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+/// Lists the objects that the query selects.
+///
+/// # Errors
+/// If the query is not valid.
+pub(super) async fn listed(
+    exporter: &Exporter,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Result<ObjectPage, String> {
+    let Query(query) = query.map_err(|rejection| rejection.body_text())?;
+    let (filter, cursor) = (query.filter()?, query.cursor()?);
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let (rows, next) = gather(&exporter, &filter, cursor, limit).await;
-    Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
+    let (rows, next) = gather(exporter, &filter, cursor, limit).await;
+    Ok(ObjectPage { filter, rows, next })
 }
 
 /// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares each with many names.
@@ -87,30 +115,39 @@ pub(super) async fn explain(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Response {
-    let ExplainQuery { group, kind, namespace, name } = match query {
-        Ok(Query(query)) => query,
-        Err(rejection) => return bad_request(&rejection.body_text()),
-    };
-    if kind.is_empty() || name.is_empty() {
-        return bad_request("the parameters kind and name are necessary");
-    }
-    if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
-        return bad_request("a parameter is longer than any name");
-    }
-    let namespace = (!namespace.is_empty()).then_some(namespace);
-    let question = ObjectQuestion { group, kind, namespace, name };
-    let address = match explain::find(&*exporter.view, &question).await {
-        Ok(address) => address,
-        Err(error @ (LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. })) => {
-            return bad_request(&error.to_string());
-        }
-        Err(error) => return not_found(&error.to_string()),
-    };
-    let Some(explanation) = exporter.view.explain(&address) else {
-        return not_found("the object has just been deleted");
+    let explanation = match explained(&exporter, query).await {
+        Ok(explanation) => explanation,
+        Err((status, problem)) => return error(status, &problem),
     };
     let not_visible = explain::blind_spots(&exporter.view.snapshot(), &exporter.input());
     Json(json::explain(&explanation, &not_visible)).into_response()
+}
+
+/// Answers the question about one object, or says why that is not possible.
+pub(super) async fn explained(
+    exporter: &Exporter,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Explanation, (StatusCode, String)> {
+    let refuse = |problem: &str| Err((StatusCode::BAD_REQUEST, problem.to_owned()));
+    let ExplainQuery { group, kind, namespace, name } = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return refuse(&rejection.body_text()),
+    };
+    if kind.is_empty() || name.is_empty() {
+        return refuse("the parameters kind and name are necessary");
+    }
+    if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
+        return refuse("a parameter is longer than any name");
+    }
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let question = ObjectQuestion { group, kind, namespace, name };
+    explain::explain(&*exporter.view, &question).await.map_err(|problem| {
+        let status = match problem {
+            LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. } => StatusCode::BAD_REQUEST,
+            LookupError::NoKind { .. } | LookupError::NoObject { .. } => StatusCode::NOT_FOUND,
+        };
+        (status, problem.to_string())
+    })
 }
 
 /// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None` after the last object.
@@ -120,12 +157,10 @@ async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize
         && rows.len() < limit
         && visited < MAX_VISITED
     {
-        // A batch never exceeds the free space in `rows`, so every row fits and the cursor stays exact.
-        let batch = BATCH.min(limit - rows.len());
-        let (found, after) = exporter.view.select(cursor, batch, filter);
+        let (found, after) = exporter.view.select(cursor, BATCH, limit - rows.len(), filter);
         rows.extend(found);
         next = after;
-        visited += batch;
+        visited += BATCH;
         tokio::task::yield_now().await;
     }
     (rows, next)
@@ -170,29 +205,8 @@ fn fingerprint(parts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn bad_request(problem: &str) -> Response {
-    error(StatusCode::BAD_REQUEST, problem)
-}
-
-fn not_found(problem: &str) -> Response {
-    error(StatusCode::NOT_FOUND, problem)
-}
-
 fn error(status: StatusCode, problem: &str) -> Response {
     (status, Json(json!({ "version": json::VERSION, "error": problem }))).into_response()
-}
-
-pub(super) async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
-    let page = page::render(&exporter.view.snapshot(), &exporter.input());
-    ([(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page)).into_response()
-}
-
-pub(super) async fn css() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], page::CSS).into_response()
-}
-
-pub(super) async fn js() -> Response {
-    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
 }
 
 // === impl ObjectQuery ===
@@ -200,12 +214,21 @@ pub(super) async fn js() -> Response {
 impl ObjectQuery {
     fn filter(&self) -> Result<Filter, String> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let group = given(&self.group).map(|group| if group == "core" { String::new() } else { group });
+        let (group, kind) = match self.kind.split_once('/') {
+            Some((group, kind)) => (Some(group.to_owned()), kind),
+            None => (group, self.kind.as_str()),
+        };
+        if self.search.len() > LONGEST_SEARCH {
+            return Err(format!("the search is longer than {LONGEST_SEARCH} bytes"));
+        }
         Ok(Filter {
-            group: given(&self.group).map(|group| if group == "core" { String::new() } else { group }),
-            kind: given(&self.kind),
+            group,
+            kind: given(kind),
             namespace: given(&self.namespace),
             name: given(&self.name),
             state: given(&self.state).map(|state| parse_state(&state)).transpose()?,
+            words: self.search.split_whitespace().map(Word::new).collect(),
         })
     }
 

@@ -21,7 +21,7 @@ use crate::export::exporter::{ExportOptions, Exporter};
 use crate::export::sample::{Sample, empty, sample};
 use crate::export::view::{Filter, View};
 use crate::telemetry::SelfMetrics;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
 
 fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
@@ -61,6 +61,8 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("10.1.2.3:5000", "localhost", "/api/v1/explain?kind=Database&name=checkout", 403),
         ("10.1.2.3:5000", "localhost", "/debug/model", 403),
         ("10.1.2.3:5000", "localhost", "/page.js", 403),
+        ("10.1.2.3:5000", "localhost", "/object?kind=Database&name=orders-legacy", 403),
+        ("10.1.2.3:5000", "localhost", "/objects", 403),
         ("127.0.0.1:5000", "localhost:9917", "/", 200),
         ("127.0.0.1:5000", "127.0.0.1:9917", "/api/v1/findings", 200),
         ("[::1]:5000", "[::1]:9917", "/api/v1/objects", 200),
@@ -103,6 +105,10 @@ async fn objects_can_be_filtered_and_paged() {
     assert_eq!(names(&body).0, ["checkout"]);
     let (_, body) = get(&exporter, "/api/v1/objects?group=core").await;
     assert!(names(&body).0.is_empty());
+    let (_, body) = get(&exporter, "/api/v1/objects?search=team-a/+ORDERS&kind=db.example.io%2FDatabase").await;
+    assert_eq!(names(&body).0, ["orders-legacy"]);
+    let (_, body) = get(&exporter, "/api/v1/objects?kind=%2FDatabase").await;
+    assert!(names(&body).0.is_empty(), "the core group has no such kind");
 
     let (mut all, mut next) = (Vec::new(), Some(String::new()));
     while let Some(from) = next {
@@ -123,7 +129,11 @@ async fn invalid_queries_are_rejected_with_a_reason() {
         ("continue=x", "not a valid continue token"),
         ("limit=many", "invalid digit"),
         ("colour=red", "colour"),
+        (&format!("search={}", "a".repeat(300)), "longer than 256"),
     ] {
+        let (status, body) = get(&exporter, &format!("/objects?{query}")).await;
+        assert_eq!(status, 400, "{query}");
+        assert!(body.contains("<h1>Invalid request</h1>") && body.contains(reason), "{body}");
         let (status, body) = get(&exporter, &format!("/api/v1/objects?{query}")).await;
         assert_eq!(status, 400, "{query}");
         let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -185,6 +195,30 @@ async fn one_object_is_explained() {
     }
 }
 
+#[tokio::test]
+async fn the_timeline_is_available_as_json() {
+    let (_, body) = get(&exporter(sample(), ExportOptions::default()), "/api/v1/timeline").await;
+    let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((&value["version"], &value["severities"][0]), (&1.into(), &"critical".into()), "{body}");
+    assert_eq!((&value["states"][2], &value["points"]), (&"overdue".into(), &serde_json::json!([])));
+}
+
+#[tokio::test]
+async fn each_object_has_a_page_of_its_own() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    for (query, expected, text) in [
+        ("group=db.example.io&kind=Database&namespace=team-a&name=orders-legacy", 200, "<h3>FinalizerStuck</h3>"),
+        ("kind=databases&name=orders-legacy", 200, "<h3>FinalizerStuck</h3>"),
+        ("group=db.example.io&kind=Database&namespace=team-a&name=gone", 404, "<h1>Not found</h1>"),
+        ("group=core&kind=%3Cb%3E&namespace=team-a&name=gone", 404, "&lt;b&gt;"),
+        ("kind=Database", 400, "necessary"),
+    ] {
+        let (status, body) = get(&exporter, &format!("/object?{query}")).await;
+        assert_eq!(status, expected, "{query}");
+        assert!(body.contains(text) && body.ends_with("</html>\n"), "{query}: {body}");
+    }
+}
+
 /// A view that cannot make snapshots.
 struct WithoutSnapshot;
 
@@ -201,12 +235,16 @@ impl View for WithoutSnapshot {
         None
     }
 
-    fn select(&self, _: Cursor, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 
     fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
         None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }
 

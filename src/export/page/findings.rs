@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
 use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::Timestamp;
 
+use super::link::{Link, ObjectName};
 use super::{Age, Escaped, Number};
 use crate::export::summary::{self, Findings, Group};
 
@@ -26,7 +28,7 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
         };
         let _ = write!(page, "<p class=\"empty\">{text}</p>");
     }
-    cards(page, snapshot, &urgent, &findings);
+    cards(page, snapshot.at, &urgent, &findings, Labels::Short);
     if !info.is_empty() {
         let count = findings.count(Severity::Info);
         let _ = write!(
@@ -35,22 +37,32 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
             Number(count as u64),
             if count == 1 { "" } else { "s" }
         );
-        cards(page, snapshot, &info, &findings);
+        cards(page, snapshot.at, &info, &findings, Labels::Short);
         page.push_str("</details>");
     }
     page.push_str("</section>");
 }
 
-fn cards(page: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], findings: &Findings<'_>) {
+/// What a card says about each finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Labels {
+    /// All of its findings are roots.
+    Short,
+    /// Names the root finding that explains it, too.
+    WithRoots,
+}
+
+/// Writes a card for each group. `findings` are all that are open.
+pub(super) fn cards(page: &mut String, at: Timestamp, groups: &[Group<'_>], findings: &Findings<'_>, labels: Labels) {
     page.push_str("<div class=\"cards\">");
     for group in groups {
-        card(page, snapshot, group, findings);
+        card(page, at, group, findings, labels);
     }
     page.push_str("</div>");
 }
 
 /// One card per code, so that a hundred objects with the same finding show its advice once.
-fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Findings<'_>) {
+fn card(page: &mut String, at: Timestamp, group: &Group<'_>, findings: &Findings<'_>, labels: Labels) {
     let info = group.code.info();
     let (name, severity) = (info.name, group.severity.as_str());
     let _ = write!(
@@ -66,7 +78,13 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
     );
     for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
         // The first finding is expanded; the others take one line each.
-        details(page, snapshot, finding, findings, index == 0);
+        details(page, at, finding, index == 0);
+        if let Some(root) = findings.root_of(finding).filter(|_| labels == Labels::WithRoots) {
+            let (code, about) = (root.info().name, subject(&root.subject));
+            let _ = write!(page, "<p>Explained by <b>{code}</b> of {about}.</p>");
+        }
+        explained(page, at, findings.explained_by(finding), finding);
+        page.push_str("</details>");
     }
     if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let more = Number(more as u64);
@@ -81,7 +99,8 @@ fn card(page: &mut String, snapshot: &Snapshot, group: &Group<'_>, findings: &Fi
     );
 }
 
-fn details(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: &Findings<'_>, open: bool) {
+/// Begins the details of a finding.
+fn details(page: &mut String, at: Timestamp, finding: &Finding, open: bool) {
     let suspected = if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
     let _ = write!(
         page,
@@ -90,12 +109,10 @@ fn details(page: &mut String, snapshot: &Snapshot, finding: &Finding, findings: 
         id = finding.id,
         open = if open { " open" } else { "" },
         subject = subject(&finding.subject),
-        age = Age(snapshot, finding.since),
+        age = Age(at, finding.since),
     );
     evidence(page, finding);
     command(page, &finding.command());
-    explained(page, snapshot, findings.explained_by(finding), finding);
-    page.push_str("</details>");
 }
 
 fn evidence(page: &mut String, finding: &Finding) {
@@ -118,7 +135,7 @@ fn command(page: &mut String, command: &str) {
 }
 
 /// Findings that `root` explains; they need no action of their own.
-fn explained(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], root: &Finding) {
+fn explained(page: &mut String, at: Timestamp, explained: &[&Finding], root: &Finding) {
     if explained.is_empty() {
         return;
     }
@@ -136,25 +153,19 @@ fn explained(page: &mut String, snapshot: &Snapshot, explained: &[&Finding], roo
             id = finding.id,
             code = finding.info().name,
             subject = subject(&finding.subject),
-            age = Age(snapshot, finding.since),
+            age = Age(at, finding.since),
             summary = Escaped(&finding.summary()),
         );
     }
     page.push_str("</ul></details>");
 }
 
-/// The subject, with kind, namespace and name styled apart.
-fn subject(subject: &Subject) -> String {
+/// The subject; a link if it is an object.
+pub(super) fn subject(subject: &Subject) -> String {
     match subject {
-        Subject::Object { kind, namespace, name, .. } if namespace.is_empty() => {
-            format!("<span class=\"kind\">{}</span> <bdi>{}</bdi>", Escaped(kind), Escaped(name))
+        Subject::Object { group, kind, namespace, name } => {
+            Link(ObjectName { group, kind, namespace, name }).to_string()
         }
-        Subject::Object { kind, namespace, name, .. } => format!(
-            "<span class=\"kind\">{}</span> <bdi><span class=\"ns\">{}/</span>{}</bdi>",
-            Escaped(kind),
-            Escaped(namespace),
-            Escaped(name)
-        ),
         Subject::Kind { kind, .. } => format!("<span class=\"kind\">{}</span> all objects", Escaped(kind)),
         other => format!("<bdi>{}</bdi>", Escaped(&other.to_string())),
     }

@@ -5,33 +5,32 @@ use std::fmt::Write as _;
 use loopwatch_model::finding::Value;
 use loopwatch_model::observation::{ControllerView, Framework, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, RecentPoint, Snapshot};
+use loopwatch_model::time::Timestamp;
 
+use super::chart::{self, Chart, Line, count};
 use super::{Age, Escaped, Number};
 
 /// Maximum number of instances shown, and of controllers of each.
 const SHOWN: (usize, usize) = (5, 50);
 
-/// The size of a chart in its own units.
-const SIZE: (f64, f64) = (240.0, 40.0);
-
 /// One signal of the recent past.
-struct Chart {
+struct Signal {
     title: fn(&ProcessView) -> &'static str,
     value: fn(&RecentPoint) -> Option<f64>,
     text: fn(f64) -> String,
 }
 
 /// The charts, in the order of the page.
-const CHARTS: [Chart; 5] = [
-    Chart { title: |_| "Reconciles", value: |point| point.reconciles.map(f64::from), text: rate },
-    Chart { title: |_| "Failed reconciles", value: |point| point.failures.map(f64::from), text: rate },
-    Chart { title: |_| "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
-    Chart {
+const CHARTS: [Signal; 5] = [
+    Signal { title: |_| "Reconciles", value: |point| point.reconciles.map(f64::from), text: rate },
+    Signal { title: |_| "Failed reconciles", value: |point| point.failures.map(f64::from), text: rate },
+    Signal { title: |_| "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
+    Signal {
         title: |process| if process.live_heap.is_some() { "Live heap" } else { "Memory" },
         value: |point| point.memory.map(to_f64),
         text: |value| Value::Bytes(to_u64(value)).to_string(),
     },
-    Chart {
+    Signal {
         title: |process| if process.goroutines.is_some() { "Goroutines" } else { "Threads" },
         value: |point| point.tasks.map(f64::from),
         text: count,
@@ -76,7 +75,7 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
     }
     page.push_str("</h3>");
     if let Some((since, cause)) = instance.scrape_failure {
-        let age = Age(snapshot, since);
+        let age = Age(snapshot.at, since);
         let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
     }
     if let Some(metrics) = metrics.filter(|metrics| !metrics.problem.is_empty()) {
@@ -93,44 +92,11 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
 }
 
 /// Writes one chart, if the signal is available.
-fn chart(page: &mut String, chart: &Chart, instance: &InstanceSummary) {
-    let values: Vec<Option<f64>> = instance.recent.iter().map(chart.value).collect();
-    let Some(last) = values.iter().rev().flatten().next().copied() else { return };
-    let highest = values.iter().flatten().copied().fold(f64::MIN, f64::max);
-    let lowest = values.iter().flatten().copied().fold(f64::MAX, f64::min);
-    let _ = write!(
-        page,
-        "<li><span>{title}</span><b>{last}</b><svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{title} in the last hour: between {lowest} and {highest}\">",
-        title = (chart.title)(&instance.process),
-        last = (chart.text)(last),
-        width = SIZE.0,
-        height = SIZE.1,
-        lowest = (chart.text)(lowest),
-        highest = (chart.text)(highest),
-    );
-    lines(page, &instance.recent, &values, highest);
-    let _ = write!(page, "</svg><small>up to {}</small></li>", (chart.text)(highest));
-}
-
-/// Writes the line of a chart. It starts at zero, so that small changes of a large number look small, and has a gap where
-/// the signal was absent.
-fn lines(page: &mut String, points: &[RecentPoint], values: &[Option<f64>], highest: f64) {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
-    let span = last.at.since(first.at).seconds().max(1.0);
-    let mut open = false;
-    for (point, value) in points.iter().zip(values) {
-        let Some(value) = value else {
-            page.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
-            continue;
-        };
-        page.push_str(if open { " " } else { "<polyline points=\"" });
-        open = true;
-        let x = SIZE.0 * point.at.since(first.at).seconds() / span;
-        let y = SIZE.1 - 1.0 - (SIZE.1 - 2.0) * value / highest.max(f64::MIN_POSITIVE);
-        let _ = write!(page, "{x:.1},{y:.1}");
-    }
-    page.push_str(if open { "\"/>" } else { "" });
+fn chart(page: &mut String, signal: &Signal, instance: &InstanceSummary) {
+    let times: Vec<Timestamp> = instance.recent.iter().map(|point| point.at).collect();
+    let lines = vec![Line { name: "", values: instance.recent.iter().map(signal.value).collect() }];
+    let title = (signal.title)(&instance.process);
+    chart::write(page, &Chart { title, period: "the last hour", times: &times, lines, text: signal.text });
 }
 
 fn controllers(page: &mut String, controllers: &[ControllerView]) {
@@ -168,10 +134,6 @@ fn rate(per_second: f64) -> String {
         1.0.. => format!("{per_second:.1}/s"),
         _ => format!("{:.1}/min", per_second * 60.0),
     }
-}
-
-fn count(value: f64) -> String {
-    Number(to_u64(value)).to_string()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a chart needs few digits")]

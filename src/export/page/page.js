@@ -6,8 +6,9 @@
   const live = document.getElementById("live");
   const pause = document.getElementById("pause");
   const filter = document.getElementById("filter");
+  const search = document.querySelector("form.search");
   const main = document.getElementById("main");
-  let paused = false, lastUpdate = Date.now();
+  let paused = false, lastUpdate = Date.now(), typing;
 
   document.documentElement.classList.add("js");
 
@@ -55,6 +56,7 @@
   }
 
   function applyFilter() {
+    if (!filter) return;
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const element of main.querySelectorAll("[data-find]")) {
       const text = words.length > 0 ? searchText(element) : "";
@@ -71,12 +73,13 @@
 
   async function refresh() {
     if (paused || document.hidden) return;
+    const query = location.search;
     try {
-      const response = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(INTERVAL_MS) });
-      if (!response.ok) return;
+      const response = await fetch(location.pathname + query, { cache: "no-store", signal: AbortSignal.timeout(INTERVAL_MS) });
+      if (!response.ok && response.status !== 404) return; // the object of this page may have been deleted
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       const body = fresh.getElementById("main");
-      if (paused || !body) return;
+      if (paused || !body || query !== location.search) return;
       patch(main, body);
       document.title = fresh.title;
       lastUpdate = Date.now();
@@ -86,6 +89,13 @@
     } finally {
       showConnection();
     }
+  }
+
+  // Shows what the form asks for, as its submission would, but keeps the focus in the form.
+  function searchNow() {
+    const asked = new URLSearchParams([...new FormData(search)].filter(([, value]) => value !== ""));
+    history.replaceState(null, "", `?${asked}`);
+    refresh();
   }
 
   async function copy(button) {
@@ -105,15 +115,21 @@
     if (button) copy(button);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|TEXTAREA)$/.test(event.target.nodeName)) {
+    if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.nodeName)) {
+      const field = filter || document.getElementById("search");
+      if (!field) return;
       event.preventDefault();
-      filter.focus();
-    } else if (event.key === "Escape" && event.target === filter) {
+      field.focus();
+    } else if (event.key === "Escape" && filter && event.target === filter) {
       filter.value = "";
       applyFilter();
     }
   });
-  filter.addEventListener("input", applyFilter);
+  if (filter) filter.addEventListener("input", applyFilter);
+  if (search) search.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(searchNow, 250);
+  });
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
@@ -122,6 +138,11 @@
     showConnection();
   });
   document.addEventListener("visibilitychange", refresh);
-  setInterval(refresh, INTERVAL_MS);
+  // A recording that plays fast changes more often.
+  function schedule() {
+    const note = main.querySelector("[data-every]");
+    setTimeout(() => refresh().finally(schedule), note ? Number(note.dataset.every) : INTERVAL_MS);
+  }
+  schedule();
   showConnection();
 })();

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject, Value};
 use loopwatch_model::snapshot::{DeletionRow, DeletionVerdict, KindSummary, OwnerHazard, Snapshot};
 
+use super::link::{Link, ObjectName};
 use super::{Age, Escaped, Number};
 
 /// Maximum number of kinds shown, and of finalizers of one object.
@@ -30,7 +31,7 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
     if let Some(more) = more(snapshot) {
         let _ = write!(
             page,
-            "<p class=\"more\">and {} more: <a href=\"api/v1/objects?state=terminating\">terminating objects as JSON</a></p>",
+            "<p class=\"more\">and {} more: <a href=\"objects?state=terminating\">all terminating objects</a></p>",
             Number(more)
         );
     }
@@ -53,16 +54,12 @@ fn deletion(page: &mut String, snapshot: &Snapshot, row: &DeletionRow, blocker: 
         DeletionVerdict::OwnerAbsent => ("failed", "controller absent"),
         DeletionVerdict::BlockedByDependent => ("overdue", "blocked"),
     };
-    let slash = if row.namespace.is_empty() { "" } else { "/" };
     let _ = write!(
         page,
-        "<tr data-key=\"d-{key}\" data-find><td><span class=\"kind\">{kind}</span> <bdi><span class=\"ns\">{namespace}{slash}\
-         </span>{name}</bdi></td><td class=\"num\">{age}</td><td><span class=\"state {class}\">{verdict}</span></td><td>",
+        "<tr data-key=\"d-{key}\" data-find><td>{link}</td><td class=\"num\">{age}</td><td><span class=\"state {class}\">{verdict}</span></td><td>",
         key = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
-        kind = Escaped(&row.kind),
-        namespace = Escaped(&row.namespace),
-        name = Escaped(&row.name),
-        age = Age(snapshot, row.since),
+        link = Link(ObjectName { group: &row.group, kind: &row.kind, namespace: &row.namespace, name: &row.name }),
+        age = Age(snapshot.at, row.since),
     );
     if let Some(blocker) = blocker {
         let _ = write!(page, "<p>blocked by <bdi>{}</bdi></p>", Escaped(blocker));

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
-use super::{Age, Escaped, Number};
+use super::link::{Link, ObjectName};
+use super::{Age, Escaped, Number, objects};
 use crate::export::summary::{self, BlindSpot};
 
 /// Maximum number of objects shown, and of blind spots. The page links to the API for more objects.
@@ -47,19 +48,26 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     let states = kind.states();
     let total: u64 = states.iter().sum();
     let role = if kind.role == Role::Child { " <span class=\"role\">child</span>" } else { "" };
+    let list = objects::of_kind(&kind.group, &kind.kind);
     let _ = write!(
         page,
         "<article class=\"kindcard\" data-key=\"k-{group}/{name}\" data-find><h3>{name}{role} <small>{group}</small></h3>\
-         <p class=\"total\">{}</p>",
+         <p class=\"total\"><a href=\"{list}\" aria-label=\"{total} of the kind {name}\">{}</a></p>",
         Number(total),
         group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
         name = Escaped(&kind.kind),
+        list = Escaped(&list),
     );
     bar(page, &states);
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
         let state = state.as_str();
-        let _ = write!(page, "<li class=\"{state}\"><b>{}</b> {state}</li>", Number(count));
+        let _ = write!(
+            page,
+            "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a></li>",
+            Number(count),
+            Escaped(&list)
+        );
     }
     page.push_str("</ul>");
     if kind.role == Role::Primary {
@@ -92,7 +100,7 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         ),
     };
     if let Some(oldest) = kind.oldest_unconverged {
-        let _ = write!(page, "<div><dt>oldest unconverged</dt><dd>{}</dd></div>", Age(snapshot, oldest));
+        let _ = write!(page, "<div><dt>oldest unconverged</dt><dd>{}</dd></div>", Age(snapshot.at, oldest));
     }
     page.push_str("</dl>");
 }
@@ -134,19 +142,15 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
          <th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr></thead><tbody>",
     );
     for row in snapshot.unhealthy.iter().take(SHOWN) {
-        let slash = if row.namespace.is_empty() { "" } else { "/" };
         let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let state = row.state.as_str();
         let _ = write!(
             page,
-            "<tr data-key=\"o-{uid}\" data-find><td><span class=\"kind\">{kind}</span> <bdi><span class=\"ns\">{namespace}{slash}\
-             </span>{name}</bdi></td><td><span class=\"state {state}\">{state}</span></td><td class=\"num\">{age}</td>\
+            "<tr data-key=\"o-{uid}\" data-find><td>{link}</td><td><span class=\"state {state}\">{state}</span></td><td class=\"num\">{age}</td>\
              <td>{reason}</td></tr>",
             uid = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
-            kind = Escaped(&row.kind),
-            namespace = Escaped(&row.namespace),
-            name = Escaped(&row.name),
-            age = Age(snapshot, row.since),
+            link = Link(of_row(row)),
+            age = Age(snapshot.at, row.since),
             reason = Escaped(reason),
         );
     }
@@ -155,12 +159,17 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     if more > 0 {
         let _ = write!(
             page,
-            "<p class=\"more\">and {} more: <a href=\"api/v1/objects?state=overdue\">overdue</a>, \
-             <a href=\"api/v1/objects?state=failed\">failed</a></p>",
+            "<p class=\"more\">and {} more: <a href=\"objects?state=overdue\">overdue</a>, \
+             <a href=\"objects?state=failed\">failed</a></p>",
             Number(more)
         );
     }
     page.push_str("</section>");
+}
+
+/// The name of a listed object.
+pub(super) fn of_row(row: &ObjectRow) -> ObjectName<'_> {
+    ObjectName { group: &row.group, kind: &row.kind, namespace: &row.namespace, name: &row.name }
 }
 
 pub(super) fn blind_spots(page: &mut String, spots: &[BlindSpot]) {
@@ -192,14 +201,14 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
             (None, true) => ("up", "up"),
             (None, false) => ("down", "failing"),
         };
-        let last_success = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot, at)));
+        let last_success = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot.at, at)));
         let failures: Vec<_> =
             source.failures.iter().map(|(cause, count)| format!("{}: {count}", cause.replace('_', " "))).collect();
         let _ = write!(
             page,
             "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{state}</span></td>\
              <td class=\"num\">{}</td><td class=\"num\">{last_success}</td><td>{}</td></tr>",
-            Age(snapshot, source.since),
+            Age(snapshot.at, source.since),
             Escaped(source.off.as_deref().or(source.restricted.as_deref()).unwrap_or(&failures.join(", "))),
             name = Escaped(&source.source),
         );

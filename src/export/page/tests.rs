@@ -6,7 +6,7 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
 fn render(snapshot: &Snapshot) -> String {
-    super::render(snapshot, &Input::default())
+    super::render(snapshot, &RecentPast::default(), &Input::default())
 }
 
 #[test]
@@ -40,6 +40,24 @@ fn empty_and_healthy_snapshots_have_their_own_texts() {
 }
 
 #[test]
+fn a_recording_says_whether_it_still_plays() {
+    let mut recording = RecordingInput::new("loopwatch 0.1.0");
+    let at = |recording: &RecordingInput| {
+        let input = Input { recording: Some(recording.clone()), dump: None };
+        super::render(&healthy().snapshot, &RecentPast::default(), &input)
+    };
+    assert!(!at(&recording).contains("class=\"recording\""), "it has not begun");
+    (recording.begins, recording.shows) = (Some(Timestamp(0)), Some(Timestamp(90_000)));
+    recording.speed = Some(2.5);
+    let page = at(&recording);
+    assert!(page.contains("data-every=\"1000\"><b>A recording plays</b> at 2.5 times") && page.contains(" 1m30s have"));
+    recording.speed = None;
+    let page = at(&recording);
+    assert!(page.contains("<b>The recording has ended.</b>") && page.contains("1m30s after it began"), "{page}");
+    assert!(!page.contains("data-every") && !render(&healthy().snapshot).contains("recording"));
+}
+
+#[test]
 fn deletions_show_finalizers_actors_and_what_blocks_them() {
     let mut view = sample();
     let page = render(&view.snapshot);
@@ -58,14 +76,14 @@ fn deletions_show_finalizers_actors_and_what_blocks_them() {
     assert!(page.contains("<span class=\"state overdue\">blocked</span>"));
     assert!(page.contains("<p>blocked by <bdi>PersistentVolumeClaim team-b/data-0</bdi></p>"));
     assert!(page.contains("<small>actor unknown</small>"));
-    assert!(!page.contains("terminating objects as JSON"), "the list is complete");
+    assert!(!page.contains("all terminating objects"), "the list is complete");
 
     let row = view.snapshot.deletions[0].clone();
     view.snapshot.deletions = vec![row; MAX_DELETIONS];
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
     numbers.states[ObjectState::Terminating as usize] = 1200;
     let page = render(&view.snapshot);
-    assert!(page.contains("and 1,101 more: <a href=\"api/v1/objects?state=terminating\">"), "with a Pod");
+    assert!(page.contains("and 1,101 more: <a href=\"objects?state=terminating\">"), "with a Pod");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use loopwatch_model::snapshot::ExplainedObject;
 use loopwatch_model::time::{Span, Timestamp};
 
 use self::parts::Part;
+pub(crate) use self::parts::obligation;
 use super::layout::{Ink, paint, plain, wrap_item};
 use super::{Style, kind_name, markdown};
 use crate::export::json::Explained;

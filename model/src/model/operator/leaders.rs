@@ -69,6 +69,13 @@ impl Leaders {
         }
     }
 
+    /// Returns the changes of the leader without a rollout: the lease, when, and the Pod that led before.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (&str, Timestamp, &str)> {
+        self.leases
+            .iter()
+            .flat_map(|(lease, known)| known.changes.iter().map(|(at, before)| (lease.as_str(), *at, before.as_str())))
+    }
+
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let changes = self.leases.values_mut().flat_map(|known| &mut known.changes);
         changes.for_each(|(at, _)| *at = at.shifted(by_ms));

@@ -358,6 +358,16 @@ impl PodHistory {
         }
     }
 
+    /// Returns when loopwatch saw it restarted.
+    pub(super) fn restarts(&self) -> impl Iterator<Item = Timestamp> {
+        self.restarts.iter().copied()
+    }
+
+    /// Returns its latest ends.
+    pub(super) fn ends(&self) -> impl Iterator<Item = &ContainerEnd> {
+        self.ends.iter()
+    }
+
     /// Returns the restarts since `from`.
     pub(super) fn restarts_since(&self, from: Timestamp) -> Vec<Timestamp> {
         self.restarts.iter().filter(|at| **at > from).copied().collect()

@@ -75,7 +75,7 @@ impl Model {
     }
 
     /// Returns the Pods of the operator that stay, with their histories.
-    fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
+    pub(super) fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
         let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
         pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
     }

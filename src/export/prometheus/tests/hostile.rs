@@ -61,7 +61,11 @@ fn numbers_that_no_operator_has_reach_every_output() {
         }
         model.apply(at, Observation::SourceRecovered { source: SourceId::Metrics });
         let sample = Sample { snapshot: model.snapshot(), rows: Vec::new() };
-        let _ = page::render(&sample.snapshot, &crate::export::input::Input::default());
+        let _ = page::render(
+            &sample.snapshot,
+            &loopwatch_model::snapshot::RecentPast::default(),
+            &crate::export::input::Input::default(),
+        );
         let _ = serde_json::to_string(&json::operator(&sample.snapshot.operator)).expect("JSON");
         let text = render(sample, TextFormat::Text004, ObjectSeries::All, 500);
         prometheus_parse::Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).expect("text");

@@ -1,11 +1,10 @@
 //! The parts of the report.
 
-use loopwatch_model::snapshot::{
-    ExplainedChange, ExplainedEvent, ExplainedFinalizer, ExplainedObligation, Explanation,
-};
+use loopwatch_model::snapshot::{ExplainedFinalizer, ExplainedObligation, Explanation};
 use loopwatch_model::time::Timestamp;
 
 use super::{age, kinship, object_name};
+use crate::export::explain::timeline;
 use crate::export::json::{Explained, FindingText};
 
 /// A titled part of the report.
@@ -94,7 +93,7 @@ pub(super) fn all(explained: &Explained) -> Vec<Part> {
         tree(explanation),
         items("Other owners", kinship::other_owners(explanation)),
         Part { title: "Findings", lines: explained.findings.iter().map(|f| finding(explanation, f)).collect() },
-        items("History", history(explanation)),
+        items("Timeline", history(explanation)),
         items("Written by", writers(explanation)),
         items("Not visible to loopwatch", not_visible(explained)),
     ];
@@ -125,7 +124,8 @@ fn tree(explanation: &Explanation) -> Part {
     Part { title: "Owners and children", lines: kinship::lines(explanation).into_iter().map(line).collect() }
 }
 
-fn obligation(at: Timestamp, obligation: &ExplainedObligation) -> Vec<String> {
+/// What the operator is expected to do, in sentences.
+pub(crate) fn obligation(at: Timestamp, obligation: &ExplainedObligation) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(since) = obligation.regressed_since {
         lines.push(format!(
@@ -202,37 +202,16 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> PartLine {
     PartLine { command: (!finding.command.is_empty()).then(|| finding.command.clone()), ..item(text) }
 }
 
-/// The latest events and changes, in order.
+/// The latest entries of the timeline, in order.
 fn history(explanation: &Explanation) -> Vec<String> {
-    let events = explanation.timeline.iter().map(|event| (event.at, timeline_entry(event)));
-    let changes = explanation.changes.iter().map(|ExplainedChange { at, part, name, value }| {
-        let value = match part.as_str() {
-            "phase" => "",
-            _ if value.is_empty() => " changed",
-            _ => &format!(" {value}"),
-        };
-        (*at, format!("{part} {name}{value}"))
-    });
-    let mut all: Vec<(Timestamp, String)> = events.chain(changes).collect();
-    all.sort();
+    let mut all = timeline::entries(explanation);
     let earlier = all.len().saturating_sub(SHOWN);
     let mut lines: Vec<String> =
-        all.drain(earlier..).map(|(at, text)| format!("{} ago: {text}", age(explanation.at, at))).collect();
+        all.drain(earlier..).map(|entry| format!("{} ago: {}", age(explanation.at, entry.at), entry.text)).collect();
     if earlier > 0 {
-        lines.insert(0, format!("{earlier} earlier events; -o json lists them"));
+        lines.insert(0, format!("{earlier} earlier entries; -o json lists them"));
     }
     lines
-}
-
-fn timeline_entry(event: &ExplainedEvent) -> String {
-    let ExplainedEvent { change, code, severity, count, message, reporter, .. } = event;
-    if change != "event" {
-        return format!("{code} {}", change.replace('_', " "));
-    }
-    let often = if *count > 1 { format!(", {count} times") } else { String::new() };
-    let by = if reporter.is_empty() { String::new() } else { format!(" by {reporter}") };
-    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("Event {code} ({severity}{often}){by}{message}")
 }
 
 fn writers(explanation: &Explanation) -> Vec<String> {

@@ -1,0 +1,145 @@
+//! Plays a recording at N times the speed at which it happened, while the page shows it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use loopwatch_model::finding::FindingEvent;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::override_settings;
+use tokio::time::Instant;
+
+use crate::app::{self, SharedModel};
+use crate::cli::timeline;
+use crate::config::{JudgeFlags, ServeFlags};
+use crate::export::Exporter;
+use crate::export::input::{Input, RecordingInput};
+use crate::recording::Recording;
+
+/// A recording to play.
+pub(in crate::cli) struct Paced<'a> {
+    pub(in crate::cli) recording: Recording,
+    pub(in crate::cli) settings: Settings,
+    /// How the user wants it to be judged.
+    pub(in crate::cli) judge: Option<JudgeFlags>,
+    /// How many times as fast as it happened.
+    pub(in crate::cli) speed: f64,
+    /// The instant at which to stop, instead of the end.
+    pub(in crate::cli) until: Option<Timestamp>,
+    pub(in crate::cli) serve: &'a ServeFlags,
+}
+
+/// Handles a finding event.
+pub(in crate::cli) type OnEvent = Box<dyn FnMut(&FindingEvent) + Send>;
+
+/// The lowest and the highest speed.
+const SPEEDS: (f64, f64) = (0.01, 1e6);
+
+/// The longest time between two steps.
+const STEP: Duration = Duration::from_millis(100);
+
+// === impl Paced ===
+
+impl Paced<'_> {
+    /// Plays the recording and serves it, also after its end, until interrupted.
+    pub(in crate::cli) fn serve(self, on_event: OnEvent) -> anyhow::Result<()> {
+        app::runtime()?.block_on(async {
+            let model = Arc::new(Mutex::new(Model::new(self.settings)));
+            let stop = app::stop_signal();
+            let exporter = app::exporter(model.clone(), self.serve);
+            let speed = self.speed.clamp(SPEEDS.0, SPEEDS.1);
+            let played = Played { model, exporter: exporter.clone(), judge: self.judge, speed, on_event };
+            let playing = tokio::spawn(played.play(self.recording, self.until));
+            timeline::serve(self.serve.listen, exporter, stop).await?;
+            playing.abort();
+            Ok(())
+        })
+    }
+}
+
+/// A recording that plays.
+struct Played {
+    model: SharedModel,
+    exporter: Arc<Exporter>,
+    judge: Option<JudgeFlags>,
+    speed: f64,
+    on_event: OnEvent,
+}
+
+/// The time of the recording that has come.
+struct Pace {
+    /// When the recording began to play.
+    start: Instant,
+    /// Its first instant.
+    first: Timestamp,
+    speed: f64,
+}
+
+// === impl Pace ===
+
+impl Pace {
+    fn now(&self) -> Timestamp {
+        self.first.after(Span((self.start.elapsed().as_secs_f64() * 1000.0 * self.speed) as i64))
+    }
+
+    /// How long it takes until an instant of the recording has come; `None` if it has.
+    fn wait_for(&self, at: Timestamp) -> Option<Duration> {
+        let due = Duration::try_from_secs_f64(at.since(self.first).seconds() / self.speed).unwrap_or(Duration::MAX);
+        due.checked_sub(self.start.elapsed()).filter(|wait| !wait.is_zero())
+    }
+}
+
+// === impl Played ===
+
+impl Played {
+    /// Applies the recording up to `until` or to its end. Time advances also between observations, so that the ages on the
+    /// page grow.
+    async fn play(mut self, mut recording: Recording, until: Option<Timestamp>) {
+        let mut input = RecordingInput::new(&recording.header().recorded_by);
+        input.speed = Some(self.speed);
+        let (mut now, mut pace) = (None, None);
+        while let Some(mut line) = recording.next() {
+            if let Some(judge) = &self.judge {
+                override_settings(&mut line.saw, judge, app::lock(&self.model).settings());
+            }
+            let stops = until.is_some_and(|until| until < line.at);
+            let next = until.map_or(line.at, |until| until.min(line.at));
+            input.begins.get_or_insert(next);
+            let pace = pace.get_or_insert_with(|| Pace { start: Instant::now(), first: next, speed: self.speed });
+            while let Some(wait) = pace.wait_for(next) {
+                let at = pace.now().min(next);
+                self.apply(at, Observation::Tick);
+                self.show(&mut input, &recording, at);
+                tokio::time::sleep(wait.min(STEP)).await;
+            }
+            if stops {
+                break;
+            }
+            self.apply(line.at, line.saw);
+            now = Some(line.at);
+        }
+        input.speed = None;
+        if let Some(at) = until.or(now) {
+            self.show(&mut input, &recording, at);
+        }
+    }
+
+    fn apply(&mut self, at: Timestamp, observation: Observation) {
+        let mut model = app::lock(&self.model);
+        model.apply(at, observation);
+        model.probes(); // the recording contains the answers
+        model.reference_events(); // they went to the webhook of their time
+        let events = model.finding_events();
+        drop(model);
+        events.iter().for_each(|event| (self.on_event)(event));
+    }
+
+    fn show(&self, input: &mut RecordingInput, recording: &Recording, at: Timestamp) {
+        input.shows = Some(at);
+        input.set_unread(&recording.unread());
+        self.exporter.set_input(Input { recording: Some(input.clone()), dump: None });
+    }
+}

@@ -1,0 +1,65 @@
+//! The web pages.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+
+use super::api::{self, ExplainQuery, ObjectPage, ObjectQuery};
+use crate::export::exporter::Exporter;
+use crate::export::{explain, page};
+
+/// The overview.
+pub(super) async fn overview(State(exporter): State<Arc<Exporter>>) -> Response {
+    html(StatusCode::OK, page::render(&exporter.view.snapshot(), &exporter.view.recent_past(), &exporter.input()))
+}
+
+/// One object.
+pub(super) async fn object(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Response {
+    let explanation = match api::explained(&exporter, query).await {
+        Ok(explanation) => explanation,
+        Err((status, problem)) => return problem_page(status, &problem),
+    };
+    let snapshot = exporter.view.snapshot();
+    let not_visible = explain::blind_spots(&snapshot, &exporter.input());
+    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &not_visible))
+}
+
+/// A table of objects.
+pub(super) async fn objects(
+    State(exporter): State<Arc<Exporter>>,
+    RawQuery(raw): RawQuery,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Response {
+    let snapshot = exporter.view.snapshot();
+    match api::listed(&exporter, query).await {
+        Ok(ObjectPage { filter, rows, next }) => {
+            let search = raw.unwrap_or_default();
+            let table = page::ObjectTable { filter: &filter, query: &search, rows: &rows, next };
+            html(StatusCode::OK, page::render_objects(&snapshot, &table))
+        }
+        Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+pub(super) async fn css() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], page::CSS).into_response()
+}
+
+pub(super) async fn js() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
+}
+
+fn problem_page(status: StatusCode, problem: &str) -> Response {
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "Invalid request" };
+    html(status, page::render_problem(title, problem))
+}
+
+fn html(status: StatusCode, page: String) -> Response {
+    (status, [(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page)).into_response()
+}

@@ -1,0 +1,85 @@
+use loopwatch_model::finding::Subject;
+
+use super::*;
+use crate::export::sample::now;
+
+fn at(minutes_ago: i64) -> Timestamp {
+    now().before(Span::mins(minutes_ago))
+}
+
+fn point(minutes_ago: i64, findings: u32, failed: u32) -> PastPoint {
+    let mut point = PastPoint { at: at(minutes_ago), findings: [0, findings, 0], ..PastPoint::default() };
+    point.states[ObjectState::Failed as usize] = failed;
+    point.states[ObjectState::Converged as usize] = 1_000;
+    point
+}
+
+fn found(minutes_ago: i64, change: &'static str, name: &str) -> PastEvent {
+    let subject = Subject::Object {
+        group: "example.io".to_owned(),
+        kind: "Widget".to_owned(),
+        namespace: "team-a".to_owned(),
+        name: name.to_owned(),
+    };
+    PastEvent {
+        at: at(minutes_ago),
+        what: Happening::Finding { change, code: "Overdue", severity: "warning", subject },
+    }
+}
+
+fn written(past: &RecentPast) -> String {
+    let mut page = String::new();
+    write(&mut page, past);
+    page
+}
+
+#[test]
+fn the_charts_and_the_events_of_the_last_hours_are_shown() {
+    let mut points = vec![point(2, 0, 0), point(1, 3, 2), point(0, 1, 1)];
+    (points[1].converged, points[1].convergence_seconds) = (2, Some(4.5));
+    let operator = Happening::Operator {
+        change: "leader_changed",
+        name: "lease-a".to_owned(),
+        detail: "op-1 no longer leads".to_owned(),
+    };
+    let events = vec![found(2, "opened", "web"), PastEvent { at: at(1), what: operator }, found(0, "closed", "web")];
+    let page = written(&RecentPast { at: now(), points, events, forgotten: 0 });
+    for expected in [
+        "<span>Open findings</span><b>1</b>",
+        "aria-label=\"Objects not converged in the last 2m: between 0 and 2\"",
+        "<polyline class=\"failed\" points=\"0.0,39.0 120.0,1.0 240.0,20.0\"/>",
+        "<li class=\"failed\">1 failed</li>",
+        "<span>Mean time to converge</span><b>4s</b>",
+        "<polyline points=\"120.0,1.0 120.0,1.0\"/>",
+        "<b class=\"what\">operator changed its leader</b> <bdi>lease-a</bdi> <small>op-1 no longer leads</small>",
+        "name=web\"><span class=\"kind\">Widget</span>",
+    ] {
+        assert!(page.contains(expected), "{expected:?} is missing: {page}");
+    }
+    assert!(page.find("Overdue closed") < page.find("Overdue opened"), "the newest comes first");
+    assert!(!page.contains("converged</li>"), "they would hide the others");
+}
+
+#[test]
+fn a_long_timeline_is_cut_and_the_rest_is_counted() {
+    let events: Vec<_> = (0..100).map(|number| found(0, "opened", &format!("w-{number}"))).collect();
+    let page = written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 7 });
+    assert_eq!(page.matches("<li").count(), SHOWN);
+    assert!(page.contains("and 47 earlier: <a href=\"api/v1/timeline\">"), "{page}");
+    assert!(!page.contains("<svg"), "one point makes no chart");
+}
+
+#[test]
+fn nothing_is_shown_before_anything_happened() {
+    assert_eq!(written(&RecentPast::default()), "");
+    assert_eq!(written(&RecentPast { points: vec![point(0, 0, 0)], ..RecentPast::default() }), "");
+}
+
+#[test]
+fn hostile_names_in_the_timeline_are_escaped() {
+    const EVIL: &str = "\"><script>alert(1)</script>\u{202e}";
+    let operator = Happening::Operator { change: "ended", name: EVIL.to_owned(), detail: EVIL.to_owned() };
+    let events = vec![found(0, "opened", EVIL), PastEvent { at: now(), what: operator }];
+    let page = written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 0 });
+    assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
+}

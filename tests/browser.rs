@@ -1,0 +1,159 @@
+//! The web pages in a real browser, with the demo's incident. They need Chromium.
+
+#![expect(clippy::panic, clippy::disallowed_methods, reason = "a broken test should stop, and no runtime waits for it")]
+
+#[path = "browser/devtools.rs"]
+mod devtools;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use devtools::Browser;
+
+/// The demo, at one speed.
+struct Demo {
+    process: Child,
+    /// Its address, `http://127.0.0.1:1234/`.
+    url: String,
+}
+
+impl Demo {
+    fn start(speed: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+            .args(["demo", "--listen", "127.0.0.1:0", "--speed", speed])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("loopwatch runs");
+        let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| line.strip_prefix("Page:").map(|url| url.trim().to_owned()));
+        std::thread::spawn(move || lines.count()); // keeps the pipe empty
+        Self { process, url: url.unwrap_or_else(|| panic!("the demo prints its address")) }
+    }
+
+    fn object(&self, name: &str) -> String {
+        format!("{}object?group=zoo.loopwatch.dev&kind=Widget&namespace=webshop&name={name}", self.url)
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The number of unhealthy objects that the overview shows.
+const SHOWN_OBJECTS: &str =
+    "[...document.querySelectorAll('tr[data-key^=\"o-\"]')].filter((row) => row.offsetHeight > 0).length";
+
+#[test]
+fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
+    let demo = Demo::start("100");
+    let mut browser = Browser::start();
+    browser.open(&demo.url);
+    browser.wait_for("document.querySelector('.recording').innerText.startsWith('A recording plays')");
+    // The page follows without being loaded again.
+    browser.eval("window.stays = 1");
+    browser.wait_for("document.body.innerText.includes('PhaseCycling opened')");
+    browser.wait_for("document.body.innerText.includes('PhaseCycling closed')");
+    browser.wait_for("document.querySelector('.recording').innerText.startsWith('The recording has ended.')");
+    let note = browser.eval("document.querySelector('.recording').innerText");
+    assert!(note.as_str().is_some_and(|note| note.ends_with("7m4s after it began.")), "{note}");
+    assert_eq!(browser.eval("window.stays"), 1);
+    assert!(browser.eval("document.querySelectorAll('#timeline ~ .charts polyline').length").as_u64() > Some(2));
+
+    let all = browser.eval(SHOWN_OBJECTS);
+    browser.press("/");
+    assert_eq!(browser.eval("document.activeElement.id"), "filter");
+    browser.type_text("ledger");
+    browser.wait_for(&format!("{SHOWN_OBJECTS} === 1"));
+    browser.press("Escape");
+    browser.wait_for(&format!("{SHOWN_OBJECTS} === {all}"));
+    // Every link has a visible focus.
+    browser.press("Tab");
+    let focus =
+        "getComputedStyle(document.activeElement).outlineStyle !== 'none' && document.activeElement.matches('a')";
+    assert_eq!(browser.eval(focus), true);
+    browser.press("Enter");
+    browser.wait_for("location.pathname === '/objects'");
+    browser.assert_no_errors();
+}
+
+#[test]
+fn objects_are_found_while_the_user_types_and_without_a_script() {
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    browser.open(&format!("{}objects", demo.url));
+    browser.wait_for("document.querySelectorAll('tbody tr').length > 20");
+    browser.press("/");
+    browser.type_text("shop/ledger");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+    assert_eq!(browser.eval("location.search"), "?search=shop%2Fledger");
+    assert_eq!(browser.eval("document.activeElement.id"), "search", "the user can go on typing");
+    browser.eval("document.querySelector('tbody a').focus()");
+    browser.press("Enter");
+    browser.wait_for("location.pathname === '/object' && document.body.innerText.includes('Regressed opened')");
+    browser.open(&demo.object("nothing"));
+    browser.wait_for("document.querySelector('h1').innerText === 'Not found'");
+
+    browser.allow_scripts(false);
+    browser.open(&format!("{}objects", demo.url));
+    browser.wait_for("document.querySelectorAll('tbody tr').length > 20");
+    browser.eval("document.getElementById('search').focus()");
+    browser.type_text("ledger config");
+    browser.press("Enter");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+    assert_eq!(browser.eval("location.search"), "?search=ledger+config&kind=&state=&namespace=");
+}
+
+#[test]
+fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    let pages = [demo.url.clone(), format!("{}objects", demo.url), demo.object("sessions")];
+    for (url, width, dark) in
+        pages.iter().flat_map(|url| [(url, 400, false), (url, 400, true), (url, 1280, true), (url, 320, false)])
+    {
+        browser.emulate(width, dark);
+        browser.open(url);
+        browser.wait_for("document.readyState === 'complete' && document.querySelector('main h1')");
+        let wide = browser.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert_eq!(wide, 0, "{url} scrolls sideways at {width} px");
+        assert_eq!(browser.eval(LOW_CONTRAST), "", "{url}, dark: {dark}");
+        assert_eq!(browser.eval(UNLABELLED), "", "{url}");
+    }
+    browser.assert_no_errors();
+}
+
+/// The text whose contrast with its background is below 4.5:1.
+const LOW_CONTRAST: &str = "(() => {
+  const colour = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const background = (node) => {
+    for (; node; node = node.parentElement) {
+      const [r, g, b, a = 1] = colour(getComputedStyle(node).backgroundColor);
+      if (a > 0) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const low = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode.parentElement;
+    if (!texts.currentNode.nodeValue.trim() || !node.offsetParent || node.closest('option, script, noscript')) continue;
+    const [a, b] = [light(colour(getComputedStyle(node).color).slice(0, 3)), light(background(node))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) low.add(`${node.className || node.nodeName}: ${contrast.toFixed(1)}`);
+  }
+  return [...low].join(', ');
+})()";
+
+/// The fields, links and buttons that a screen reader could not name.
+const UNLABELLED: &str = "[...document.querySelectorAll('input:not([type=hidden]), select, button, a, svg[role=img]')]
+  .filter((node) => !(node.labels && [...node.labels].some((label) => label.textContent.trim()))
+    && !node.textContent.trim() && !node.getAttribute('aria-label'))
+  .map((node) => node.outerHTML).join(', ')";
