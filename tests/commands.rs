@@ -198,7 +198,7 @@ fn an_object_of_a_recording_is_explained_at_any_instant() {
     };
     let table = explain(&[]);
     assert_eq!(table.status.code(), Some(0), "{}", text(&table.stderr));
-    for expected in ["Widget.zoo.loopwatch.dev webshop/ledger", "Regressed", "BackendLost", "History", "Written by"] {
+    for expected in ["Widget.zoo.loopwatch.dev webshop/ledger", "Regressed", "BackendLost", "Timeline", "Written by"] {
         assert!(unwrapped(&table).contains(expected), "{expected}: {}", text(&table.stdout));
     }
     assert!(!text(&table.stdout).contains('\u{1b}'), "no colours in a pipe");
