@@ -1,7 +1,7 @@
 //! Gathers the traces of obligations and deletions while they are open.
 //!
 //! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that nobody can read before the
-//! object converges would not help. What follows is a trace of its own. If nobody wants traces, nothing is kept.
+//! object converges would not help. The rest of the obligation is a trace of its own. If nobody wants traces, nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
@@ -206,8 +206,8 @@ impl OpenTrace {
         TraceKey { uid: store::uid_text(uid), part: self.part, late: self.late }
     }
 
-    /// Ends the trace at `end`. What began later, while loopwatch waited whether the object stays converged, does not
-    /// belong to it.
+    /// Ends the trace at `end`. Steps that began later, while loopwatch waited whether the object stays
+    /// converged, do not belong to it.
     fn ended(self, uid: u128, object: ObjectName, end: Timestamp, outcome: Outcome, signal: String) -> Trace {
         let key = self.key(uid);
         let end = end.max(self.start);

@@ -265,7 +265,7 @@ fn entries(page: &mut String, explanation: &Explanation) {
     }
     section(page, "timeline", "Timeline");
     page.push_str(
-        "<p class=\"lead\">What changed, what loopwatch found, and what cleared; the newest first. loopwatch knows only \
+        "<p class=\"lead\">Changes of the object, and findings that opened and closed, the newest first. loopwatch knows only \
          changes that it saw, and those that the object itself dates.</p><ol class=\"timeline\">",
     );
     for entry in entries.iter().rev().take(ENTRIES) {

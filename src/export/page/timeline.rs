@@ -63,7 +63,7 @@ fn events(page: &mut String, past: &RecentPast) {
     if past.events.is_empty() {
         return;
     }
-    page.push_str("<ol class=\"timeline\" aria-label=\"What happened, the newest first\">");
+    page.push_str("<ol class=\"timeline\" aria-label=\"Timeline, the newest entry first\">");
     for event in past.events.iter().rev().take(SHOWN) {
         entry(page, past.at, event);
     }

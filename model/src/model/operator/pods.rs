@@ -83,9 +83,9 @@ pub(super) struct Stopped {
     pub(super) state: String,
     /// There are no other Pods that might run.
     pub(super) certain: bool,
-    /// When the last container ended. What happened before shows no life now.
+    /// When the last container ended. A sign of life before that shows no life now.
     pub(super) ended: Timestamp,
-    /// Since when a container runs that does not count as running yet. What happened since may be its last sign of life.
+    /// Since when a container runs that does not count as running yet. A sign of life since then may be its last one.
     pub(super) restarted: Option<Timestamp>,
     /// The Pod has ended, so another one takes its place.
     is_over: bool,
