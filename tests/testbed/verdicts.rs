@@ -171,13 +171,14 @@ pub fn unseen(trouble: Trouble, framework: Framework, view: View) -> Option<&'st
     }
 }
 
-/// Returns the finding that opens instead in some runs of the same fault, and why; none if all runs find the same.
+/// Returns the findings of which each run of a fault shows one or both, and why; none if all runs find the same.
 #[must_use]
-pub fn instead(trouble: Trouble, framework: Framework, view: View) -> Option<(&'static str, &'static str)> {
+pub fn varying(trouble: Trouble, framework: Framework, view: View) -> Option<([&'static str; 2], &'static str)> {
     match (trouble, framework, view) {
-        (Trouble::MemoryLeak, Framework::Java, View::Process) => {
-            Some(("MemoryLarge", "the JVM takes memory from the kernel in steps, also without a leak"))
-        }
+        (Trouble::MemoryLeak, Framework::Java, View::Process) => Some((
+            ["HeapLeak", "MemoryLarge"],
+            "the JVM takes memory from the kernel in steps, which look more or less like a trend",
+        )),
         _ => None,
     }
 }
@@ -255,13 +256,13 @@ fn cell(trouble: Trouble, framework: Framework, view: View, found: Option<&Found
         let links: Vec<String> = codes.iter().map(|code| format!("[{code}](runbooks/{code}.md)")).collect();
         links.join(", ")
     };
-    let instead = instead(trouble, framework, view);
-    let instead = instead
-        .map_or(String::new(), |(code, reason)| format!("; in some runs only {}: {reason}", links(&[code.into()])));
+    if let Some((codes, reason)) = varying(trouble, framework, view) {
+        return format!("{}, or only one of them: {reason}", links(&codes.map(str::to_owned)));
+    }
     match (found.root.is_empty(), trouble) {
         (true, Trouble::Healthy) => "nothing".to_owned(),
         (true, _) => format!("not seen: {}", unseen(trouble, framework, view).unwrap_or("?")),
-        (false, _) if found.explained.is_empty() => links(&found.root) + &instead,
-        (false, _) => format!("{}; explained: {}{instead}", links(&found.root), found.explained.join(", ")),
+        (false, _) if found.explained.is_empty() => links(&found.root),
+        (false, _) => format!("{}; explained: {}", links(&found.root), found.explained.join(", ")),
     }
 }
