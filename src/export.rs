@@ -28,6 +28,7 @@ mod docs; // documentation generated from the table of findings
 #[cfg(test)]
 mod rules; // alert rules generated from the table of findings
 mod post; // requests to receivers
+mod problems; // each problem of a receiver once in the log
 pub(crate) mod leadership; // whether this replica sends what all replicas see
 pub(crate) mod notify; // events for a webhook
 pub(crate) mod alertmanager; // alerts for Alertmanager

@@ -33,6 +33,7 @@ mod tests;
 use self::body::Notification;
 pub(crate) use self::url::WebhookUrl;
 use super::post::{Answer, Destination, Poster};
+use super::problems::Problems;
 use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
 use crate::telemetry::NotifyLabels;
@@ -229,18 +230,18 @@ async fn deliver(shared: Arc<Shared>, mut client: Poster) {
             let (problem, retry_after) = match client.post(&body).await {
                 Answer::Accepted => {
                     shared.count(OK);
-                    problems.solved();
+                    report_solution(&mut problems);
                     break;
                 }
                 Answer::Refused(problem) => {
                     shared.count(REJECTED);
-                    problems.report(&problem, "refuses an event");
+                    report(&mut problems, &problem, "refuses an event");
                     break;
                 }
                 Answer::Failed { problem, retry_after } => (problem, retry_after),
             };
             shared.count(FAILED);
-            problems.report(&problem, "cannot be reached; loopwatch tries again");
+            report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
             let wait = backoff.wait(retry_after);
             if is_last || since.elapsed() + wait > shared.patience.event {
                 shared.count(DROPPED);
@@ -252,24 +253,15 @@ async fn deliver(shared: Arc<Shared>, mut client: Poster) {
     }
 }
 
-/// The last problem in the log. A receiver that stays broken makes one line, not one per request.
-#[derive(Default)]
-struct Problems(Option<String>);
-
-// === impl Problems ===
-
-impl Problems {
-    fn report(&mut self, problem: &str, what: &str) {
-        if self.0.as_deref() != Some(problem) {
-            warn!(problem, "the webhook {what}");
-            self.0 = Some(problem.to_owned());
-        }
+fn report(problems: &mut Problems, problem: &str, what: &str) {
+    if problems.is_new(problem) {
+        warn!(problem, "the webhook {what}");
     }
+}
 
-    fn solved(&mut self) {
-        if self.0.take().is_some() {
-            info!("the webhook accepts events again");
-        }
+fn report_solution(problems: &mut Problems) {
+    if problems.solved() {
+        info!("the webhook accepts events again");
     }
 }
 

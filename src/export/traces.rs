@@ -40,6 +40,7 @@ use self::spans::Spans;
 use self::transport::{Answer, Transport};
 pub use self::url::CollectorUrl;
 use crate::export::leadership::Leadership;
+use crate::export::problems::Problems;
 use crate::sources::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
@@ -311,22 +312,22 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
                     shared.count(REJECTED, rejected);
                     if rejected == 0 {
                         batch.iter().for_each(|trace| shared.note_exemplars(trace));
-                        problems.solved();
+                        report_solution(&mut problems);
                     } else {
-                        problems.report(&message, "refuses some spans");
+                        report(&mut problems, &message, "refuses some spans");
                     }
                     break;
                 }
                 Answer::Refused(problem) => {
                     shared.count_request(REJECTED);
                     shared.count(REJECTED, spans);
-                    problems.report(&problem, "refuses spans");
+                    report(&mut problems, &problem, "refuses spans");
                     break;
                 }
                 Answer::Failed { problem, retry_after } => (problem, retry_after),
             };
             shared.count_request(FAILED);
-            problems.report(&problem, "cannot be reached; loopwatch tries again");
+            report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
             let wait = backoff.wait(retry_after);
             if is_last || since.elapsed() + wait > shared.patience.batch {
                 shared.count(DROPPED, spans);
@@ -339,30 +340,21 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
     }
 }
 
-/// The last problem in the log. A collector that stays broken makes one line, not one per request.
-#[derive(Default)]
-struct Problems(Option<String>);
-
-// === impl Problems ===
-
-impl Problems {
-    fn report(&mut self, problem: &str, what: &str) {
-        if self.0.as_deref() != Some(problem) {
-            warn!(problem, "the collector {what}");
-            self.0 = Some(problem.to_owned());
-        }
-    }
-
-    fn solved(&mut self) {
-        if self.0.take().is_some() {
-            info!("the collector accepts spans again");
-        }
-    }
-}
-
 /// The number of spans of a trace.
 fn spans_in(trace: &Trace) -> usize {
     1 + trace.steps.len()
+}
+
+fn report(problems: &mut Problems, problem: &str, what: &str) {
+    if problems.is_new(problem) {
+        warn!(problem, "the collector {what}");
+    }
+}
+
+fn report_solution(problems: &mut Problems) {
+    if problems.solved() {
+        info!("the collector accepts spans again");
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

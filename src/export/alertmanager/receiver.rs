@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::posting::Posting;
 use super::{AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::post::{Answer, Destination, Poster};
+use crate::export::problems::Problems;
 use crate::sources::Backoff;
 use crate::telemetry::AlertmanagerLabels;
 
@@ -33,7 +34,7 @@ pub(super) struct Receiver {
     requests: Family<AlertmanagerLabels, Counter>,
     /// The URL for people and for the label of the metrics.
     shown: String,
-    problem: Option<String>,
+    problems: Problems,
 }
 
 struct Instance {
@@ -71,7 +72,7 @@ impl Receiver {
             instances: BTreeMap::new(),
             requests,
             shown,
-            problem: None,
+            problems: Problems::default(),
         };
         [OK, REJECTED, FAILED].into_iter().for_each(|result| receiver.count(result, 0));
         receiver
@@ -109,7 +110,7 @@ impl Receiver {
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
         if let Err(problem) = self.look_up().await {
             self.count(FAILED, 1);
-            self.report(format!("cannot look up the host: {problem}"));
+            self.report(&format!("cannot look up the host: {problem}"));
             if self.instances.is_empty() {
                 return Some(None);
             }
@@ -134,7 +135,7 @@ impl Receiver {
             }
         }
         match problem {
-            Some(problem) => self.report(problem),
+            Some(problem) => self.report(&problem),
             None => self.report_success(),
         }
         retry
@@ -177,16 +178,14 @@ impl Receiver {
         self.requests.get_or_create_owned(&labels).inc_by(by);
     }
 
-    /// Logs a problem once, not with each attempt.
-    fn report(&mut self, problem: String) {
-        if self.problem.as_ref() != Some(&problem) {
+    fn report(&mut self, problem: &str) {
+        if self.problems.is_new(problem) {
             warn!(alertmanager = self.shown, problem, "cannot post alerts");
-            self.problem = Some(problem);
         }
     }
 
     fn report_success(&mut self) {
-        if self.problem.take().is_some() {
+        if self.problems.solved() {
             info!(alertmanager = self.shown, "alerts are posted again");
         }
     }
