@@ -106,6 +106,25 @@ fn requests_that_fail_begin_a_recovery_when_they_end() {
 }
 
 #[test]
+fn an_object_that_changed_while_requests_failed_has_to_converge_for_a_recovery() {
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    let mut old = lab.converged("old");
+    lab.apply(old.spec(2, lab.now)); // it never converges, which is another problem
+    let mut late = lab.converged("late");
+    requests(&mut lab, 60, &mut counts, &[("200", 50)]);
+    requests(&mut lab, 10, &mut counts, &[("<error>", 1)]); // too few for the verdict
+    lab.apply(late.spec(2, lab.now));
+    requests(&mut lab, 120, &mut counts, &[("<error>", 20)]);
+    requests(&mut lab, 90, &mut counts, &[("200", 50)]);
+    let health = lab.snapshot().operator.health;
+    assert!(health.recovery.is_none() && health.recovering_since.is_some(), "{health:?}");
+    lab.apply(late.ready());
+    requests(&mut lab, 60, &mut counts, &[("200", 50)]);
+    let health = lab.snapshot().operator.health;
+    assert!(health.recovery.is_some_and(|took| took >= Span::secs(90)), "{health:?}");
+}
+
+#[test]
 fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_little_else() {
     let idle = |lab: &mut Lab, counts: &mut Vec<(String, u64)>, seconds: i64, refused: i64| {
         requests(lab, seconds, counts, &[("200", 1)]);

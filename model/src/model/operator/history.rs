@@ -40,6 +40,8 @@ pub(crate) struct History {
     pub(super) requests: Window,
     /// Of these, those that failed on the side of the API server, or had no answer.
     pub(super) failed: Window,
+    /// The last scrape before the first of these within the window, and the length of the queues then.
+    calm: Option<(Timestamp, u64)>,
     /// Of these, those that the API server denied.
     pub(super) forbidden: Window,
     /// Of these, those that met a conflict.
@@ -115,7 +117,7 @@ impl History {
         restarted: bool,
         settings: &Settings,
     ) -> bool {
-        self.update_requests(now, earlier.map(|(_, view)| view), view, restarted, settings);
+        self.update_requests(now, earlier, view, restarted, settings);
         self.controllers.retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
         let gap = earlier.is_none_or(|(at, _)| now.since(at) > STALE_AFTER);
         let mut panicked = false;
@@ -137,12 +139,12 @@ impl History {
     fn update_requests(
         &mut self,
         now: Timestamp,
-        earlier: Option<&MetricsView>,
+        earlier: Option<(Timestamp, &MetricsView)>,
         view: &MetricsView,
         restarted: bool,
         settings: &Settings,
     ) {
-        let Some(earlier) = earlier else { return };
+        let Some((earlier_at, earlier)) = earlier else { return };
         let (mut all, mut failed, mut forbidden, mut conflicts) = (0_u64, 0_u64, 0_u64, 0_u64);
         for (code, count) in &view.requests {
             let known = earlier.requests.iter().find(|(other, _)| other == code).map(|(_, count)| *count);
@@ -158,13 +160,25 @@ impl History {
             }
         }
         let window = settings.api_window;
+        let was_calm = self.failed.counts.is_empty();
         self.requests.add(now, all, window);
         self.failed.add(now, failed, window);
+        if self.failed.counts.is_empty() {
+            self.calm = None;
+        } else if was_calm {
+            self.calm = Some((earlier_at, queued(earlier)));
+        }
         self.forbidden.add(now, forbidden, window);
         self.conflicts.add(now, conflicts, Span::hours(1));
     }
 
+    /// Returns when the last scrape was before requests began to fail within the window, and the length of the queues then.
+    pub(super) fn calm(&self) -> Option<(Timestamp, u64)> {
+        self.calm
+    }
+
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        self.calm.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
         let windows = [&mut self.requests, &mut self.failed, &mut self.forbidden, &mut self.conflicts];
         windows.into_iter().for_each(|window| window.clock_stepped(by_ms));
         self.controllers.values_mut().for_each(|history| history.clock_stepped(by_ms));
@@ -339,6 +353,11 @@ impl Window {
         let began = self.counts.iter_mut().map(|(at, _)| at);
         began.chain(&mut self.latest).for_each(|at| *at = at.shifted(by_ms));
     }
+}
+
+/// Returns the number of objects in the queues of all controllers; zero if it is not known.
+pub(super) fn queued(view: &MetricsView) -> u64 {
+    view.controllers.iter().filter_map(|controller| controller.queue_depth).fold(0, u64::saturating_add)
 }
 
 /// Returns by how much a counter has grown. One that became smaller, or is of another process, began at zero.

@@ -1,9 +1,11 @@
 //! How long the operator needs after a fault of the API server until it has worked off what it missed: until its queues are
-//! as short as before, and no more objects wait that became unconverged before the end of the fault.
+//! as short as before, and no more objects wait that became unconverged during the fault.
 
 use super::super::Model;
+use super::super::kinds::{Kind, Watch};
 use super::super::sight::Sight;
 use super::super::store::Slot;
+use super::history::queued;
 use crate::finding::FindingCode;
 use crate::observation::Role;
 use crate::snapshot::OperatorHealth;
@@ -21,6 +23,9 @@ const CHECK_EVERY: Span = Span::secs(10);
 
 /// The longest recovery. Objects that have not converged by then have another problem.
 const LONGEST: Span = Span::hours(24);
+
+/// Times in managed fields are whole seconds, so an object may have changed later than they say.
+const WRITTEN_GRAIN: Span = Span::secs(1);
 
 /// The recovery from faults of the API server.
 #[derive(Debug, Default)]
@@ -44,9 +49,15 @@ struct Fault {
     over: bool,
     /// Since when nothing waits any more.
     done_since: Option<Timestamp>,
-    /// The number of unconverged objects when it began.
-    unconverged: usize,
-    /// The number of objects in the queues when it began.
+    /// Before the first sign of it.
+    before: Calm,
+}
+
+/// The operator before a fault.
+#[derive(Clone, Copy, Debug)]
+struct Calm {
+    at: Timestamp,
+    /// The number of objects in the queues.
     queued: u64,
 }
 
@@ -55,7 +66,8 @@ struct Fault {
 impl Recovery {
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         if let Some(fault) = &mut self.fault {
-            (fault.since, fault.last) = (fault.since.shifted(by_ms), fault.last.shifted(by_ms));
+            let instants = [&mut fault.since, &mut fault.last, &mut fault.before.at];
+            instants.into_iter().for_each(|at| *at = at.shifted(by_ms));
             fault.done_since = fault.done_since.map(|at| at.shifted(by_ms));
         }
         self.ended = self.ended.map(|at| at.shifted(by_ms));
@@ -70,9 +82,13 @@ impl Model {
         let now = self.now;
         let known = self.operator.recovery.fault;
         if let Some((sign, lasts)) = self.api_fault() {
-            let new = || {
-                let (unconverged, queued) = (self.unconverged_before(sign), self.queued());
-                Fault { since: sign, last: sign, lasts, over: false, done_since: None, unconverged, queued }
+            let new = || Fault {
+                since: sign,
+                last: sign,
+                lasts,
+                over: false,
+                done_since: None,
+                before: self.calm_before(sign),
             };
             let fault = known.unwrap_or_else(new);
             let is_over = fault.over && sign <= fault.last;
@@ -109,8 +125,8 @@ impl Model {
         let is_scraped = self.fresh_instances().all(|(_, at, _)| at > fault.last);
         let is_done = sees
             && is_scraped
-            && self.unconverged_before(fault.last) <= fault.unconverged
-            && self.queued() <= fault.queued.max(1);
+            && self.unconverged_between(fault.before.at, fault.last) == 0
+            && self.queued() <= fault.before.queued.max(1);
         is_done.then(|| fault.done_since.unwrap_or(self.now))
     }
 
@@ -123,21 +139,32 @@ impl Model {
         if blind { Some((self.now, true)) } else { last.map(|last| (last, false)) }
     }
 
-    fn primary_watches(&self) -> impl Iterator<Item = &super::super::kinds::Watch> {
+    fn primary_watches(&self) -> impl Iterator<Item = &Watch> {
         let active = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         active.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary)
     }
 
-    /// Returns the number of objects that became unconverged until an instant and still are.
-    fn unconverged_before(&self, at: Timestamp) -> usize {
+    /// Returns how the operator was before requests began to fail, or at `sign` if all of them have succeeded so far. The
+    /// verdict comes later than the first failure, when objects wait already.
+    fn calm_before(&self, sign: Timestamp) -> Calm {
+        let calm = || self.fresh_instances().filter_map(|(_, _, instance)| instance.history.calm());
+        match calm().map(|(at, _)| at).min() {
+            Some(at) => Calm { at: at.before(WRITTEN_GRAIN).min(sign), queued: calm().map(|(_, queued)| queued).sum() },
+            None => Calm { at: sign, queued: self.queued() },
+        }
+    }
+
+    /// Returns the number of objects that became unconverged after one instant and until another, and still are.
+    fn unconverged_between(&self, after: Timestamp, until: Timestamp) -> usize {
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
-        primary.map(|kind| kind.unconverged.range(..=(at, Slot::MAX)).count()).sum()
+        let counted = |kind: &Kind, at| kind.unconverged.range(..=(at, Slot::MAX)).count();
+        primary.map(|kind| counted(kind, until).saturating_sub(counted(kind, after))).sum()
     }
 
     /// Returns the number of objects in the queues of the operator; zero if it is not known.
     fn queued(&self) -> u64 {
         let scraped = self.fresh_instances().filter_map(|(_, _, instance)| instance.metrics.as_ref());
-        scraped.flat_map(|(_, metrics)| &metrics.controllers).filter_map(|controller| controller.queue_depth).sum()
+        scraped.map(|(_, metrics)| queued(metrics)).sum()
     }
 
     /// Returns how the operator is, for people.
