@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use loopwatch_model::observation::pod_of_holder;
 use tokio::time::Instant;
 
 use crate::sources::cluster::workload_of_pod;
@@ -36,7 +37,7 @@ impl Leadership {
     /// Returns whether this replica leads, by the current holders of all leases.
     pub(crate) fn leads(&mut self, holders: &[String]) -> bool {
         let Some(pod) = &self.pod else { return true };
-        let mut holders = holders.iter().map(|holder| pod_of(holder));
+        let mut holders = holders.iter().map(|holder| pod_of_holder(holder));
         let is_mine = |holder: &str| holder == pod;
         let is_of_workload =
             |holder: &str| is_mine(holder) || (self.workload.is_some() && workload_of_pod(holder) == self.workload);
@@ -49,13 +50,6 @@ impl Leadership {
         }
         self.elected.is_none_or(|at| at.elapsed() > BETWEEN_LEADERS)
     }
-}
-
-/// The name of the Pod in the identity of a holder. client-go makes it from the name of the host, an underscore and a
-/// random ID.
-fn pod_of(holder: &str) -> &str {
-    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-    holder.split(|c| !is_name(c)).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Model;
-use super::leases::pod_of;
 use crate::checkpoint::SeenLease;
-use crate::observation::{GENERIC_MANAGERS, LeaseView};
+use crate::observation::{GENERIC_MANAGERS, LeaseView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 
 /// The leases that loopwatch has seen renewed.
@@ -236,7 +235,7 @@ fn has_word(text: &str, word: &str) -> bool {
 
 /// Returns the name of the Deployment whose Pod holds a lease: `operator-7d9f8c6b5-x2x4v_6f1c…` is of `operator`.
 fn workload(holder: &str) -> &str {
-    let pod = pod_of(holder);
+    let pod = pod_of_holder(holder);
     let mut parts = pod.rsplitn(3, '-');
     let (_, _, name) = (parts.next(), parts.next(), parts.next());
     name.unwrap_or(pod)

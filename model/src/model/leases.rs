@@ -22,11 +22,6 @@ pub(super) struct Leases {
     rows: BTreeMap<(String, String), LeaseRow>,
 }
 
-/// Returns the name of the Pod that holds a lease: client-go appends `_` and a UUID.
-pub(super) fn pod_of(holder: &str) -> &str {
-    holder.split('_').next().unwrap_or(holder)
-}
-
 // === impl Leases ===
 
 impl Leases {

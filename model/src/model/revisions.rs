@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 
 use super::Model;
 use super::kinds::Kind;
-use super::leases::pod_of;
-use crate::observation::{PodView, Revision, Role};
+use crate::observation::{PodView, Revision, Role, pod_of_holder};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};
 use crate::time::Timestamp;
 
@@ -81,8 +80,9 @@ impl Model {
     /// or else of the newest Pod that is ready.
     fn revision_in_charge(&self) -> Option<&Revision> {
         let view = self.operator.view.as_ref()?;
-        let holds =
-            |pod: &&PodView| self.leases.holders_in(self.now, &view.namespace).any(|holder| pod_of(holder) == pod.name);
+        let holds = |pod: &&PodView| {
+            self.leases.holders_in(self.now, &view.namespace).any(|holder| pod_of_holder(holder) == pod.name)
+        };
         let is_ready =
             |pod: &&PodView| pod.deleted.is_none() && pod.containers.first().is_some_and(|container| container.ready);
         let pods = || view.pods.iter().filter(|pod| !pod.revision.label().is_empty());

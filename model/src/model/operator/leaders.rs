@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::Model;
 use super::super::detection::Detection;
-use super::super::leases::pod_of;
 use super::pods::{PodsSay, has_ended};
 use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::observation::{LeaseView, OperatorView, PodView};
+use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
 
@@ -51,7 +50,7 @@ impl Leaders {
         }
         let known = self.leases.entry(lease.name.clone()).or_default();
         if known.holder != lease.holder {
-            let pod = pod_of(&lease.holder);
+            let pod = pod_of_holder(&lease.holder);
             let now_there = view.pods.iter().find(|seen| seen.name == pod);
             let hash = now_there.map(|pod| pod.revision.hash.clone()).filter(|hash| !hash.is_empty());
             let revision = hash.unwrap_or_else(|| template_hash(pod, &view.name).to_owned());
@@ -59,11 +58,11 @@ impl Leaders {
                 if known.changes.len() >= MAX_CHANGES {
                     known.changes.pop_front();
                 }
-                known.changes.push_back((now, pod_of(&known.holder).to_owned()));
+                known.changes.push_back((now, pod_of_holder(&known.holder).to_owned()));
             }
             (known.holder, known.revision) = (lease.holder.clone(), revision);
         }
-        let pod = pod_of(&known.holder);
+        let pod = pod_of_holder(&known.holder);
         if let Some(seen) = view.pods.iter().find(|seen| seen.name == pod) {
             known.uid.clone_from(&seen.uid);
         }
@@ -88,7 +87,7 @@ impl Leadership {
     /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a rollout brings another revision.
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
         let is_rollout = !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
-        let pod = pod_of(&self.holder);
+        let pod = pod_of_holder(&self.holder);
         let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
         let stays =
             view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none() && !has_ended(seen));
@@ -126,7 +125,9 @@ impl Model {
         let leases = self.operator.view.iter().flat_map(move |view| {
             self.controllers.seen_in(&view.namespace, |holder| is_of_workload(holder, &view.name))
         });
-        leases.filter(move |(_, lease)| self.now.since(lease.alive) < lately).map(|(_, lease)| pod_of(&lease.holder))
+        leases
+            .filter(move |(_, lease)| self.now.since(lease.alive) < lately)
+            .map(|(_, lease)| pod_of_holder(&lease.holder))
     }
 
     /// Detects that nobody leads although Pods run, and that the leader changes again and again.
@@ -149,7 +150,8 @@ impl Model {
             return;
         }
         // Without all Pods in view, each change may be the end of a Pod. A Pod that leads again was still there.
-        let led: BTreeSet<&str> = recent.iter().map(|(_, pod)| pod.as_str()).chain([pod_of(&known.holder)]).collect();
+        let led: BTreeSet<&str> =
+            recent.iter().map(|(_, pod)| pod.as_str()).chain([pod_of_holder(&known.holder)]).collect();
         let returned = led.len() <= changes;
         let detection = Detection::new(self.now, FindingCode::LeaderFlapping, first, self.now, || {
             Evidence::new()
@@ -180,7 +182,7 @@ impl Model {
         let from = [looked_since, oldest.min(self.now)].into_iter().chain(self.operator_written()).max();
         let due = since.max(from.unwrap_or(since)).after(self.settings.leader_absent_after);
         // After an upgrade, the operator may not elect a leader any more, or use another lease.
-        let holder = pod_of(&lease.holder);
+        let holder = pod_of_holder(&lease.holder);
         // The Pods of a StatefulSet keep their names.
         let uid = self.operator.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
         let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
@@ -198,7 +200,7 @@ impl Model {
 
 /// Returns whether the holder of a lease is a Pod of a workload, according to its name.
 fn is_of_workload(holder: &str, workload: &str) -> bool {
-    let pod = pod_of(holder);
+    let pod = pod_of_holder(holder);
     let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
     pod == workload || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
 }
