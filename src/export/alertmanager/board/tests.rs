@@ -185,3 +185,16 @@ fn a_clock_that_is_set_back_makes_no_alert_that_ends_before_it_begins() {
     let times: Vec<_> = alerts.iter().map(|alert| (&alert["startsAt"], &alert["endsAt"])).collect();
     assert_eq!(times, [(&now, &time(Span::mins(-55)).into()), (&now, &now)]);
 }
+
+/// Anybody who may annotate an object sets the beginning of `SoftDeleteLingering`. Alertmanager rejects the whole request, with
+/// the alerts of others, if it cannot read one time.
+#[test]
+fn a_beginning_long_before_our_era_is_a_time_that_alertmanager_reads() {
+    let mut board = Watched::new();
+    let mut ancient = finding(FindingCode::SoftDeleteLingering, "ancient", Span::mins(1));
+    ancient.since = Timestamp::parse("-009999-01-02T02:00:00Z").expect("a time");
+    let alerts = board.after(Span::ZERO, &[ancient]).expect("a posting");
+    assert_eq!(alerts[0]["startsAt"], "1970-01-01T00:00:00Z");
+    let cleared = board.after(Span::secs(5), &[]).expect("a change");
+    assert_eq!(cleared[0]["startsAt"], "1970-01-01T00:00:00Z");
+}
