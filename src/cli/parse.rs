@@ -317,6 +317,16 @@ mod tests {
     }
 
     #[test]
+    fn speed_is_a_number() {
+        for line in ["demo --speed NaN", "replay x --serve --speed nan"] {
+            let arguments = arguments(&format!("loopwatch {line}"));
+            let error = one_line(&parse(&arguments).expect_err(line), &arguments);
+            assert!(error.contains("expected a positive number"), "{error}");
+        }
+        assert!(parse(&arguments("loopwatch demo --speed 1e3")).is_ok());
+    }
+
+    #[test]
     fn run_starts_without_its_invalid_flags() {
         let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
         let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
