@@ -167,6 +167,8 @@ impl Board {
             let Firing { since, annotations, .. } = alert;
             self.cleared.insert(key, Cleared { since, at: now, annotations });
         }
+        // A clock that was ahead must not keep them until that time comes again.
+        self.cleared.values_mut().for_each(|cleared| cleared.at = cleared.at.min(now));
         self.cleared.retain(|_, cleared| now.since(cleared.at) < REMEMBERED);
         while self.cleared.len() > MAX_ALERTS {
             self.cleared.pop_last();

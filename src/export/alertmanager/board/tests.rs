@@ -244,3 +244,13 @@ fn a_rebuilt_model_resolves_nothing_before_its_lists_are_complete() {
     board.update(&rebuilt(NOW.after(Span::mins(7)), true, false));
     assert_eq!(board.firing(), 0);
 }
+
+#[test]
+fn a_clock_that_was_ahead_does_not_keep_cleared_alerts_until_that_time_comes() {
+    let mut board = Watched::new();
+    let late = finding(FindingCode::Overdue, "late", Span::mins(1));
+    board.after(Span::hours(100), std::slice::from_ref(&late));
+    assert_eq!(board.after(Span::hours(101), &[]).map(|alerts| alerts.len()), Some(1));
+    assert_eq!(board.after(Span::ZERO, &[]).map(|alerts| alerts.len()), Some(1), "by the new clock");
+    assert_eq!(board.after(Span::mins(16), &[]), Some(vec![]), "forgotten");
+}
