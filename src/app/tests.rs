@@ -85,7 +85,7 @@ fn a_lookup_of_a_host_that_hangs_does_not_hold_up_the_end_of_the_process() {
     let (release, hanging) = std::sync::mpsc::channel::<()>();
     let began = std::time::Instant::now();
     block_on(async {
-        let _ = tokio::task::spawn_blocking(move || hanging.recv_timeout(Duration::from_secs(20)));
+        drop(tokio::task::spawn_blocking(move || hanging.recv_timeout(Duration::from_secs(20))));
         tokio::task::yield_now().await;
     })
     .expect("a runtime");
