@@ -74,6 +74,17 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
 }
 
+/// Runs a task to its end. The lookup of a name may hang for minutes on a thread of its own, and nobody waits for it any more.
+///
+/// # Errors
+/// If the system refuses to create threads.
+pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let runtime = runtime()?;
+    runtime.block_on(task);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(())
+}
+
 /// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With `reload`, it follows
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {

@@ -8,7 +8,8 @@ use lab::steps::unlearned;
 use lab::{Lab, START, Widget, kind};
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{
-    Fact, FactValue, Hashes, ObjectKey, ObjectView, OwnerReference, Role, Scope, StatusShape, WatchId, WatchedKind,
+    Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusShape, WatchId,
+    WatchedKind,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Outcome;
@@ -453,4 +454,31 @@ fn a_step_of_the_clock_changes_no_duration() {
     lab.advance(Span::mins(1));
     let traces = lab.model.traces();
     assert_eq!(lines(&traces[0])[..2], ["web spec_changed converged after 7s", "  acknowledge: 0s to 2s"]);
+}
+
+/// Tenants write owner references, also circular ones.
+#[test]
+fn objects_that_all_own_each_other_cost_no_more_than_their_number() {
+    let mut lab = lab();
+    let config = config_maps();
+    lab.discover(&[kind(), config.clone()]);
+    let names: Vec<String> = (0..64).map(|number| format!("m{number}")).collect();
+    let owner = |name: &String| OwnerReference {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        name: name.clone(),
+        uid: format!("uid-{name}"),
+        ..OwnerReference::default()
+    };
+    let mesh = |lab: &mut Lab, name: &String| {
+        let owners = names.iter().filter(|other| *other != name).map(owner).collect();
+        ObjectView { owners, ..child(lab, name, START, None) }
+    };
+    let all = names.iter().map(|name| mesh(&mut lab, name)).collect();
+    lab.list_in(&config.watch, all);
+    lab.apply(&Widget::new("web", lab.now)); // its trace is open
+    let again = Box::new(mesh(&mut lab, &names[0]));
+    let began = std::time::Instant::now();
+    lab.observe(Observation::Applied { watch: config.watch, object: again });
+    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
 }

@@ -78,3 +78,17 @@ async fn a_changed_reference_reaches_the_webhook_within_a_second() {
     pumping.await.expect("no panic");
     notifier.close(delivering).await;
 }
+
+/// The resolver of the system may take minutes, and nobody can end it.
+#[test]
+fn a_lookup_of_a_host_that_hangs_does_not_hold_up_the_end_of_the_process() {
+    let (release, hanging) = std::sync::mpsc::channel::<()>();
+    let began = std::time::Instant::now();
+    block_on(async {
+        drop(tokio::task::spawn_blocking(move || hanging.recv_timeout(Duration::from_secs(20))));
+        tokio::task::yield_now().await;
+    })
+    .expect("a runtime");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    drop(release);
+}

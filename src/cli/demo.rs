@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use clap::Args;
 
-use super::play::paced::{OnEvent, Paced};
+use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, timeline};
 use crate::config::ServeFlags;
@@ -25,7 +25,7 @@ pub(super) struct DemoArgs {
     #[arg(long)]
     once: bool,
     /// Play the incident at N times its original speed; it lasts almost seven minutes
-    #[arg(long, value_name = "N", default_value_t = SPEED, conflicts_with = "once")]
+    #[arg(long, value_name = "N", default_value_t = SPEED, value_parser = speed, conflicts_with = "once")]
     speed: f64,
     #[command(flatten)]
     serve: ServeFlags,

@@ -85,7 +85,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
         return not_utf8(arguments); // clap names neither the argument nor the variable
     }
-    let text = error.to_string();
+    let text = without_url(error);
     let lines = text
         .lines()
         .map(str::trim)
@@ -111,6 +111,17 @@ pub(super) fn command_of(arguments: &[OsString]) -> String {
         }
     }
     path
+}
+
+/// The text of an error. It does not quote the value of a flag for a URL: any part of a URL that is not valid may be secret.
+fn without_url(error: &clap::Error) -> String {
+    let text = error.to_string();
+    match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) if named(error).is_some_and(|named| named.contains("URL")) => {
+            text.replace(&format!("'{value}'"), "'…'")
+        }
+        _ => text,
+    }
 }
 
 /// Replaces the user, the password, the path and the query of each URL in a text, which may be secret.
@@ -283,6 +294,36 @@ mod tests {
             let error = one_line(&parse(&arguments).expect_err(line), &arguments);
             assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
         }
+    }
+
+    #[test]
+    fn an_invalid_url_is_not_quoted_because_any_part_of_it_may_be_secret() {
+        for url in [
+            "user:S3CRET@host:9093",
+            "https:/user:S3CRET@host",
+            "https//user:S3CRET@host",
+            "https://user:S3CRET/x@host",
+            "https://S3CRET:pass?word@host",
+            "https://user:x'S3CRET@host",
+            "ftp://host/'S3CRET",
+        ] {
+            for flag in ["alertmanager", "notify", "otlp"] {
+                let arguments = arguments(&format!("loopwatch run --{flag} {url}"));
+                let Parsed { problems, .. } = parse(&arguments).expect("run always starts");
+                assert_eq!(problems.len(), 1, "{problems:?}");
+                assert!(problems[0].contains(&format!("--{flag}")) && !problems[0].contains("S3CRET"), "{problems:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn speed_is_a_number() {
+        for line in ["demo --speed NaN", "replay x --serve --speed nan"] {
+            let arguments = arguments(&format!("loopwatch {line}"));
+            let error = one_line(&parse(&arguments).expect_err(line), &arguments);
+            assert!(error.contains("expected a positive number"), "{error}");
+        }
+        assert!(parse(&arguments("loopwatch demo --speed 1e3")).is_ok());
     }
 
     #[test]

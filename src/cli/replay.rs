@@ -8,7 +8,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 
-use super::play::paced::Paced;
+use super::play::paced::{Paced, speed};
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, check, timeline};
 use crate::app;
@@ -40,7 +40,7 @@ pub(super) struct ReplayArgs {
     #[arg(long, help_heading = "Serving")]
     serve: bool,
     /// With --serve: replay the recording at N times its original speed, instead of going to its end
-    #[arg(long, value_name = "N", requires = "serve", help_heading = "Serving")]
+    #[arg(long, value_name = "N", value_parser = speed, requires = "serve", help_heading = "Serving")]
     speed: Option<f64>,
     #[command(flatten)]
     serve_flags: ServeFlags,

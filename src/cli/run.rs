@@ -32,7 +32,7 @@ pub(super) fn run(
 ) -> anyhow::Result<u8> {
     let reload = file.map(|path| Reload { path, read: Box::new(move || read(&arguments)) });
     let configuration = configuration(args, settings, problems);
-    app::runtime()?.block_on(app::run(configuration, reload));
+    app::block_on(app::run(configuration, reload))?;
     Ok(SUCCESS)
 }
 

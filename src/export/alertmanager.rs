@@ -12,6 +12,7 @@
 //! describes this for users.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,10 +117,14 @@ async fn evaluate(
     let mut ready = false;
     loop {
         let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
-        // Until the first lists are complete, loopwatch does not know which alerts of an earlier process still fire.
-        ready = ready || view.pending().is_empty();
-        if ready {
-            let dropped = board.update(&view.snapshot());
+        // A model that has panicked may panic here, too, before it is rebuilt. That must not end the alerts.
+        let seen = catch_unwind(AssertUnwindSafe(|| {
+            // Until the first lists are complete, loopwatch does not know which alerts of an earlier process still fire.
+            ready = ready || view.pending().is_empty();
+            ready.then(|| view.snapshot())
+        }));
+        if let Ok(Some(snapshot)) = seen {
+            let dropped = board.update(&snapshot);
             metrics.dropped.inc_by(dropped);
         }
         metrics.firing.set(i64::try_from(board.firing()).unwrap_or(i64::MAX));

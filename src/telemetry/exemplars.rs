@@ -52,6 +52,9 @@ pub struct Exemplar {
 /// The maximum number of exemplars, of which the oldest make room: twenty kinds with every bucket in use need 600.
 const MAX_EXEMPLARS: usize = 2_000;
 
+/// By how much an exemplar may be newer than one that arrives later. Beyond it, the clock was ahead.
+const AHEAD: Span = Span::hours(1);
+
 // === impl Exemplars ===
 
 impl Exemplars {
@@ -59,7 +62,7 @@ impl Exemplars {
     pub fn note(&self, counted: Counted, exemplar: Exemplar) {
         let mut known = self.locked();
         match known.get(&counted) {
-            Some(other) if other.at > exemplar.at => return,
+            Some(other) if other.at > exemplar.at && other.at.since(exemplar.at) < AHEAD => return,
             None if known.len() >= MAX_EXEMPLARS => {
                 let oldest = known.iter().min_by_key(|(_, exemplar)| exemplar.at).map(|(counted, _)| counted.clone());
                 oldest.and_then(|oldest| known.remove(&oldest));
@@ -127,6 +130,14 @@ mod tests {
         assert_eq!(exemplars.get(&late("a")), Some(exemplar(2)));
         exemplars.note(late("a"), exemplar(3));
         assert_eq!(exemplars.get(&late("a")), Some(exemplar(3)));
+    }
+
+    #[test]
+    fn an_exemplar_of_a_clock_that_was_ahead_does_not_stay_until_that_time_comes() {
+        let (exemplars, day) = (Exemplars::default(), Span::hours(24).0);
+        exemplars.note(late("a"), exemplar(day));
+        exemplars.note(late("a"), exemplar(1));
+        assert_eq!(exemplars.get(&late("a")), Some(exemplar(1)));
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub(super) const MAX_STEPS: usize = 128;
 /// and one more.
 const OWNERS: usize = 4;
 
+/// The maximum number of owners in one of these generations. Anybody may write owner references, also many and circular ones.
+const MAX_OWNERS: usize = 64;
+
 /// The number of keys of ended traces that are remembered, of which the earliest make room.
 const MAX_KEYS: usize = 4_096;
 

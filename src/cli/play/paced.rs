@@ -32,6 +32,15 @@ pub(in crate::cli) struct Paced<'a> {
     pub(in crate::cli) serve: &'a ServeFlags,
 }
 
+/// Reads a speed.
+///
+/// # Errors
+/// If it is no positive number: nothing would ever happen at the speed `NaN`.
+pub(in crate::cli) fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|speed: &f64| *speed > 0.0);
+    speed.ok_or_else(|| "expected a positive number".to_owned())
+}
+
 /// Handles a finding event.
 pub(in crate::cli) type OnEvent = Box<dyn FnMut(&FindingEvent) + Send>;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
+use loopwatch_model::observation::SourceId;
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -18,6 +19,10 @@ pub(super) struct Board {
     now: Option<Timestamp>,
     /// The start of loopwatch, as the first snapshot shows it.
     started: Timestamp,
+    /// The number of observations behind the last snapshot.
+    observations: u64,
+    /// Since when a model that was rebuilt after a panic lists everything again.
+    relisting: Option<Timestamp>,
     firing: BTreeMap<Key, Firing>,
     /// What does not fire yet. An earlier process may have posted it, so that its end matters, too.
     waiting: BTreeMap<Key, Firing>,
@@ -83,6 +88,8 @@ impl Board {
             labels,
             now: None,
             started: Timestamp::default(),
+            observations: 0,
+            relisting: None,
             firing: BTreeMap::new(),
             waiting: BTreeMap::new(),
             cleared: BTreeMap::new(),
@@ -99,6 +106,10 @@ impl Board {
     /// Takes the findings of a snapshot. Returns the number of new alerts for which there is no room.
     pub(super) fn update(&mut self, snapshot: &Snapshot) -> u64 {
         let now = snapshot.at;
+        if self.is_relisting(snapshot) {
+            self.now = self.now.max(Some(now)); // nothing has set the time of a new model yet
+            return 0;
+        }
         if self.now.is_none() {
             self.started = now;
         }
@@ -132,6 +143,18 @@ impl Board {
         dropped
     }
 
+    /// Returns whether a rebuilt model does not know yet which alerts still fire. A list that does not complete while alerts
+    /// live keeps none of them alive.
+    fn is_relisting(&mut self, snapshot: &Snapshot) -> bool {
+        let observations = snapshot.observations.values().sum();
+        if observations < std::mem::replace(&mut self.observations, observations) {
+            self.relisting = self.now;
+        }
+        let lasts = |since: &Timestamp| snapshot.at.since(*since) < LIFETIME && is_incomplete(snapshot);
+        self.relisting = self.relisting.filter(lasts);
+        self.relisting.is_some()
+    }
+
     /// Clears the alerts without findings, and forgets what does not fire yet. One that fires stays if another finding explains all of its findings by now: its
     /// recipients would believe that the problem is over.
     fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<Key, Group<'_>>) {
@@ -144,6 +167,8 @@ impl Board {
             let Firing { since, annotations, .. } = alert;
             self.cleared.insert(key, Cleared { since, at: now, annotations });
         }
+        // A clock that was ahead must not keep them until that time comes again.
+        self.cleared.values_mut().for_each(|cleared| cleared.at = cleared.at.min(now));
         self.cleared.retain(|_, cleared| now.since(cleared.at) < REMEMBERED);
         while self.cleared.len() > MAX_ALERTS {
             self.cleared.pop_last();
@@ -277,6 +302,14 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
         list.push(finding);
     }
     groups
+}
+
+/// Returns whether the kinds are not known yet, or a first list is not complete.
+fn is_incomplete(snapshot: &Snapshot) -> bool {
+    let discovery = SourceId::Discovery.to_string();
+    let knows_kinds = snapshot.sources.iter().any(|source| source.up && source.source == discovery);
+    let mut watches = snapshot.kinds.iter().flat_map(|kind| &kind.watches);
+    !knows_kinds || watches.any(|watch| !watch.synced && watch.missing.is_empty())
 }
 
 fn heartbeat_text() -> Pairs {

@@ -29,8 +29,10 @@ const BATCH: usize = 64;
 // === impl Alert ===
 
 impl Alert {
-    pub(super) const fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
-        Self { labels, annotations, starts_at, ends_at }
+    /// An object may say that its problem began before our era. Alertmanager cannot read such a time, and would reject the whole
+    /// request.
+    pub(super) fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
+        Self { labels, annotations, starts_at: starts_at.max(Timestamp(0)), ends_at }
     }
 }
 

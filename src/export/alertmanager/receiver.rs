@@ -108,7 +108,8 @@ impl Receiver {
     /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have, or else the wait that one
     /// of them asks for.
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
-        if let Err(problem) = self.look_up().await {
+        let looked_up = self.look_up().await;
+        if let Err(problem) = &looked_up {
             self.count(FAILED, 1);
             self.report(&format!("cannot look up the host: {problem}"));
             if self.instances.is_empty() {
@@ -136,7 +137,8 @@ impl Receiver {
         }
         match problem {
             Some(problem) => self.report(&problem),
-            None => self.report_success(),
+            None if looked_up.is_ok() => self.report_success(),
+            None => {}
         }
         retry
     }
@@ -217,5 +219,29 @@ impl Instance {
         }
         self.done = true;
         (address, answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::notify::receiver::Receiver as Script;
+    use crate::telemetry::AlertingMetrics;
+
+    /// Otherwise each posting would make two lines in the log.
+    #[tokio::test]
+    async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses_accept() {
+        let script = Script::start([]).await;
+        let url: AlertmanagerUrl = "http://alertmanager.invalid:9093".parse().expect("a URL");
+        let options = AlertmanagerOptions { urls: Vec::new(), token_file: None, ca_file: None, labels: Vec::new() };
+        let mut receiver = Receiver::new(&url, &options, AlertingMetrics::default().requests);
+        let address: SocketAddr = script.url.trim_start_matches("http://").parse().expect("an address");
+        let destination =
+            Destination { uri: url.uri().clone(), address: Some(address), token_file: None, ca_file: None };
+        receiver.instances.insert(address, Instance { poster: Poster::new(destination, REQUEST), done: false });
+        let posting = Posting { bodies: vec![b"[]".to_vec()] };
+        assert_eq!(receiver.post(&posting).await, None, "it is accepted");
+        assert_eq!(script.requests.all().len(), 1);
+        assert!(receiver.problems.solved(), "the problem lasts");
     }
 }

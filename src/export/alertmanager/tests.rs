@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
@@ -144,23 +145,51 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             ca_file: None,
             labels: vec!["cluster=production".parse().expect("a label")],
         };
-        Alerting::start(&options, Arc::new(Fixed(pending)), &SelfMetrics::new()).close().await;
+        Alerting::start(&options, Arc::new(Fixed::new(pending)), &SelfMetrics::new()).close().await;
         let bodies = bodies(&script.requests);
         assert_eq!(bodies.len(), expected, "{bodies:?}");
         assert!(bodies.iter().all(|body| body.contains("LoopwatchWatchdog") && body.contains("production")));
     }
 }
 
-/// A model without objects, and what it waits for.
-struct Fixed(Vec<String>);
+#[tokio::test]
+async fn a_model_that_panics_does_not_end_the_alerts() {
+    let script = Script::start([]).await;
+    let urls = vec![script.url.parse().expect("a URL")];
+    let options = AlertmanagerOptions { urls, token_file: None, ca_file: None, labels: vec![] };
+    let model = Arc::new(Fixed { panics: AtomicBool::new(true), ..Fixed::new(vec![]) });
+    let alerting = Alerting::start(&options, model.clone(), &SelfMetrics::new());
+    while model.panics.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    alerting.close().await; // looks once more
+    assert_eq!(bodies(&script.requests).len(), 1, "it has been rebuilt meanwhile");
+}
+
+/// A model without objects.
+struct Fixed {
+    /// What it waits for.
+    pending: Vec<String>,
+    /// The next snapshot panics.
+    panics: AtomicBool,
+}
+
+// === impl Fixed ===
+
+impl Fixed {
+    fn new(pending: Vec<String>) -> Self {
+        Self { pending, panics: AtomicBool::new(false) }
+    }
+}
 
 impl View for Fixed {
     fn snapshot(&self) -> Snapshot {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "injected");
         Snapshot::default()
     }
 
     fn pending(&self) -> Vec<String> {
-        self.0.clone()
+        self.pending.clone()
     }
 
     fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {

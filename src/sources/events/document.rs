@@ -65,6 +65,9 @@ struct EventSeries {
 /// The maximum length of the type, the reason and the name of the writer, in bytes.
 const MAX_WORD: usize = 128;
 
+/// The maximum length of the name of an object, in bytes.
+const MAX_NAME: usize = 253;
+
 // === impl EventDocument ===
 
 impl EventDocument {
@@ -86,9 +89,11 @@ impl EventDocument {
 
     /// Whether the Event is about an object of this kind, in any version. The field selector cannot tell groups apart.
     pub(super) fn is_about(&self, group: &str, kind: &str) -> bool {
-        let Regarding { api_version, kind: about, name, .. } = &self.regarding;
+        let Regarding { api_version, kind: about, namespace, name } = &self.regarding;
         let in_group = api_version.split_once('/').map_or("", |(group, _)| group);
-        about == kind && !name.is_empty() && (in_group == group || api_version.is_empty())
+        // The API server does not check what an Event is about, and the model remembers it.
+        let can_exist = (1..=MAX_NAME).contains(&name.len()) && namespace.len() <= MAX_NAME;
+        about == kind && can_exist && (in_group == group || api_version.is_empty())
     }
 
     /// How often it has happened: at least once, because it exists.

@@ -245,3 +245,26 @@ fn the_source_works_only_if_all_of_its_watches_do() {
     assert_eq!(tally.restrict(reason, |_| true), None, "nothing new");
     assert_eq!(two.recovered(), restricted);
 }
+
+/// The API server limits neither the name nor the number of the objects that Events are about.
+#[test]
+fn an_event_about_a_name_that_no_object_can_have_is_not_kept() {
+    let tally = Tally::default();
+    let mut sink = sink(&tally);
+    list(&mut sink, 1, &[]);
+    let about = |name: &str, namespace: &str| {
+        let mut event: Value = serde_json::from_slice(&event("u", AFTER, json!(1))).expect("JSON");
+        event["involvedObject"]["name"] = name.into();
+        event["involvedObject"]["namespace"] = namespace.into();
+        event.to_string().into_bytes()
+    };
+    for (name, namespace, expected) in [
+        ("x".repeat(1 << 20), "team-a".to_owned(), 0),
+        ("x".to_owned(), "x".repeat(1 << 20), 0),
+        ("x".repeat(253), "x".repeat(63), 1),
+    ] {
+        let mut out = Vec::new();
+        let version = sink.applied(&about(&name, &namespace), &mut out).expect("an Event");
+        assert_eq!((version.as_str(), out.len()), ("7", expected));
+    }
+}

@@ -1,6 +1,8 @@
 //! Adds what versions of objects show to traces: links, conditions, and children that get ready.
 
-use super::{CONTEXTS, OWNERS, OpenStep, name_of};
+use std::collections::BTreeSet;
+
+use super::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, name_of};
 use crate::model::Model;
 use crate::model::objects::MAX_CONDITIONS;
 use crate::model::store::Slot;
@@ -103,10 +105,11 @@ impl Model {
 
     /// Returns the nearest owner of an object that has a trace.
     fn traced_owner(&self, slot: Slot) -> Option<Slot> {
-        let mut level = vec![slot];
+        let (mut seen, mut level) = (BTreeSet::from([slot]), vec![slot]);
         for _ in 0..OWNERS {
             let owners = level.iter().flat_map(|slot| self.owners_of(*slot));
-            level = owners.filter_map(|owner| self.find_uid(owner.uid())).filter(|owner| *owner != slot).collect();
+            let owners = owners.filter_map(|owner| self.find_uid(owner.uid()));
+            level = owners.filter(|owner| seen.insert(*owner)).take(MAX_OWNERS).collect();
             if let Some(traced) = level.iter().find(|owner| self.traces.open.contains_key(owner)) {
                 return Some(*traced);
             }

@@ -1,4 +1,5 @@
 use loopwatch_model::finding::{Evidence, FindingId, Subject};
+use loopwatch_model::snapshot::{KindSummary, SourceSummary, WatchSummary};
 use serde_json::Value;
 
 use super::*;
@@ -184,4 +185,72 @@ fn a_clock_that_is_set_back_makes_no_alert_that_ends_before_it_begins() {
     let now = Value::from(time(Span::hours(-1)));
     let times: Vec<_> = alerts.iter().map(|alert| (&alert["startsAt"], &alert["endsAt"])).collect();
     assert_eq!(times, [(&now, &time(Span::mins(-55)).into()), (&now, &now)]);
+}
+
+/// Anybody who may annotate an object sets the beginning of `SoftDeleteLingering`. Alertmanager rejects the whole request, with
+/// the alerts of others, if it cannot read one time.
+#[test]
+fn a_beginning_long_before_our_era_is_a_time_that_alertmanager_reads() {
+    let mut board = Watched::new();
+    let mut ancient = finding(FindingCode::SoftDeleteLingering, "ancient", Span::mins(1));
+    ancient.since = Timestamp::parse("-009999-01-02T02:00:00Z").expect("a time");
+    let alerts = board.after(Span::ZERO, &[ancient]).expect("a posting");
+    assert_eq!(alerts[0]["startsAt"], "1970-01-01T00:00:00Z");
+    let cleared = board.after(Span::secs(5), &[]).expect("a change");
+    assert_eq!(cleared[0]["startsAt"], "1970-01-01T00:00:00Z");
+}
+
+/// A model that knows nothing yet, as after a panic, and the state of its discovery and of its only watch.
+fn rebuilt(at: Timestamp, discovered: bool, synced: bool) -> Snapshot {
+    let watch = WatchSummary { synced, ..WatchSummary::default() };
+    let discovery = SourceSummary { source: "discovery".to_owned(), up: discovered, ..SourceSummary::default() };
+    Snapshot {
+        at,
+        observations: [("discovery", 1)].into(),
+        sources: vec![discovery],
+        kinds: vec![KindSummary { watches: vec![watch], ..KindSummary::default() }],
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn a_rebuilt_model_resolves_nothing_before_its_lists_are_complete() {
+    let fires_until = |board: &mut Board| {
+        let bodies = board.posting().expect("a posting").bodies;
+        let alerts: Vec<Value> = serde_json::from_slice(&bodies[0]).expect("JSON");
+        alerts.iter().map(|alert| alert["endsAt"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let late = finding(FindingCode::Overdue, "late", Span::mins(1));
+    let old = Snapshot { findings: vec![late], observations: [("watch", 9)].into(), ..rebuilt(NOW, true, true) };
+    let mut board = Board::new(vec![]);
+    board.update(&old);
+    assert_eq!(fires_until(&mut board), [time(Span::mins(5)), time(Span::mins(5))], "the heartbeat and the alert");
+    for new in [
+        Snapshot::default(), // no observation has set its time
+        rebuilt(NOW.after(Span::secs(2)), false, false),
+        rebuilt(NOW.after(Span::secs(60)), true, false),
+    ] {
+        board.update(&new);
+        assert_eq!(board.firing(), 1, "{new:?}");
+    }
+    assert_eq!(fires_until(&mut board), [time(Span::mins(6)), time(Span::mins(6))], "it is repeated");
+    board.update(&rebuilt(NOW.after(Span::secs(70)), true, true));
+    assert_eq!(fires_until(&mut board), [time(Span::mins(6)).replace("06:00Z", "06:10Z"), time(Span::secs(70))]);
+
+    // A list that never completes keeps nothing alive.
+    board.update(&Snapshot { at: NOW.after(Span::secs(80)), observations: [("watch", 99)].into(), ..old });
+    board.update(&rebuilt(NOW.after(Span::secs(90)), true, false));
+    assert_eq!(board.firing(), 1);
+    board.update(&rebuilt(NOW.after(Span::mins(7)), true, false));
+    assert_eq!(board.firing(), 0);
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_keep_cleared_alerts_until_that_time_comes() {
+    let mut board = Watched::new();
+    let late = finding(FindingCode::Overdue, "late", Span::mins(1));
+    board.after(Span::hours(100), std::slice::from_ref(&late));
+    assert_eq!(board.after(Span::hours(101), &[]).map(|alerts| alerts.len()), Some(1));
+    assert_eq!(board.after(Span::ZERO, &[]).map(|alerts| alerts.len()), Some(1), "by the new clock");
+    assert_eq!(board.after(Span::mins(16), &[]), Some(vec![]), "forgotten");
 }
