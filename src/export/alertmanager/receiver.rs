@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use tokio::net::lookup_host;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use super::posting::Posting;
@@ -45,6 +45,9 @@ struct Instance {
 
 /// Time for one request, with the connection and the head of the response.
 const REQUEST: Duration = Duration::from_secs(10);
+
+/// Time for all requests of one posting to one Alertmanager. The others behind the same URL wait for it.
+const ROUND: Duration = Duration::from_secs(30);
 
 /// Time to look up the addresses of a name.
 const LOOKUP: Duration = Duration::from_secs(5);
@@ -117,7 +120,7 @@ impl Receiver {
             }
         }
         let waiting = self.instances.iter_mut().filter(|(_, instance)| !instance.done);
-        let results = join_all(waiting.map(|(address, instance)| instance.post(*address, posting))).await;
+        let results = join_all(waiting.map(|(address, instance)| instance.post(*address, posting, ROUND))).await;
         let (mut problem, mut retry) = (None, None);
         for (address, answers) in results {
             for answer in answers {
@@ -206,10 +209,20 @@ fn of_one_family(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr>
 // === impl Instance ===
 
 impl Instance {
-    /// Posts all bodies, and stops at the first that should be repeated.
-    async fn post(&mut self, address: SocketAddr, posting: &Posting) -> (SocketAddr, Vec<Answer>) {
+    /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
+    async fn post(&mut self, address: SocketAddr, posting: &Posting, round: Duration) -> (SocketAddr, Vec<Answer>) {
+        let began = Instant::now();
         let mut answers = Vec::new();
-        for body in &posting.bodies {
+        for (posted, body) in posting.bodies.iter().enumerate() {
+            if posted > 0 && began.elapsed() >= round {
+                let problem = format!(
+                    "too slow: it took {posted} of {} requests within {} s",
+                    posting.bodies.len(),
+                    round.as_secs()
+                );
+                answers.push(Answer::Failed { problem, retry_after: None });
+                return (address, answers);
+            }
             let answer = self.poster.post(body).await;
             let fails = matches!(answer, Answer::Failed { .. });
             answers.push(answer);
@@ -227,6 +240,21 @@ mod tests {
     use super::*;
     use crate::export::notify::receiver::Receiver as Script;
     use crate::telemetry::AlertingMetrics;
+
+    #[tokio::test]
+    async fn a_slow_instance_does_not_hold_up_the_others_for_long() {
+        let script = Script::start([]).await;
+        let address: SocketAddr = script.url.trim_start_matches("http://").parse().expect("an address");
+        let uri: Uri = script.url.parse().expect("a URL");
+        let destination = Destination { uri, address: Some(address), token_file: None, ca_file: None };
+        let mut instance = Instance { poster: Poster::new(destination, REQUEST), done: false };
+        let posting = Posting { bodies: vec![b"[]".to_vec(), b"[]".to_vec()] };
+        let (_, answers) = instance.post(address, &posting, Duration::ZERO).await;
+        assert!(matches!(&answers[..], [Answer::Accepted, Answer::Failed { .. }]), "{answers:?}");
+        assert!(!instance.done);
+        let (_, answers) = instance.post(address, &posting, ROUND).await;
+        assert!(matches!(&answers[..], [Answer::Accepted, Answer::Accepted]) && instance.done, "{answers:?}");
+    }
 
     /// Otherwise each posting would make two lines in the log.
     #[tokio::test]
