@@ -8,6 +8,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use super::Model;
 use super::store::{self, Slot};
+use crate::observation::EventView;
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
@@ -16,6 +17,7 @@ use crate::trace::{
 };
 
 mod ends; // begins and ends traces
+mod kube_events; // Kubernetes Events of the object
 mod versions; // what versions of objects show
 
 /// The annotations with the trace of the change, in the order of their precedence.
@@ -52,6 +54,8 @@ pub(crate) struct Traces {
     keys: (BTreeSet<u64>, VecDeque<u64>),
     /// A trace that has just begun.
     begun: Option<Slot>,
+    /// Kubernetes Events about objects without a trace, of the last moment.
+    early: VecDeque<EarlyEvent>,
     /// Traces and steps that did not fit since the last step of the model.
     dropped: (u32, u32),
 }
@@ -82,6 +86,15 @@ struct OpenStep {
     child: u128,
     start: Timestamp,
     end: Option<Timestamp>,
+}
+
+/// A Kubernetes Event that may belong to a trace that has not begun yet.
+#[derive(Debug)]
+struct EarlyEvent {
+    seen: Timestamp,
+    /// The kind of the object that it is about.
+    kind: u16,
+    event: EventView,
 }
 
 // === impl Traces ===
@@ -124,13 +137,18 @@ impl Traces {
         let Some(trace) = self.open.get_mut(&slot) else { return };
         let size = step.size();
         if trace.steps.len() >= MAX_STEPS || self.bytes + size > self.limit {
-            trace.dropped += 1;
-            self.dropped.1 += 1;
-            return;
+            return self.drop_step(slot);
         }
         trace.steps.push(step);
         trace.bytes += size;
         self.bytes += size;
+    }
+
+    /// Counts a step for which there is no room.
+    fn drop_step(&mut self, slot: Slot) {
+        let Some(trace) = self.open.get_mut(&slot) else { return };
+        trace.dropped += 1;
+        self.dropped.1 += 1;
     }
 
     fn end(&mut self, trace: Trace, size: usize, key: u64) {
@@ -179,6 +197,7 @@ impl Traces {
             }
         }
         self.changes.iter_mut().for_each(|change| shift(&mut change.at));
+        self.early.iter_mut().for_each(|early| shift(&mut early.seen));
     }
 }
 
@@ -213,10 +232,10 @@ impl OpenTrace {
         let end = end.max(self.start);
         let kept = self.steps.into_iter().filter(|step| step.start <= end);
         let steps = kept.map(|step| TraceStep {
-            kind: step.kind,
             start: step.start.max(self.start),
             end: step.end.unwrap_or(end).min(end).max(self.start),
-            unfinished: step.end.is_none_or(|at| at > end),
+            unfinished: step.end.is_none_or(|at| at > end) && !matches!(step.kind, StepKind::Event { .. }),
+            kind: step.kind,
         });
         Trace {
             key,
@@ -274,6 +293,7 @@ impl OpenStep {
             StepKind::Condition { r#type, reason, .. } => r#type.len() + reason.len(),
             StepKind::Child(name) => name.group.len() + name.kind.len() + name.namespace.len() + name.name.len(),
             StepKind::Finalizer(name) => name.len(),
+            StepKind::Event { reason, reporter, .. } => reason.len() + reporter.len(),
         };
         size_of::<Self>() + texts
     }

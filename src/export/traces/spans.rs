@@ -88,6 +88,15 @@ impl Spans {
             ),
             StepKind::Child(name) => (format!("child {}", name.kind).into(), object(name)),
             StepKind::Finalizer(name) => ("finalizer".into(), vec![KeyValue::new("loopwatch.finalizer", name.clone())]),
+            StepKind::Event { r#type, reason, reporter, count } => (
+                format!("event {reason}").into(),
+                vec![
+                    KeyValue::new("k8s.event.reason", reason.clone()),
+                    KeyValue::new("k8s.event.count", i64::try_from(*count).unwrap_or(i64::MAX)),
+                    KeyValue::new("loopwatch.event.type", *r#type),
+                    KeyValue::new("loopwatch.event.reporter", reporter.clone()),
+                ],
+            ),
         };
         if step.unfinished {
             attributes.push(KeyValue::new("loopwatch.unfinished", true));
