@@ -8,7 +8,8 @@ use lab::steps::unlearned;
 use lab::{Lab, START, Widget, kind};
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{
-    EventView, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusShape, WatchId, WatchedKind,
+    EventView, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusShape,
+    WatchId, WatchedKind,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Outcome;
@@ -499,6 +500,8 @@ fn events_of_one_reason_are_one_step_from_the_first_to_the_last() {
     lab.advance(Span::secs(1));
     lab.apply(web.ready());
     lab.advance(Span::secs(1));
+    see(&mut lab, EventView { r#type: "Normal".into(), ..event("web", "Synced") });
+    lab.advance(Span(1));
     see(&mut lab, event("web", "Afterwards"));
     lab.advance(Span::mins(1));
     let traces = lab.model.traces();
@@ -508,6 +511,7 @@ fn events_of_one_reason_are_one_step_from_the_first_to_the_last() {
             "Warning SyncFailed by operator ×3: 1s to 3s",
             "Warning Later by operator ×4: 2.5s to 2.5s",
             "Normal _other by operator ×1: 3s to 3s",
+            "Normal Synced by operator ×1: 4s to 4s",
         ]
     );
     assert_eq!((traces.len(), traces[0].dropped), (1, 0));

@@ -230,9 +230,9 @@ impl OpenTrace {
     fn ended(self, uid: u128, object: ObjectName, end: Timestamp, outcome: Outcome, signal: String) -> Trace {
         let key = self.key(uid);
         let end = end.max(self.start);
-        let kept = self.steps.into_iter().filter(|step| step.start <= end);
+        let kept = self.steps.into_iter().filter(|step| step.start <= end || step.follows(end));
         let steps = kept.map(|step| TraceStep {
-            start: step.start.max(self.start),
+            start: step.start.min(end).max(self.start),
             end: step.end.unwrap_or(end).min(end).max(self.start),
             unfinished: step.end.is_none_or(|at| at > end) && !matches!(step.kind, StepKind::Event { .. }),
             kind: step.kind,
@@ -284,6 +284,11 @@ impl OpenStep {
 
     fn copy(&self) -> Self {
         Self { kind: self.kind.clone(), ..*self }
+    }
+
+    /// Whether it is an Event about the end of a trace: operators write Events after the status.
+    fn follows(&self, end: Timestamp) -> bool {
+        matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(kube_events::AFTER_STATUS)
     }
 
     /// The size of the step in memory, about.
