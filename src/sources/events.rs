@@ -13,6 +13,7 @@ use loopwatch_model::observation::{EventView, MAX_EVENTS, Observation, SourceId,
 use loopwatch_model::time::{Span, Timestamp};
 
 mod document;
+pub(crate) mod once; // the Events about one object
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,8 @@ use super::watch::{Sink, WatchTarget};
 /// Both API groups have the same Events. An account needs the permission in only one of them; the newer one comes first.
 pub(crate) const GROUPS: [&str; 2] = ["events.k8s.io", ""];
 pub(crate) const RESOURCE: &str = "events";
+/// In which namespace objects without one have their Events.
+pub(crate) const OF_CLUSTER_SCOPED: &str = "default";
 /// Limit on these watches. The watches of objects come first.
 pub(crate) const MAX_WATCHES: usize = 20;
 
