@@ -96,8 +96,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
     let (target, _) = traces.target(); // the problems are among those of the configuration
     let tracing = target.and_then(|target| start_tracing(&target, exporter.metrics(), host));
-    if tracing.is_some() {
+    if let Some((traces, _)) = &tracing {
         lock(&model).gather_traces();
+        exporter.set_traces(traces.clone());
     }
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 

@@ -8,8 +8,8 @@ use lab::steps::unlearned;
 use lab::{Lab, START, Widget, kind};
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{
-    EventView, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusShape,
-    WatchId, WatchedKind,
+    EventView, Fact, FactValue, Hashes, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope,
+    StatusShape, WatchId, WatchedKind,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Outcome;
@@ -187,6 +187,7 @@ fn a_pause_ends_the_trace_and_the_resumption_gives_another_one() {
     let resumed = lab.model.traces();
     assert_eq!((lines(&resumed[0])[0].as_str(), resumed.len()), ("web resumed converged after 2s", 1));
     assert_ne!(resumed[0].key, paused[0].key, "the generation is the same");
+    assert_eq!(resumed[0].links, [TraceLink::Previous(paused[0].key.clone())]);
     assert!(!resumed[0].measured.counted && resumed[0].measured.converged.is_none());
 }
 
@@ -625,4 +626,28 @@ fn the_generation_after_a_rejection_links_to_it() {
     let mended = lab.model.traces();
     assert_eq!((mended.len(), lines(&mended[0])[0].as_str()), (1, "web spec_changed converged after 2s"));
     assert_eq!(mended[0].links, [TraceLink::Previous(rejected[0].key.clone())]);
+}
+
+#[test]
+fn an_explanation_names_the_trace_that_is_open_or_was_last() {
+    let key = |lab: &Lab| {
+        let [group, kind, namespace, name] = ["example.io", "Widget", "team-a", "web"].map(str::to_owned);
+        let explanation = lab.model.explain(&ObjectAddress { group, kind, namespace, name }).expect("the object");
+        explanation.trace.map(|key| key.to_string())
+    };
+    let mut plain = Lab::new();
+    plain.converged("web");
+    assert_eq!(key(&plain), None, "traces are off");
+    let mut lab = lab();
+    let mut web = lab.converged("web");
+    let last = lab.model.traces().pop().map(|trace| trace.key.to_string());
+    assert!(last.is_some() && key(&lab) == last, "{last:?}");
+    lab.apply(web.spec(2, lab.now));
+    assert!(key(&lab).is_some_and(|key| key.ends_with("|2")));
+    lab.advance(Span::mins(11));
+    assert!(key(&lab).is_some_and(|key| key.ends_with("|2|late")), "the rest of it");
+    web.finalizers = vec!["example.io/disk".into()];
+    web.deleted = Some(lab.now);
+    lab.apply(&web);
+    assert!(key(&lab).is_some_and(|key| key.ends_with("|deletion")));
 }

@@ -97,8 +97,7 @@ impl TraceFlags {
         }
         let within = timeout(variables, problems);
         let certificate = || first(variables, CERTIFICATE).map(|(_, file)| PathBuf::from(file));
-        let (token_file, ca_file) =
-            (self.otlp_token_file.clone(), self.otlp_ca_file.clone().or_else(certificate));
+        let (token_file, ca_file) = (self.otlp_token_file.clone(), self.otlp_ca_file.clone().or_else(certificate));
         Some(Target { url, token_file, ca_file, within, sampling })
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use loopwatch_model::model::LeaderElection;
 use loopwatch_model::snapshot::Outcome;
-use loopwatch_model::trace::Trace;
+use loopwatch_model::trace::{Trace, TraceKey};
 use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::sync::Notify;
@@ -186,6 +186,11 @@ impl TraceExporter {
     /// Returns whether a trace waits for the next renewal of the lease.
     pub(crate) fn is_waiting(&self) -> bool {
         locked(&self.0.turns).is_waiting()
+    }
+
+    /// Returns the ID of a trace in hexadecimal.
+    pub(crate) fn trace_id(&self, key: &TraceKey) -> String {
+        self.0.spans.ids_of(key).trace.to_string()
     }
 
     /// Gives the queue a few seconds, and then stops.

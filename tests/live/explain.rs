@@ -53,7 +53,10 @@ fn three_sources() {
     let limited = format!("--kubeconfig={}", account.display());
     let limited = explain("target", &[&limited]).expect("an answer");
     assert!(!limited["timeline"].to_string().contains(r#""change":"event""#), "{limited}");
-    assert!(limited.to_string().contains("Kubernetes Events about it"), "its account may only create Events: {limited}");
+    assert!(
+        limited.to_string().contains("Kubernetes Events about it"),
+        "its account may only create Events: {limited}"
+    );
     drop(recorder);
     let snapshot = format!("--snapshot={}", file.display());
     for name in ["target", "twin"] {

@@ -11,11 +11,11 @@ use crate::bed::{bed, test_with};
 use crate::case::Case;
 use crate::events::may_read_events;
 use crate::prometheus::Prometheus;
-use loopwatch_testbed::binaries;
 use loopwatch_testbed::jaeger::{Jaeger, Span};
 use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::{binaries, http};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -64,6 +64,10 @@ fn jaeger() {
     assert_eq!(root.name(), "converge Widget");
     assert_eq!(root.tag("k8s.namespace.name"), NAME);
     assert_eq!(root.trace_id(), computed_id(root.tag("k8s.object.uid").as_str().unwrap_or_default(), 1));
+    let path = format!("/api/v1/explain?kind=Widget&namespace={NAME}&name=target");
+    let explained: Value =
+        http::get(case.sidecar.port, &path).map(|text| text.parse().expect("JSON")).expect("an answer");
+    assert_eq!(explained["trace_id"], root.trace_id(), "{explained}");
     assert!(root.took() > Duration::from_millis(50) && root.took() < Duration::from_secs(4), "{:?}", root.took());
 
     case.operator.fault("Overdue?kind=Widget&namespace=traced&name=target");

@@ -8,7 +8,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use super::Model;
 use super::store::{self, Slot};
-use crate::observation::EventView;
+use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
@@ -325,6 +325,18 @@ impl Model {
             trace
         };
         ended.into_iter().map(finish).collect()
+    }
+
+    /// Returns the key of an object's open trace, or else that of the trace of its current generation.
+    pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
+        let record = self.store.get(slot).filter(|_| self.traces.on)?;
+        if let Some(open) = self.traces.open.get(&slot) {
+            return Some(open.key(record.uid));
+        }
+        let kind = self.kind_of(record.watch);
+        let has_one = kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
+        let part = TracePart::Generation(record.generation);
+        has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
 
     /// Counts what did not fit.

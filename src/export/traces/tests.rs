@@ -236,25 +236,28 @@ async fn failed_and_slow_traces_are_kept_and_a_part_of_the_rest() {
 
 #[tokio::test]
 async fn a_collector_that_is_busy_gets_the_same_batch_again_when_it_asks_for_it() {
-    let busy = Reply::Response(503, "retry-after: 1\r\n".into(), String::new());
-    let receiver = Receiver::start([busy, Reply::Close, Reply::Hang]).await;
-    let patience = Patience { batch: Duration::from_secs(60), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, None);
-    let began = Instant::now();
-    sender.push(1..3);
-    receiver.received(2).await;
-    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
-    sender.wait_for([4, 0, 0, 0, 0]).await;
-    let bodies = receiver.requests.bodies();
-    assert!(bodies.len() == 4 && bodies.windows(2).all(|pair| pair[0] == pair[1]), "{}", bodies.len());
-    assert_eq!(sender.requests(), [1, 0, 3]);
+    for status in [429, 503] {
+        let busy = Reply::Response(status, "retry-after: 1\r\n".into(), String::new());
+        let receiver = Receiver::start([busy, Reply::Close, Reply::Hang]).await;
+        let patience = Patience { batch: Duration::from_secs(60), ..SHORT };
+        let sender = Sender::with(&target(&receiver.url), patience, None);
+        let began = Instant::now();
+        sender.push(1..3);
+        receiver.received(2).await;
+        assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+        sender.wait_for([4, 0, 0, 0, 0]).await;
+        let bodies = receiver.requests.bodies();
+        assert!(bodies.len() == 4 && bodies.windows(2).all(|pair| pair[0] == pair[1]), "{}", bodies.len());
+        assert_eq!(sender.requests(), [1, 0, 3]);
+    }
 }
 
 #[tokio::test]
 async fn what_the_collector_refuses_is_not_repeated() {
     let page = Reply::Response(200, "content-type: text/html\r\n".into(), "<html>Sign in</html>".into());
     let redirect = Reply::Response(302, "location: http://127.0.0.1:1/\r\n".into(), String::new());
-    for reply in [Reply::status(500), Reply::status(400), Reply::status(401), page, redirect] {
+    let broken = Reply::Response(500, "content-type: text/html\r\n".into(), "<html>Oops</html>".into());
+    for reply in [broken, Reply::status(500), Reply::status(400), Reply::status(401), page, redirect] {
         let receiver = Receiver::start([reply.clone()]).await;
         let sender = Sender::start(&receiver.url);
         sender.push(1..2);

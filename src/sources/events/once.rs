@@ -78,14 +78,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_events_of_the_object_are_read_in_the_group_that_the_account_may_read() {
-        let events = json!([event("b", "example.io/v1", "web"), event("a", "example.io/v2", "web"), {}, 7,
-            event("c", "other.io/v1", "web"), event("d", "example.io/v1", "db")]);
+        let events = json!([
+            event("b", "example.io/v1", "web"),
+            event("a", "example.io/v2", "web"),
+            {},
+            7,
+            event("c", "other.io/v1", "web"),
+            event("d", "example.io/v1", "db")
+        ]);
         let script = Script::new([refuse(403), list(&events)]);
         let found = about(&script.cluster(), &web()).await.expect("Events");
         let found: Vec<(&str, u64)> = found.iter().map(|event| (event.reason.as_str(), event.count)).collect();
         assert_eq!(found, [("a", 3), ("b", 3)]);
         let asked = script.asked();
-        assert!(asked.len() == 2 && asked[0].contains("regarding.kind") && asked[1].contains("involvedObject.kind"), "{asked:?}");
+        assert!(
+            asked.len() == 2 && asked[0].contains("regarding.kind") && asked[1].contains("involvedObject.kind"),
+            "{asked:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

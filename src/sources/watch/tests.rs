@@ -196,7 +196,7 @@ async fn without_a_cache_an_expired_version_is_no_failure_unless_the_list_is_new
         || WatchTarget { cached: false, ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), false) };
     for gone in [|| stream([error(410, "Expired")]), || refuse(410, "Gone")] {
         let list = || page(&[("a", 5)], 10, "");
-        let quiet = [list(), stream([pause(200)]), gone(), list()];
+        let quiet = [list(), stream([pause(140)]), gone(), list()];
         let run = watch_target(uncached(), &Arc::default(), quiet, false).await;
         assert_eq!(after_list(&run)[..3], ["began 2", "listed a@5", "ended 2 at 10"]);
         assert_eq!(run.cause(), None);
