@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use loopwatch_testbed::wait::pause;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -114,8 +115,8 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
             state.mood
         };
         match mood {
-            Mood::Slow => std::thread::sleep(Duration::from_millis(1_500)),
-            Mood::Hanging => std::thread::sleep(Duration::from_secs(5)),
+            Mood::Slow => pause(Duration::from_millis(1_500)),
+            Mood::Hanging => pause(Duration::from_secs(5)),
             _ => {}
         }
         if mood == Mood::Away {
