@@ -154,8 +154,8 @@ fn moods() {
     eprintln!("moods: the slowest /metrics took {slowest:?}");
 }
 
-/// The collector is away for ten minutes in which many objects change again and again: memory is bounded, each span that is lost
-/// is counted, and `/metrics` never waits.
+/// The collector is away for ten minutes in which many objects change again and again: memory is bounded, lost spans are
+/// counted, what was kept arrives, and `/metrics` never waits.
 fn away() {
     const OBJECTS: usize = 100;
     let collector = Collector::start(Mood::Fine);
@@ -169,33 +169,37 @@ fn away() {
         case.kube.zoo("Widget", "away", &format!("w{number}"), json!({}));
     }
     pause(Duration::from_secs(10));
-    collector.be(Mood::Away);
-    let (began, before, mut size, mut highest, mut took) = (Instant::now(), memory(), 1, 0.0_f64, Vec::new());
-    while began.elapsed() < Duration::from_secs(600) {
-        size = 1 + size % 5;
-        for number in 0..OBJECTS {
-            case.resize("Widget", &format!("w{number}"), size);
+    // The same load with the collector there shows what the load alone costs.
+    let mut size = 1;
+    let mut change = |lasts: Duration| {
+        let (began, mut highest, mut slowest) = (Instant::now(), 0.0_f64, Duration::ZERO);
+        while began.elapsed() < lasts {
+            size = 1 + size % 5;
+            for number in 0..OBJECTS {
+                case.resize("Widget", &format!("w{number}"), size);
+            }
+            let asked = Instant::now();
+            case.sidecar.metrics().expect("metrics");
+            slowest = slowest.max(asked.elapsed());
+            highest = highest.max(memory());
+            pause(Duration::from_secs(4));
         }
-        let asked = Instant::now();
-        case.sidecar.metrics().expect("metrics");
-        took.push(asked.elapsed());
-        highest = highest.max(memory());
-        pause(Duration::from_secs(4));
-    }
-    let dropped = spans("dropped");
-    took.sort_unstable();
-    let (typical, slowest) = (took[took.len() * 95 / 100], took[took.len() - 1]);
+        (highest, slowest)
+    };
+    let (before, slowest_before) = change(Duration::from_secs(120));
+    collector.be(Mood::Away);
+    let (highest, slowest) = change(Duration::from_secs(600));
+    let (dropped, had) = (spans("dropped"), collector.roots().len());
     collector.be(Mood::Fine);
     case.sidecar.expect(SOON, "what was kept arrives", || {
-        let (ok, requests) = (spans("ok"), collector.requests());
-        if requests > 0 && collector.roots().len() > 500 { Ok(()) } else { Err(format!("{ok}")) }
+        let now = collector.roots().len();
+        if now > had + 500 { Ok(()) } else { Err(format!("{now} after {had}")) }
     });
     pause(Duration::from_secs(5));
     eprintln!(
         "away: for 10 min; {before:.1} MiB before, at most {highest:.1} MiB; {dropped} spans dropped, {} sent; /metrics took \
-         {typical:?} (p95), at most {slowest:?}",
+         at most {slowest:?}, and {slowest_before:?} before",
         spans("ok")
     );
-    // A single answer may be slow on a busy machine.
-    assert!(highest < before + 12.0 && typical < Duration::from_millis(500));
+    assert!(dropped > 0.0 && highest < before + 12.0 && slowest < Duration::from_millis(500));
 }
