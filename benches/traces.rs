@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use loopwatch::export::traces::{Sampling, Target, TraceExporter};
 use loopwatch::telemetry::{SelfMetrics, SpanLabels};
-use loopwatch_model::model::Model;
+use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
     Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusSchema,
     StatusShape, WatchId, WatchedKind, Why,
@@ -220,7 +220,7 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
     for batch in traces.chunks(RATE / 10) {
         let copies = batch.to_vec(); // the model has made these
         let begin = cpu();
-        exporter.push(copies, &[]);
+        exporter.push(copies, &LeaderElection::default());
         tokio::time::sleep(Duration::from_millis(100)).await;
         spent += cpu() - begin;
     }
@@ -239,7 +239,7 @@ async fn away(traces: &[Trace]) -> usize {
     let before = allocated();
     for _ in 0..600 * RATE / traces.len() {
         for batch in traces.chunks(128) {
-            exporter.push(batch.to_vec(), &[]);
+            exporter.push(batch.to_vec(), &LeaderElection::default());
             tokio::task::yield_now().await;
         }
     }

@@ -107,8 +107,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
     let (target, _) = traces.target(); // the problems are among those of the configuration
     let tracing = target.and_then(|target| start_tracing(&target, exporter.metrics(), host));
-    if tracing.is_some() {
+    if let Some((traces, _)) = &tracing {
         lock(&model).gather_traces();
+        exporter.set_traces(traces.clone());
     }
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
@@ -214,7 +215,7 @@ pub(crate) async fn pump(
         {
             return (None, Ended::Unwritable(error));
         }
-        let (probes, events, references, traces, holders) = {
+        let (probes, events, references, traces, election) = {
             let mut model = lock(&model);
             #[cfg(test)]
             injected::panic_if_asked();
@@ -223,16 +224,18 @@ pub(crate) async fn pump(
             }
             let (references, traces) = (model.reference_events(), model.traces());
             let nothing = references.is_empty() && traces.is_empty();
-            let holders = if nothing { Vec::new() } else { model.lease_holders() };
-            (model.probes(), model.finding_events(), references, traces, holders)
+            let waits = outlets.traces.as_ref().is_some_and(TraceExporter::is_waiting);
+            let election = if nothing && !waits { None } else { Some(model.leader_election()) };
+            (model.probes(), model.finding_events(), references, traces, election)
         };
         probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
         events.iter().for_each(log_finding_event);
         if let Some(notifier) = outlets.notifier.as_ref().filter(|_| !references.is_empty()) {
-            notifier.push(references, &holders);
+            let leases = election.iter().flat_map(|election| &election.leases);
+            notifier.push(references, &leases.map(|lease| lease.holder.clone()).collect::<Vec<_>>());
         }
-        if let Some(exporter) = outlets.traces.as_ref().filter(|_| !traces.is_empty()) {
-            exporter.push(traces, &holders);
+        if let (Some(exporter), Some(election)) = (&outlets.traces, &election) {
+            exporter.push(traces, election);
         }
         if let Some(sink) = sink.as_mut()
             && let Err(error) = sink.rotate_if_full(&lock(&model))

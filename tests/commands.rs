@@ -548,6 +548,10 @@ fn a_collector_can_be_set_by_flag_file_and_the_variables_of_opentelemetry() {
         (vec![], vec![endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], false, "can only use http/protobuf"),
         (vec![], vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317/S3CRET")], false, "expected http:// or https://"),
         (vec!["--otlp", "https://user:S3CRET@collector"], vec![], false, "--otlp-token-file"),
+        (vec![], vec![endpoint, ("OTEL_TRACES_EXPORTER", "none")], false, ""),
+        (vec![], vec![endpoint, ("OTEL_TRACES_EXPORTER", "zipkin")], false, "OTEL_TRACES_EXPORTER"),
+        (vec![], vec![endpoint, ("OTEL_EXPORTER_OTLP_HEADERS", "S3CRET")], true, "OTEL_EXPORTER_OTLP_HEADERS: entry 1"),
+        (vec![], vec![endpoint, ("OTEL_EXPORTER_OTLP_TIMEOUT", "ten")], true, "OTEL_EXPORTER_OTLP_TIMEOUT"),
         (vec![], vec![endpoint, ("OTEL_TRACES_SAMPLER", "sometimes")], true, "OTEL_TRACES_SAMPLER"),
     ] {
         let program = || {

@@ -95,6 +95,7 @@ use self::graph::Graph;
 use self::hazards::Hazards;
 use self::intern::{ConditionSet, Interner, Symbol};
 use self::kinds::{Kind, OTHER, Watch};
+pub use self::leases::LeaderElection;
 use self::leases::Leases;
 use self::open_findings::{OpenFindings, Raised, Report};
 use self::operator::Operator;
@@ -113,7 +114,7 @@ use self::tuning::Tuned;
 use crate::checkpoint::{Checkpoint, FinalizerMemory};
 use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
 use crate::observation::{
-    DefinitionView, LeaseView, Observation, PermissionsView, Probe, Role, SourceId, StatusSchema, WatchId,
+    DefinitionView, LeaseView, Observation, PermissionsView, PodView, Probe, Role, SourceId, StatusSchema, WatchId,
 };
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -300,11 +301,14 @@ impl Model {
         self.open_findings.take_events()
     }
 
-    /// Returns the holders of all leases; empty for a lease that its holder has released. A lease that nobody has renewed
-    /// for long has none.
+    /// Returns what shows which replica leads.
     #[must_use]
-    pub fn lease_holders(&self) -> Vec<String> {
-        self.leases.holders(self.now).map(str::to_owned).collect()
+    pub fn leader_election(&self) -> LeaderElection {
+        let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
+        LeaderElection {
+            leases: self.leases.held(self.now).map(|row| row.lease.clone()).collect(),
+            stands_by: self.operator.view.as_ref().is_some_and(|view| view.pods.iter().any(stands_by)),
+        }
     }
 
     /// Returns the state that should survive a restart.

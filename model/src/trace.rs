@@ -113,6 +113,17 @@ pub enum StepKind {
     Child(ObjectName),
     /// The deletion waits for a finalizer.
     Finalizer(String),
+    /// Kubernetes Events about the object, from the first to the last one of the same type, reason and writer.
+    Event {
+        /// `Normal`, `Warning`, or `_other`.
+        r#type: &'static str,
+        /// Why they were written: one word, or `_other`.
+        reason: String,
+        /// The controller that wrote them; may be empty.
+        reporter: String,
+        /// How many there were.
+        count: u64,
+    },
 }
 
 /// Something that happened to the operator.

@@ -11,6 +11,7 @@ use loopwatch_model::observation::*;
 use loopwatch_model::settings::{FindingRule, Limits, Selector, Settings};
 use loopwatch_model::snapshot::{Cursor, ObjectState};
 use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::trace::StepKind;
 
 /// The xorshift64* generator (Vigna 2016): each seed gives the same history on every platform.
 struct Dice(u64);
@@ -417,11 +418,43 @@ fn history(seed: u64, steps: usize, with_steps: bool) -> World {
     world.tell(Observation::KindsDiscovered(kinds));
     world.list_all();
     (0..steps).for_each(|_| world.step());
+    world.history = with_events(seed, world.history);
     world
 }
 
 fn settings() -> Settings {
     Settings { deadline: Span::secs(90), ..Settings::default() }
+}
+
+/// Adds Kubernetes Events about objects that exist, existed, or never did.
+fn with_events(seed: u64, history: Vec<(Timestamp, Observation)>) -> Vec<(Timestamp, Observation)> {
+    let mut dice = Dice(seed.rotate_left(17) | 1);
+    let mut mixed = Vec::with_capacity(2 * history.len());
+    for (at, observation) in history {
+        // The instant of a step is by the new setting.
+        let is_step = matches!(observation, Observation::ClockStepped { .. });
+        if !is_step && dice.one_in(2) {
+            mixed.push((at, event(&mut dice, at)));
+        }
+        mixed.push((at, observation));
+    }
+    mixed
+}
+
+fn event(dice: &mut Dice, now: Timestamp) -> Observation {
+    let namespace = dice.roll(2) as usize;
+    let ago = Span(dice.roll(7_200_000) as i64 - 3_600_000);
+    let event = EventView {
+        uid: dice.roll(50).to_string(),
+        about: ObjectKey { namespace: NAMESPACES[namespace].into(), name: format!("w{}", dice.roll(4)) },
+        r#type: ["Normal", "Warning", "odd"][dice.roll(3) as usize].into(),
+        reason: ["Synced", "SyncFailed", "BackOff", "free text"][dice.roll(4) as usize].into(),
+        count: dice.roll(9),
+        added: dice.roll(3),
+        at: (!dice.one_in(4)).then(|| now.before(ago)),
+        ..EventView::default()
+    };
+    Observation::EventSeen { watch: watch_of(dice.roll(2) as usize, namespace), event: Box::new(event) }
 }
 
 /// Everything that the model says, without the instants of its internal timers.
@@ -534,6 +567,35 @@ fn invariants_hold_after_every_step() {
                 }
             }
         }
+    }
+}
+
+/// Anybody may write Events, so they change only what is about Events, and the traces that show them.
+#[test]
+fn events_change_nothing_else() {
+    for seed in 1..=40_u64 {
+        let world = history(seed.wrapping_mul(0xd134_2543_de82_ef95), 400, seed % 2 == 0);
+        let [(with, traces), (without, traces_without)] = [true, false].map(|keeps| {
+            let mut model = Model::new(settings());
+            model.gather_traces();
+            for (at, observation) in &world.history {
+                if keeps || !matches!(observation, Observation::EventSeen { .. }) {
+                    model.apply(*at, observation.clone());
+                }
+            }
+            let mut traces = model.traces();
+            for trace in &mut traces {
+                trace.steps.retain(|step| !matches!(step.kind, StepKind::Event { .. }));
+                trace.dropped = 0;
+            }
+            let mut snapshot = model.snapshot();
+            snapshot.kinds.iter_mut().for_each(|kind| kind.totals.events.clear());
+            let (rows, _) = model.rows(Cursor::default(), usize::MAX);
+            let said = (snapshot.findings, snapshot.kinds, rows, model.finding_events());
+            (format!("{said:#?}"), format!("{traces:#?}"))
+        });
+        assert!(with == without, "seed {seed}: {}", first_difference(&with, &without));
+        assert!(traces == traces_without, "seed {seed}: {}", first_difference(&traces, &traces_without));
     }
 }
 

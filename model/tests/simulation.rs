@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use lab::dice::Dice;
 use lab::{Lab, Widget};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, ConditionStatus, Observation, SourceId};
+use loopwatch_model::observation::{Cause, ConditionStatus, EventView, ObjectKey, Observation, SourceId};
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{Cursor, Outcome};
 use loopwatch_model::time::Span;
-use loopwatch_model::trace::{Trace, TraceKey, TraceStep};
+use loopwatch_model::trace::{StepKind, Trace, TraceKey, TraceStep};
 
 /// The objects that exist, and the model that observes them.
 struct RandomWorld {
@@ -20,6 +20,9 @@ struct RandomWorld {
     widgets: BTreeMap<String, Widget>,
     traces: Vec<Trace>,
     keys: BTreeSet<TraceKey>,
+    /// Kubernetes Events have a die of their own, and this is how many there were.
+    event_dice: Dice,
+    events: u64,
 }
 
 impl RandomWorld {
@@ -28,7 +31,32 @@ impl RandomWorld {
         let settings = Settings { deadline: Span::secs(30), limits, ..Settings::default() };
         let mut lab = Lab::with(settings);
         lab.model.gather_traces();
-        Self { dice: Dice(seed | 1), lab, widgets: BTreeMap::new(), traces: Vec::new(), keys: BTreeSet::new() }
+        Self {
+            dice: Dice(seed | 1),
+            lab,
+            widgets: BTreeMap::new(),
+            traces: Vec::new(),
+            keys: BTreeSet::new(),
+            event_dice: Dice(!seed | 1),
+            events: 0,
+        }
+    }
+
+    /// An Event about an object that exists, or about another one. A list sends it again.
+    fn event(&mut self) {
+        let added = self.event_dice.roll(3);
+        let event = EventView {
+            uid: self.event_dice.roll(9).to_string(),
+            about: ObjectKey { namespace: "team-a".into(), name: format!("w{}", self.event_dice.roll(13)) },
+            reason: format!("Reason{}", self.event_dice.roll(20)),
+            added,
+            ..EventView::default()
+        };
+        let again = EventView { added: 0, ..event.clone() };
+        for event in [event, again] {
+            self.lab.observe(Observation::EventSeen { watch: lab::watch(), event: Box::new(event) });
+        }
+        self.events += added;
     }
 
     fn step(&mut self) {
@@ -113,6 +141,7 @@ impl RandomWorld {
         assert_eq!(kind.states().iter().sum::<u64>(), rows.len() as u64, "{context}: states");
         let held: u64 = kind.watches.iter().map(|watch| watch.totals.objects).sum();
         assert_eq!(held, rows.len() as u64, "{context}: objects of the watches");
+        assert_eq!(kind.totals.events.values().sum::<u64>(), self.events, "{context}: Events");
         assert!(kind.totals.phases.values().sum::<u64>() <= rows.len() as u64, "{context}: phases");
         let waiting: u64 = kind.finalizers.values().flat_map(|f| f.waiting).sum();
         let terminating =
@@ -148,6 +177,11 @@ impl RandomWorld {
             assert!(trace.steps.iter().all(within), "{context}: {trace:#?}");
         }
         self.traces.extend(ended);
+        let counted = self.traces.iter().flat_map(|trace| &trace.steps).filter_map(|step| match step.kind {
+            StepKind::Event { count, .. } => Some(count),
+            _ => None,
+        });
+        assert!(counted.sum::<u64>() <= self.events, "{context}: an Event in two traces");
         let snapshot = self.lab.snapshot();
         let traced = |outcome: Outcome| {
             let is_it = |trace: &&Trace| trace.measured.counted && !trace.key.late && trace.outcome == outcome;
@@ -169,6 +203,7 @@ fn totals_add_up_after_every_step_of_a_random_history() {
         let mut world = RandomWorld::new(seed * 0x9e37_79b9);
         for step in 0..400 {
             world.step();
+            world.event();
             world.check(seed, step);
             world.check_traces(seed, step);
         }

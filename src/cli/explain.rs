@@ -101,7 +101,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 }
 
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
-    Ok(serde_json::to_string(&json::explain(explanation, not_visible))?)
+    Ok(serde_json::to_string(&json::explain(explanation, String::new(), not_visible))?)
 }
 
 // === impl ExplainArgs ===

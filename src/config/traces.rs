@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::Args;
+use http::{HeaderName, HeaderValue};
 
 use crate::export::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
 
@@ -29,6 +31,11 @@ const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 const ENDPOINT: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOL: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 const TIMEOUT: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+const CERTIFICATE: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
+const CLIENT_CERTIFICATE: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"];
+const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const COMPRESSION: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
 
 /// The default of the specification.
@@ -43,8 +50,9 @@ impl TraceFlags {
     /// Returns the collector, if traces are wanted, and the problems of these flags and of the variables of OpenTelemetry.
     #[must_use]
     pub(crate) fn target(&self) -> (Option<Target>, Vec<String>) {
-        let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG].into_iter();
+        let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG, RESOURCE].into_iter();
         let names = names.chain(ENDPOINT).chain(PROTOCOL).chain(TIMEOUT).chain(COMPRESSION);
+        let names = names.chain(HEADERS).chain(CERTIFICATE).chain(CLIENT_CERTIFICATE);
         let set = |name| Some((name, std::env::var(name).ok().filter(|value| !value.trim().is_empty())?));
         self.target_with(&names.filter_map(set).collect())
     }
@@ -62,6 +70,9 @@ impl TraceFlags {
             return None;
         }
         let url = self.otlp.clone().or_else(|| endpoint(variables, problems))?;
+        if let Some(value) = variables.get(DISABLED).filter(|_| !is(DISABLED, "false")) {
+            problems.push(format!("{DISABLED}: expected true or false, not {value:?}; loopwatch takes it for false"));
+        }
         if let Some(name) = variables.get(EXPORTER).filter(|name| name.trim() != "otlp") {
             problems.push(format!("{EXPORTER}: loopwatch can only use otlp or none, not {name:?}; it sends no traces"));
             return None;
@@ -79,8 +90,14 @@ impl TraceFlags {
         {
             problems.push(format!("{name}: expected gzip or none, not {value:?}"));
         }
+        check_headers(variables, problems);
+        check_resource(variables, problems);
+        if let Some((name, _)) = first(variables, CLIENT_CERTIFICATE) {
+            problems.push(format!("{name}: loopwatch cannot use a client certificate; it sends traces without"));
+        }
         let within = timeout(variables, problems);
-        let (token_file, ca_file) = (self.otlp_token_file.clone(), self.otlp_ca_file.clone());
+        let certificate = || first(variables, CERTIFICATE).map(|(_, file)| PathBuf::from(file));
+        let (token_file, ca_file) = (self.otlp_token_file.clone(), self.otlp_ca_file.clone().or_else(certificate));
         Some(Target { url, token_file, ca_file, within, sampling })
     }
 }
@@ -91,6 +108,40 @@ fn endpoint(variables: &Variables, problems: &mut Vec<String>) -> Option<Collect
     let (name, text) = first(variables, ENDPOINT)?;
     let url = if name == ENDPOINT[0] { text.parse() } else { CollectorUrl::of_base(text) };
     url.map_err(|problem| problems.push(format!("{name}: {problem}; loopwatch sends no traces"))).ok()
+}
+
+/// Finds headers that the exporter leaves out. A problem quotes only names, because values may be secret.
+fn check_headers(variables: &Variables, problems: &mut Vec<String>) {
+    let Some((name, text)) = first(variables, HEADERS) else { return };
+    for (number, entry) in entries(text) {
+        let problem = match entry.split_once('=') {
+            None => format!("entry {number} has no ="),
+            Some((key, _)) if HeaderName::from_str(key.trim()).is_err() => {
+                format!("entry {number} begins with no name of a header")
+            }
+            Some((key, value)) if HeaderValue::from_str(value.trim()).is_err() => {
+                format!("the header {} has an invalid value", key.trim())
+            }
+            Some(_) => continue,
+        };
+        problems.push(format!("{name}: {problem}; expected name=value,name=value"));
+    }
+}
+
+/// Finds attributes that the resource leaves out.
+fn check_resource(variables: &Variables, problems: &mut Vec<String>) {
+    let text = variables.get(RESOURCE).map(String::as_str).unwrap_or_default();
+    for (number, entry) in entries(text) {
+        if entry.split_once('=').is_none_or(|(key, _)| key.trim().is_empty()) {
+            problems.push(format!("{RESOURCE}: entry {number} is not name=value"));
+        }
+    }
+}
+
+/// The entries of a list, with their numbers.
+fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let entries = text.split(',').map(str::trim).enumerate();
+    entries.filter(|(_, entry)| !entry.is_empty()).map(|(index, entry)| (index + 1, entry))
 }
 
 fn timeout(variables: &Variables, problems: &mut Vec<String>) -> Duration {
@@ -142,7 +193,7 @@ mod tests {
             assert_eq!(url(Some("http://a"), &[off]), None, "{off:?}");
         }
         assert!(
-            url(Some("http://a"), &[(DISABLED, "no"), (EXPORTER, "otlp"), (PROTOCOL[0], "http/protobuf")]).is_some()
+            url(Some("http://a"), &[(DISABLED, "False"), (EXPORTER, "otlp"), (PROTOCOL[0], "http/protobuf")]).is_some()
         );
     }
 
@@ -154,17 +205,40 @@ mod tests {
             (EXPORTER, "zipkin", "OTEL_TRACES_EXPORTER: ", false),
             (SAMPLER, "jaeger_remote", "OTEL_TRACES_SAMPLER: ", true),
             (TIMEOUT[1], "10s", "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds", true),
+            (TIMEOUT[0], "-1", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: expected milliseconds", true),
+            (TIMEOUT[0], "0", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: expected milliseconds", true),
+            (EXPORTER, "otlp,none", "OTEL_TRACES_EXPORTER: ", false),
+            (DISABLED, "yes", "OTEL_SDK_DISABLED: expected true or false", true),
+            (HEADERS[1], "a=b,S3CRET", "OTEL_EXPORTER_OTLP_HEADERS: entry 2 has no =", true),
+            (HEADERS[0], "a b=S3CRET", "OTEL_EXPORTER_OTLP_TRACES_HEADERS: entry 1 begins with no name", true),
+            (HEADERS[1], "a=S3CRET\u{7}", "OTEL_EXPORTER_OTLP_HEADERS: the header a has an invalid value", true),
+            (RESOURCE, "a=b,,c", "OTEL_RESOURCE_ATTRIBUTES: entry 3 is not name=value", true),
+            (CLIENT_CERTIFICATE[1], "/tls.crt", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: loopwatch cannot", true),
             (COMPRESSION[0], "zstd", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: expected gzip", true),
         ] {
             let (target, problems) = read(Some("http://a"), &[(variable, value)]);
             assert_eq!((target.is_some(), problems.len()), (sends, 1), "{problems:?}");
-            assert!(problems[0].starts_with(expected), "{}", problems[0]);
+            assert!(problems[0].starts_with(expected) && !problems[0].contains("S3CRET"), "{}", problems[0]);
         }
         let (target, problems) = read(None, &[(ENDPOINT[1], "collector:4317/S3CRET")]);
         assert!(target.is_none() && problems[0].contains("expected http://") && !problems[0].contains("S3CRET"));
         let (target, problems) = read(Some("http://a"), &[(SAMPLER, "traceidratio"), (SAMPLER_ARG, "2")]);
         assert!(target.is_some_and(|target| target.sampling == Sampling::ALL));
         assert!(problems[0].contains("OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1"), "{problems:?}");
+    }
+
+    #[test]
+    fn good_variables_are_no_problem() {
+        let good = [
+            (HEADERS[1], "X-Scope-OrgID=team-a, authorization = Bearer%20x,"),
+            (RESOURCE, "k8s.cluster.uid=1,empty="),
+            (CERTIFICATE[1], "/ca.crt"),
+        ];
+        let (target, problems) = read(Some("http://a"), &good);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(target.and_then(|target| target.ca_file), Some("/ca.crt".into()));
+        let off = [(DISABLED, "true"), (HEADERS[1], "nonsense"), (PROTOCOL[1], "grpc"), (TIMEOUT[1], "x")];
+        assert_eq!(read(Some("http://a"), &off), (None, Vec::new()), "somebody has switched traces off");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use loopwatch_model::model::Model;
+use loopwatch_model::snapshot::Explanation;
 use tokio::sync::Semaphore;
 
 use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
+use super::traces::TraceExporter;
 use super::view::View;
 use crate::sources::profiles::ProfileStore;
 use crate::telemetry::{PartLabels, SelfMetrics};
@@ -37,6 +39,8 @@ pub(crate) struct Exporter {
     input: Mutex<Input>,
     /// The profiles to download; none without a cluster.
     profiles: Mutex<Option<ProfileStore>>,
+    /// Sends the traces, if somebody wants them.
+    traces: OnceLock<TraceExporter>,
     /// Whether loopwatch can still do its work, perhaps after a rebuild.
     alive: AtomicBool,
 }
@@ -64,6 +68,7 @@ impl Exporter {
             series_dropped,
             input: Mutex::default(),
             profiles: Mutex::default(),
+            traces: OnceLock::new(),
             alive,
         }
     }
@@ -90,6 +95,17 @@ impl Exporter {
     /// The directory of the profiles.
     pub(super) fn profiles(&self) -> Option<ProfileStore> {
         self.profiles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets what sends the traces.
+    pub(crate) fn set_traces(&self, traces: TraceExporter) {
+        let _ = self.traces.set(traces);
+    }
+
+    /// The ID of the trace of an object; empty if nobody wants traces.
+    pub(super) fn trace_id(&self, explanation: &Explanation) -> String {
+        let sent = self.traces.get().zip(explanation.trace.as_ref());
+        sent.map(|(traces, key)| traces.trace_id(key)).unwrap_or_default()
     }
 
     /// Metrics about loopwatch itself.

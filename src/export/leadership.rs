@@ -34,21 +34,30 @@ impl Leadership {
         Self { pod, workload, elected: None }
     }
 
+    /// Whether this process is in a Pod.
+    pub(crate) const fn is_in_pod(&self) -> bool {
+        self.pod.is_some()
+    }
+
+    /// Whether the workload elects leaders, as far as it is known.
+    pub(crate) fn elects(&self) -> bool {
+        self.elected.is_some_and(|at| at.elapsed() <= BETWEEN_LEADERS)
+    }
+
+    /// Whether the holder of a lease is a Pod of this workload.
+    pub(crate) fn concerns(&self, holder: &str) -> bool {
+        let pod = pod_of_holder(holder);
+        self.pod.as_deref() == Some(pod) || (self.workload.is_some() && workload_of_pod(pod) == self.workload)
+    }
+
     /// Returns whether this replica leads, by the current holders of all leases.
     pub(crate) fn leads(&mut self, holders: &[String]) -> bool {
         let Some(pod) = &self.pod else { return true };
-        let mut holders = holders.iter().map(|holder| pod_of_holder(holder));
-        let is_mine = |holder: &str| holder == pod;
-        let is_of_workload =
-            |holder: &str| is_mine(holder) || (self.workload.is_some() && workload_of_pod(holder) == self.workload);
-        if holders.clone().any(is_mine) {
-            self.elected = Some(Instant::now());
-            return true;
-        }
-        if holders.any(is_of_workload) {
+        let is_mine = holders.iter().any(|holder| pod_of_holder(holder) == pod);
+        if is_mine || holders.iter().any(|holder| self.concerns(holder)) {
             self.elected = Some(Instant::now());
         }
-        self.elected.is_none_or(|at| at.elapsed() > BETWEEN_LEADERS)
+        is_mine || !self.elects()
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  Model::traces ─▶ pump ─▶ TraceExporter::push ─▶ queue ─▶ one task ─▶ POST ─▶ collector
-//!                             only the leader,       batches, retries      │
-//!                             sampling                                     ▼
+//!                             only the leader       batches, retries      │
+//!                             (turns), sampling                            ▼
 //!                                                                      exemplars
 //! ```
 //!
@@ -15,8 +15,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use loopwatch_model::model::LeaderElection;
 use loopwatch_model::snapshot::Outcome;
-use loopwatch_model::trace::Trace;
+use loopwatch_model::trace::{Trace, TraceKey};
 use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::sync::Notify;
@@ -32,14 +33,15 @@ mod spans;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod turns;
 mod url;
 
 pub use self::sampling::Sampling;
 pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
 use self::spans::Spans;
 use self::transport::{Answer, Transport};
+use self::turns::{Decided, Turns};
 pub use self::url::CollectorUrl;
-use crate::export::leadership::Leadership;
 use crate::export::problems::Problems;
 use crate::sources::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
@@ -70,7 +72,7 @@ struct Shared {
     /// No more traces arrive: the process stops.
     closing: CancellationToken,
     patience: Patience,
-    leadership: Mutex<Leadership>,
+    turns: Mutex<Turns>,
     sampling: Sampling,
     spans: Spans,
     metrics: Arc<SelfMetrics>,
@@ -166,7 +168,7 @@ impl TraceExporter {
             added: Notify::new(),
             closing: CancellationToken::new(),
             patience,
-            leadership: Mutex::new(Leadership::new(pod)),
+            turns: Mutex::new(Turns::new(pod)),
             sampling: target.sampling,
             spans: Spans::new(resource::cluster(&resource)),
             metrics,
@@ -175,22 +177,26 @@ impl TraceExporter {
         Ok((started, sending))
     }
 
-    /// Queues traces if this replica leads. `holders` are the holders of all leases.
-    pub fn push(&self, traces: Vec<Trace>, holders: &[String]) {
-        let leads = locked(&self.0.leadership).leads(holders);
-        for trace in traces {
-            if !leads {
-                self.0.count(NOT_LEADER, spans_in(&trace));
-            } else if !self.0.sampling.keeps(&trace, self.0.spans.ids(&trace).trace) {
-                self.0.count(SAMPLED_OUT, spans_in(&trace));
-            } else {
-                self.0.add(trace);
-            }
-        }
+    /// Queues traces once it is decided that this replica sends them.
+    pub fn push(&self, traces: Vec<Trace>, election: &LeaderElection) {
+        let decided = locked(&self.0.turns).decide(traces, election);
+        self.0.take(decided);
+    }
+
+    /// Returns whether a trace waits for the next renewal of the lease.
+    pub(crate) fn is_waiting(&self) -> bool {
+        locked(&self.0.turns).is_waiting()
+    }
+
+    /// Returns the ID of a trace in hexadecimal.
+    pub(crate) fn trace_id(&self, key: &TraceKey) -> String {
+        self.0.spans.ids_of(key).trace.to_string()
     }
 
     /// Gives the queue a few seconds, and then stops.
     pub async fn close(self, mut sending: JoinHandle<()>) {
+        let decided = locked(&self.0.turns).close();
+        self.0.take(decided);
         self.0.closing.cancel();
         match timeout(self.0.patience.stop, &mut sending).await {
             Ok(Ok(())) => {}
@@ -209,6 +215,18 @@ impl TraceExporter {
 // === impl Shared ===
 
 impl Shared {
+    /// Queues the traces that this replica sends, except those that the sampling leaves out.
+    fn take(&self, decided: Decided) {
+        self.count(NOT_LEADER, decided.others);
+        for trace in decided.own {
+            if self.sampling.keeps(&trace, self.spans.ids(&trace).trace) {
+                self.add(trace);
+            } else {
+                self.count(SAMPLED_OUT, spans_in(&trace));
+            }
+        }
+    }
+
     fn add(&self, trace: Trace) {
         let mut dropped = 0;
         {

@@ -13,6 +13,7 @@ use loopwatch_model::observation::{EventView, MAX_EVENTS, Observation, SourceId,
 use loopwatch_model::time::{Span, Timestamp};
 
 mod document;
+pub(crate) mod once; // the Events about one object
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,8 @@ use super::watch::{Sink, WatchTarget};
 /// Both API groups have the same Events. An account needs the permission in only one of them; the newer one comes first.
 pub(crate) const GROUPS: [&str; 2] = ["events.k8s.io", ""];
 pub(crate) const RESOURCE: &str = "events";
+/// In which namespace objects without one have their Events.
+pub(crate) const OF_CLUSTER_SCOPED: &str = "default";
 /// Limit on these watches. The watches of objects come first.
 pub(crate) const MAX_WATCHES: usize = 20;
 
@@ -56,6 +59,17 @@ struct TalliedWatch {
     list: u32,
     /// By the hash of the UID: how often the Event had happened, and the last list that had it.
     events: HashMap<u64, (u32, u32)>,
+}
+
+/// What a count of an Event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Noted {
+    /// The same as before.
+    Known,
+    /// It happened so often since it was last seen, or since the watch began.
+    Added(u32),
+    /// There is no room to remember the Event.
+    NoRoom,
 }
 
 /// Turns the Events about one kind in one scope into observations.
@@ -120,22 +134,24 @@ impl Tallied {
         self.events = self.watches.values().map(|watch| watch.events.len()).sum();
     }
 
-    /// Notes how often an Event has happened. Returns how often since it was last seen; `None` if there is no room to
-    /// remember it.
-    fn note(&mut self, watch: &WatchId, uid: &str, count: u32, is_new: bool) -> Option<u32> {
+    /// Notes how often an Event has happened.
+    fn note(&mut self, watch: &WatchId, uid: &str, count: u32, is_new: bool) -> Noted {
         let uid = self.hasher.hash_one(uid);
         let room = self.events < MAX_EVENTS;
         let watch = self.watches.entry(watch.clone()).or_default();
         let now = (count, watch.list);
         match watch.events.get_mut(&uid) {
             // A count that has shrunk starts again.
-            Some(last) => Some(count.saturating_sub(std::mem::replace(last, now).0)),
+            Some(last) => match std::mem::replace(last, now).0 {
+                same if same == count => Noted::Known,
+                before => Noted::Added(count.saturating_sub(before)),
+            },
             None if room => {
                 watch.events.insert(uid, now);
                 self.events += 1;
-                Some(if is_new { count } else { 0 })
+                Noted::Added(if is_new { count } else { 0 })
             }
-            None => None,
+            None => Noted::NoRoom,
         }
     }
 
@@ -143,6 +159,17 @@ impl Tallied {
         let uid = self.hasher.hash_one(uid);
         let removed = self.watches.get_mut(watch).and_then(|watch| watch.events.remove(&uid));
         self.events -= usize::from(removed.is_some());
+    }
+}
+
+// === impl Noted ===
+
+impl Noted {
+    fn count(self) -> u64 {
+        match self {
+            Self::Added(count) => count.into(),
+            Self::Known | Self::NoRoom => 0,
+        }
     }
 }
 
@@ -154,15 +181,19 @@ impl EventSink {
         Self { watch, group, kind, tally, clock, is_incomplete: false }
     }
 
-    /// Handles a new, changed or listed Event; returns its version.
-    fn see(&self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+    /// Handles a new, changed or listed Event; returns its version. A quiet watch lists again every few minutes, so a list says
+    /// nothing about Events that are known.
+    fn see(&self, object: &[u8], listed: bool, out: &mut Vec<Observation>) -> Result<String, Failure> {
         let document = EventDocument::parse(object)?;
         let version = document.version().to_owned();
         if document.is_about(&self.group, &self.kind) {
             let (uid, count) = (document.uid().to_owned(), document.count());
             let is_new = document.created().is_some_and(|created| self.is_since_the_beginning(created));
             let added = self.tally.lock().note(&self.watch, &uid, count, is_new);
-            let (added, uncounted) = (u64::from(added.unwrap_or(0)), added.is_none());
+            if listed && added == Noted::Known {
+                return Ok(version);
+            }
+            let (added, uncounted) = (added.count(), added == Noted::NoRoom);
             let event = Box::new(EventView { added, uncounted, ..document.view() });
             out.push(Observation::EventSeen { watch: self.watch.clone(), event });
         }
@@ -203,7 +234,7 @@ impl Sink for EventSink {
     }
 
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
-        self.see(object, out).map(drop)
+        self.see(object, true, out).map(drop)
     }
 
     fn skipped(&mut self) {
@@ -223,7 +254,7 @@ impl Sink for EventSink {
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
-        self.see(object, out)
+        self.see(object, false, out)
     }
 
     fn deleted(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {

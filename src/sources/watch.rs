@@ -182,6 +182,8 @@ pub(crate) struct Watcher<S: Sink> {
     attempts: u32,
     backoffs: Backoffs,
     failing: bool,
+    /// The end of the last list.
+    listed_at: Option<Instant>,
     out: Vec<Observation>,
 }
 
@@ -268,6 +270,7 @@ impl<S: Sink> Watcher<S> {
             attempts: 0,
             backoffs: Backoffs::new(),
             failing: false,
+            listed_at: None,
             out: Vec::new(),
         }
     }

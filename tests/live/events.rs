@@ -176,13 +176,23 @@ fn expect_no_count(case: &Case, reason: &str) {
 
 /// Lets the operator's account read the Events of the namespace through an API group, and loopwatch notice it.
 fn grant(case: &Case, groups: &[&str], round: u32) {
-    let (kube, metadata) = (&case.kube, json!({"name": NAME, "namespace": NAME}));
+    let kube = &case.kube;
+    may_read(kube, NAME, groups);
+    let_review(kube, round);
+}
+
+/// Lets the operator's account read the Events of a namespace.
+pub(crate) fn may_read_events(kube: &Kube, namespace: &str) {
+    may_read(kube, namespace, &["events.k8s.io"]);
+}
+
+fn may_read(kube: &Kube, namespace: &str, groups: &[&str]) {
+    let metadata = json!({"name": NAME, "namespace": namespace});
     kube.apply(&json!({"apiVersion": RBAC, "kind": "Role", "metadata": metadata,
         "rules": [{"apiGroups": groups, "resources": ["events"], "verbs": ["list", "watch"]}]}));
     kube.apply(&json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]}));
-    let_review(kube, round);
 }
 
 fn revoke(case: &Case, round: u32) {

@@ -49,6 +49,14 @@ fn three_sources() {
     let live = explain("target", &[&kubeconfig]).expect("an answer");
     assert!(live["children"].to_string().contains("Pod"), "one look also sees kinds that nobody watches: {live}");
     assert!(live["writers"].to_string().contains("widget-operator"), "{live}");
+    assert!(live["timeline"].to_string().contains(r#""change":"event""#), "the operator has written Events: {live}");
+    let limited = format!("--kubeconfig={}", account.display());
+    let limited = explain("target", &[&limited]).expect("an answer");
+    assert!(!limited["timeline"].to_string().contains(r#""change":"event""#), "{limited}");
+    assert!(
+        limited.to_string().contains("Kubernetes Events about it"),
+        "its account may only create Events: {limited}"
+    );
     drop(recorder);
     let snapshot = format!("--snapshot={}", file.display());
     for name in ["target", "twin"] {

@@ -49,6 +49,7 @@ mod scaling;
 mod table;
 mod traces;
 mod tuning;
+mod turns;
 mod workloads;
 mod owners;
 mod what_if;
@@ -113,6 +114,7 @@ fn trials() -> Vec<Trial> {
         tuning::trials(),
         notify::trials(),
         traces::trials(),
+        turns::trials(),
         crossing::trials(),
         install::trials(),
         pods::trials(),

@@ -5,16 +5,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bed::{bed, test_with};
 use crate::case::Case;
+use crate::events::may_read_events;
 use crate::prometheus::Prometheus;
-use loopwatch_testbed::binaries;
 use loopwatch_testbed::jaeger::{Jaeger, Span};
 use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::{binaries, http};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -43,6 +44,9 @@ fn jaeger() {
         ("OTEL_RESOURCE_ATTRIBUTES", &resource),
     ]
     .map(|(name, value)| (name, Path::new(value)));
+    let kube = &bed().kube;
+    kube.namespace(NAME);
+    may_read_events(kube, NAME);
     let case = Case::with_environment(NAME, &quick(), &environment);
     let prometheus = Prometheus::start("traced.prometheus", case.sidecar.port, None);
 
@@ -52,10 +56,18 @@ fn jaeger() {
     case.make("Widget", "target");
     let created = wait_trace(&jaeger, "target", "created", "converged");
     expect_steps(&created, &["acknowledge", "condition Ready", "child ConfigMap", "child Deployment"]);
+    let event = created.iter().find(|span| span.name().starts_with("event ")).unwrap_or_else(|| panic!("{created:?}"));
+    assert_eq!((event.tag("loopwatch.event.type"), event.tag("k8s.event.count")), (&json!("Normal"), &json!(1)));
+    assert_eq!(event.name(), format!("event {}", event.tag("k8s.event.reason").as_str().unwrap_or_default()));
+    assert!(event.tag("loopwatch.event.reporter").to_string().contains("widget-operator"), "{event:?}");
     let root = root(&created);
     assert_eq!(root.name(), "converge Widget");
     assert_eq!(root.tag("k8s.namespace.name"), NAME);
     assert_eq!(root.trace_id(), computed_id(root.tag("k8s.object.uid").as_str().unwrap_or_default(), 1));
+    let path = format!("/api/v1/explain?kind=Widget&namespace={NAME}&name=target");
+    let explained: Value =
+        http::get(case.sidecar.port, &path).map(|text| text.parse().expect("JSON")).expect("an answer");
+    assert_eq!(explained["trace_id"], root.trace_id(), "{explained}");
     assert!(root.took() > Duration::from_millis(50) && root.took() < Duration::from_secs(4), "{:?}", root.took());
 
     case.operator.fault("Overdue?kind=Widget&namespace=traced&name=target");

@@ -118,6 +118,7 @@ impl Model {
         if event.added > 0 {
             self.count_event(kind, &event);
         }
+        self.trace_event(number, kind, &event);
         self.events.add(self.now, kind, event);
     }
 
@@ -147,12 +148,17 @@ fn of_operator(counts: &BTreeMap<EventReason, u64>) -> usize {
 }
 
 /// Returns the type as a label value.
-fn severity(r#type: &str) -> &'static str {
+pub(super) fn severity(r#type: &str) -> &'static str {
     match r#type {
         "Normal" => "Normal",
         "Warning" => "Warning",
         _ => OTHER,
     }
+}
+
+/// Returns a reason as a name: itself if it is one word.
+pub(super) fn reason_word(reason: &str) -> &str {
+    if is_word(reason) { reason } else { OTHER }
 }
 
 fn cut(text: String) -> Box<str> {

@@ -45,6 +45,7 @@ impl Model {
             },
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
+            trace: self.trace_of(slot),
             message: hot.map(|hot| hot.message.clone()).unwrap_or_default(),
             phase: self.texts.get(record.phase).to_string(),
             phase_since: hot.and_then(|hot| hot.phase_since),

@@ -16,6 +16,15 @@ pub(super) const MAX_LEASES: usize = 1_000;
 /// The time without a renewal after which a lease has no holder. Replicas wait much shorter before they take over.
 const ABANDONED_AFTER: Span = Span::mins(5);
 
+/// What shows which replica of the operator leads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeaderElection {
+    /// All leases, except those that nobody has renewed for long. A lease that its holder has released has none.
+    pub leases: Vec<LeaseView>,
+    /// The operator has a Pod besides that of this process.
+    pub stands_by: bool,
+}
+
 /// The leases that exist, by namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
@@ -73,17 +82,13 @@ impl Leases {
         }
     }
 
-    /// Returns the holders of all leases, except of those that nobody has renewed for long: a lease survives its holder.
-    pub(super) fn holders(&self, now: Timestamp) -> impl Iterator<Item = &str> {
-        self.held(now).map(|row| row.lease.holder.as_str())
-    }
-
-    /// Like [`Leases::holders`], in one namespace.
+    /// Returns the holders of the leases of one namespace.
     pub(super) fn holders_in<'a>(&'a self, now: Timestamp, namespace: &'a str) -> impl Iterator<Item = &'a str> {
         self.held(now).filter(move |row| row.lease.namespace == namespace).map(|row| row.lease.holder.as_str())
     }
 
-    fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
+    /// Returns all leases, except those that nobody has renewed for long: a lease survives its holder.
+    pub(super) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
             let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);
             row.seen_renewed_at.is_some_and(|at| now.since(at) > longest)
@@ -177,7 +182,7 @@ mod tests {
         }
         // Without a time of renewal, nothing shows that nobody holds it.
         assert!(leases.seen(at(0), LeaseView { renewed: None, ..held("undated", None) }));
-        let holders = |seconds| leases.holders(at(seconds)).collect::<Vec<_>>();
+        let holders = |seconds| leases.held(at(seconds)).map(|row| row.lease.holder.as_str()).collect::<Vec<_>>();
         assert_eq!(holders(300), ["plain", "slow", "undated", "usual"]);
         assert_eq!(holders(301), ["slow", "undated"]);
         assert_eq!(holders(3_601), ["undated"]);

@@ -8,6 +8,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use super::Model;
 use super::store::{self, Slot};
+use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
@@ -16,6 +17,7 @@ use crate::trace::{
 };
 
 mod ends; // begins and ends traces
+mod kube_events; // Kubernetes Events of the object
 mod versions; // what versions of objects show
 
 /// The annotations with the trace of the change, in the order of their precedence.
@@ -55,6 +57,8 @@ pub(crate) struct Traces {
     keys: (BTreeSet<u64>, VecDeque<u64>),
     /// A trace that has just begun.
     begun: Option<Slot>,
+    /// Kubernetes Events about objects without a trace, of the last moment.
+    early: VecDeque<EarlyEvent>,
     /// Traces and steps that did not fit since the last step of the model.
     dropped: (u32, u32),
 }
@@ -85,6 +89,15 @@ struct OpenStep {
     child: u128,
     start: Timestamp,
     end: Option<Timestamp>,
+}
+
+/// A Kubernetes Event that may belong to a trace that has not begun yet.
+#[derive(Debug)]
+struct EarlyEvent {
+    seen: Timestamp,
+    /// The kind of the object that it is about.
+    kind: u16,
+    event: EventView,
 }
 
 // === impl Traces ===
@@ -127,13 +140,18 @@ impl Traces {
         let Some(trace) = self.open.get_mut(&slot) else { return };
         let size = step.size();
         if trace.steps.len() >= MAX_STEPS || self.bytes + size > self.limit {
-            trace.dropped += 1;
-            self.dropped.1 += 1;
-            return;
+            return self.drop_step(slot);
         }
         trace.steps.push(step);
         trace.bytes += size;
         self.bytes += size;
+    }
+
+    /// Counts a step for which there is no room.
+    fn drop_step(&mut self, slot: Slot) {
+        let Some(trace) = self.open.get_mut(&slot) else { return };
+        trace.dropped += 1;
+        self.dropped.1 += 1;
     }
 
     fn end(&mut self, trace: Trace, size: usize, key: u64) {
@@ -182,6 +200,7 @@ impl Traces {
             }
         }
         self.changes.iter_mut().for_each(|change| shift(&mut change.at));
+        self.early.iter_mut().for_each(|early| shift(&mut early.seen));
     }
 }
 
@@ -214,12 +233,12 @@ impl OpenTrace {
     fn ended(self, uid: u128, object: ObjectName, end: Timestamp, outcome: Outcome, signal: String) -> Trace {
         let key = self.key(uid);
         let end = end.max(self.start);
-        let kept = self.steps.into_iter().filter(|step| step.start <= end);
+        let kept = self.steps.into_iter().filter(|step| step.start <= end || step.follows(end));
         let steps = kept.map(|step| TraceStep {
-            kind: step.kind,
-            start: step.start.max(self.start),
+            start: step.start.min(end).max(self.start),
             end: step.end.unwrap_or(end).min(end).max(self.start),
-            unfinished: step.end.is_none_or(|at| at > end),
+            unfinished: step.end.is_none_or(|at| at > end) && !matches!(step.kind, StepKind::Event { .. }),
+            kind: step.kind,
         });
         Trace {
             key,
@@ -270,6 +289,11 @@ impl OpenStep {
         Self { kind: self.kind.clone(), ..*self }
     }
 
+    /// Whether it is an Event about the end of a trace: operators write Events after the status.
+    fn follows(&self, end: Timestamp) -> bool {
+        matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(kube_events::AFTER_STATUS)
+    }
+
     /// The size of the step in memory, about.
     fn size(&self) -> usize {
         let texts = match &self.kind {
@@ -277,6 +301,7 @@ impl OpenStep {
             StepKind::Condition { r#type, reason, .. } => r#type.len() + reason.len(),
             StepKind::Child(name) => name.group.len() + name.kind.len() + name.namespace.len() + name.name.len(),
             StepKind::Finalizer(name) => name.len(),
+            StepKind::Event { reason, reporter, .. } => reason.len() + reporter.len(),
         };
         size_of::<Self>() + texts
     }
@@ -303,6 +328,18 @@ impl Model {
             trace
         };
         ended.into_iter().map(finish).collect()
+    }
+
+    /// Returns the key of an object's open trace, or else that of the trace of its current generation.
+    pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
+        let record = self.store.get(slot).filter(|_| self.traces.on)?;
+        if let Some(open) = self.traces.open.get(&slot) {
+            return Some(open.key(record.uid));
+        }
+        let kind = self.kind_of(record.watch);
+        let has_one = kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
+        let part = TracePart::Generation(record.generation);
+        has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
 
     /// Counts what did not fit.

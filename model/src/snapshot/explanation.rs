@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::time::Timestamp;
+use crate::trace::TraceKey;
 
 /// One object and its surroundings at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Explanation {
     pub generation: i64,
     /// Observed generation, if the status has one.
     pub observed_generation: Option<i64>,
+    /// What identifies the trace of its deletion or of its current generation, if traces are gathered.
+    #[serde(skip)]
+    pub trace: Option<TraceKey>,
     /// The message of the status that decided the state; may be empty.
     pub message: String,
     /// Phase; empty if it has none.

@@ -120,7 +120,7 @@ pub(super) async fn explain(
         Err((status, problem)) => return error(status, &problem),
     };
     let not_visible = explain::blind_spots(&exporter.view.snapshot(), &exporter.input());
-    Json(json::explain(&explanation, &not_visible)).into_response()
+    Json(json::explain(&explanation, exporter.trace_id(&explanation), &not_visible)).into_response()
 }
 
 /// Answers the question about one object, or says why that is not possible.

@@ -13,6 +13,9 @@ pub(crate) struct ExplainResponse<'a> {
     version: u32,
     #[serde(flatten)]
     explanation: &'a Explanation,
+    /// In hexadecimal, as a backend of traces shows it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    trace_id: String,
     findings: Vec<FindingView<'a>>,
     not_visible: &'a [BlindSpot],
 }
@@ -23,6 +26,8 @@ pub(crate) struct ExplainResponse<'a> {
 pub(crate) struct Explained {
     #[serde(flatten)]
     pub(crate) explanation: Explanation,
+    /// Empty without traces.
+    pub(crate) trace_id: String,
     pub(crate) findings: Vec<FindingText>,
     pub(crate) not_visible: Vec<BlindSpot>,
 }
@@ -55,10 +60,15 @@ pub(crate) struct SubjectText {
 
 /// `/api/v1/explain` and `explain -o json`.
 #[must_use]
-pub(crate) fn explain<'a>(explanation: &'a Explanation, not_visible: &'a [BlindSpot]) -> ExplainResponse<'a> {
+pub(crate) fn explain<'a>(
+    explanation: &'a Explanation,
+    trace_id: String,
+    not_visible: &'a [BlindSpot],
+) -> ExplainResponse<'a> {
     ExplainResponse {
         version: VERSION,
         explanation,
+        trace_id,
         findings: explanation.findings.iter().map(FindingView::of).collect(),
         not_visible,
     }

@@ -27,7 +27,7 @@ fn for_terminal(explained: &Explained, style: Style) -> String {
     let first = format!("{}  ", paint(&word, ink(explained), style.colours));
     let indent = " ".repeat(word.chars().count() + 2);
     let mut out = wrap_item(&parts::headline(&explained.explanation), &first, &indent, style.width);
-    for line in parts::introduction(&explained.explanation) {
+    for line in parts::introduction(explained) {
         out.push_str(&wrap_item(&line, &indent, &indent, style.width));
     }
     for Part { title, lines } in parts::all(explained) {
@@ -48,7 +48,7 @@ fn as_markdown(explained: &Explained) -> String {
     let word = parts::word(&explained.explanation).to_lowercase();
     let headline = parts::headline(&explained.explanation);
     let mut out = format!("## loopwatch explain: {}\n\n{}.\n", markdown::text(&word), markdown::text(&headline));
-    for line in parts::introduction(&explained.explanation) {
+    for line in parts::introduction(explained) {
         let _ = write!(out, "\n{}\n", markdown::text(&line));
     }
     for Part { title, lines } in parts::all(explained) {

@@ -66,6 +66,7 @@ pub(crate) fn explanation() -> Explanation {
         role: "primary".to_owned(),
         generation: 7,
         observed_generation: Some(6),
+        trace: None,
         message: "waiting for <b>backup</b> \u{1b}[31mnightly-42".to_owned(),
         phase: "Deleting".to_owned(),
         phase_since: Some(ago(Span::hours(76))),

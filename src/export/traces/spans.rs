@@ -11,7 +11,7 @@ use loopwatch_model::observation::ConditionStatus;
 use loopwatch_model::reference::ObjectName;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Timestamp;
-use loopwatch_model::trace::{OperatorChange, StepKind, Trace, TraceCause, TraceLink, TraceStep};
+use loopwatch_model::trace::{OperatorChange, StepKind, Trace, TraceCause, TraceKey, TraceLink, TraceStep};
 use opentelemetry::trace::{Event, Link, SpanId, SpanKind, Status};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
@@ -36,7 +36,12 @@ impl Spans {
 
     /// Returns the IDs of a trace.
     pub(super) fn ids(&self, trace: &Trace) -> Ids {
-        Ids::of(&self.cluster, &trace.key)
+        self.ids_of(&trace.key)
+    }
+
+    /// Returns the IDs of the trace with a key.
+    pub(super) fn ids_of(&self, key: &TraceKey) -> Ids {
+        Ids::of(&self.cluster, key)
     }
 
     /// Returns the spans of a trace, the root first.
@@ -88,6 +93,15 @@ impl Spans {
             ),
             StepKind::Child(name) => (format!("child {}", name.kind).into(), object(name)),
             StepKind::Finalizer(name) => ("finalizer".into(), vec![KeyValue::new("loopwatch.finalizer", name.clone())]),
+            StepKind::Event { r#type, reason, reporter, count } => (
+                format!("event {reason}").into(),
+                vec![
+                    KeyValue::new("k8s.event.reason", reason.clone()),
+                    KeyValue::new("k8s.event.count", i64::try_from(*count).unwrap_or(i64::MAX)),
+                    KeyValue::new("loopwatch.event.type", *r#type),
+                    KeyValue::new("loopwatch.event.reporter", reporter.clone()),
+                ],
+            ),
         };
         if step.unfinished {
             attributes.push(KeyValue::new("loopwatch.unfinished", true));
@@ -131,9 +145,9 @@ impl Spans {
         let mut links = SpanLinks::default();
         links.links.extend(trace.links.iter().filter_map(|link| {
             let (context, relation) = match link {
-                TraceLink::Previous(key) => (Ids::of(&self.cluster, key).linked(), "previous"),
-                TraceLink::Continues(key) => (Ids::of(&self.cluster, key).linked(), "continues"),
-                TraceLink::Owner(key) => (Ids::of(&self.cluster, key).linked(), "owner"),
+                TraceLink::Previous(key) => (self.ids_of(key).linked(), "previous"),
+                TraceLink::Continues(key) => (self.ids_of(key).linked(), "continues"),
+                TraceLink::Owner(key) => (self.ids_of(key).linked(), "owner"),
                 TraceLink::Context(text) => (ids::context(text)?, "traceparent"),
             };
             Some(Link::new(context, vec![KeyValue::new("loopwatch.link", relation)], 0))

@@ -1,5 +1,6 @@
 use std::io::{Read as _, Write as _};
 
+use loopwatch_model::observation::LeaseView;
 use loopwatch_model::reference::ObjectName;
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trace::{Measured, StepKind, TraceCause, TraceKey, TraceLink, TracePart, TraceStep};
@@ -41,7 +42,7 @@ impl Sender {
     }
 
     fn push(&self, numbers: std::ops::Range<i64>) {
-        self.exporter.push(numbers.map(trace).collect(), &[]);
+        self.exporter.push(numbers.map(trace).collect(), &LeaderElection::default());
     }
 
     /// The numbers of spans: ok, rejected, dropped, sampled out, not leader.
@@ -82,7 +83,7 @@ fn target(url: &str) -> Target {
 }
 
 /// A trace of two spans that converged after three of ten seconds.
-fn trace(generation: i64) -> Trace {
+pub(super) fn trace(generation: i64) -> Trace {
     let step = |kind, from, to| TraceStep {
         kind,
         start: START.after(Span::secs(from)),
@@ -198,7 +199,7 @@ async fn a_trace_arrives_with_the_times_the_parent_and_the_links() {
 async fn a_late_trace_is_an_error_and_the_exemplar_of_the_counter() {
     let receiver = Receiver::start([]).await;
     let sender = Sender::start(&receiver.url);
-    sender.exporter.push(vec![late(4)], &[]);
+    sender.exporter.push(vec![late(4)], &LeaderElection::default());
     sender.wait_for([2, 0, 0, 0, 0]).await;
     let root = spans(&receiver).remove(0);
     let status = root.status.expect("a status");
@@ -228,32 +229,35 @@ async fn failed_and_slow_traces_are_kept_and_a_part_of_the_rest() {
     let slow = Trace { end: START.after(Span::secs(5)), ..trace(1) };
     let rejected = Trace { outcome: Outcome::Rejected, ..trace(2) };
     let rest = Trace { key: TraceKey { late: true, ..key(3) }, ..trace(3) };
-    sender.exporter.push(vec![slow, rejected, rest, late(4), trace(5)], &[]);
+    sender.exporter.push(vec![slow, rejected, rest, late(4), trace(5)], &LeaderElection::default());
     sender.wait_for([8, 0, 0, 2, 0]).await;
     assert!(problems.is_empty());
 }
 
 #[tokio::test]
 async fn a_collector_that_is_busy_gets_the_same_batch_again_when_it_asks_for_it() {
-    let busy = Reply::Response(503, "retry-after: 1\r\n".into(), String::new());
-    let receiver = Receiver::start([busy, Reply::Close, Reply::Hang]).await;
-    let patience = Patience { batch: Duration::from_secs(60), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, None);
-    let began = Instant::now();
-    sender.push(1..3);
-    receiver.received(2).await;
-    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
-    sender.wait_for([4, 0, 0, 0, 0]).await;
-    let bodies = receiver.requests.bodies();
-    assert!(bodies.len() == 4 && bodies.windows(2).all(|pair| pair[0] == pair[1]), "{}", bodies.len());
-    assert_eq!(sender.requests(), [1, 0, 3]);
+    for status in [429, 503] {
+        let busy = Reply::Response(status, "retry-after: 1\r\n".into(), String::new());
+        let receiver = Receiver::start([busy, Reply::Close, Reply::Hang]).await;
+        let patience = Patience { batch: Duration::from_secs(60), ..SHORT };
+        let sender = Sender::with(&target(&receiver.url), patience, None);
+        let began = Instant::now();
+        sender.push(1..3);
+        receiver.received(2).await;
+        assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+        sender.wait_for([4, 0, 0, 0, 0]).await;
+        let bodies = receiver.requests.bodies();
+        assert!(bodies.len() == 4 && bodies.windows(2).all(|pair| pair[0] == pair[1]), "{}", bodies.len());
+        assert_eq!(sender.requests(), [1, 0, 3]);
+    }
 }
 
 #[tokio::test]
 async fn what_the_collector_refuses_is_not_repeated() {
     let page = Reply::Response(200, "content-type: text/html\r\n".into(), "<html>Sign in</html>".into());
     let redirect = Reply::Response(302, "location: http://127.0.0.1:1/\r\n".into(), String::new());
-    for reply in [Reply::status(500), Reply::status(400), Reply::status(401), page, redirect] {
+    let broken = Reply::Response(500, "content-type: text/html\r\n".into(), "<html>Oops</html>".into());
+    for reply in [broken, Reply::status(500), Reply::status(400), Reply::status(401), page, redirect] {
         let receiver = Receiver::start([reply.clone()]).await;
         let sender = Sender::start(&receiver.url);
         sender.push(1..2);
@@ -332,8 +336,17 @@ async fn a_collector_that_is_away_for_ten_minutes_gets_what_was_kept() {
 async fn only_the_leader_sends() {
     let receiver = Receiver::start([]).await;
     let sender = Sender::with(&target(&receiver.url), SHORT, Some("operator-7c9d5b8f6-x2x4z"));
-    sender.exporter.push(vec![trace(1)], &["operator-7c9d5b8f6-aaaaa_1".to_owned()]);
-    sender.exporter.push(vec![trace(2)], &["operator-7c9d5b8f6-x2x4z_1".to_owned()]);
+    for (number, holder) in ["aaaaa", "x2x4z"].into_iter().enumerate() {
+        let renewed = Some(START.after(Span::secs(number as i64)));
+        let holder = format!("operator-7c9d5b8f6-{holder}_1");
+        let leases = vec![LeaseView { holder, renewed, ..LeaseView::default() }];
+        let election = LeaderElection { leases, stands_by: true };
+        sender.exporter.push(vec![trace(number as i64 + 1)], &election);
+        assert!(sender.exporter.is_waiting());
+        let renewed = Some(START.after(Span::secs(number as i64 + 10)));
+        let leases = election.leases.into_iter().map(|lease| LeaseView { renewed, ..lease }).collect();
+        sender.exporter.push(Vec::new(), &LeaderElection { leases, stands_by: true });
+    }
     sender.wait_for([2, 0, 0, 0, 2]).await;
     assert_eq!(attribute(&spans(&receiver)[0], "loopwatch.generation"), "2");
 }

@@ -18,6 +18,7 @@ use super::{ApiKind, ApiResources, OwnershipGraph, Progress, is_at, kind_names, 
 use crate::sources::SourceOptions;
 use crate::sources::cluster::{Cluster, JSON, METADATA, encode};
 use crate::sources::decode::{self, DecodeOptions, HashKey};
+use crate::sources::events::once;
 use crate::sources::failure::Failure;
 use crate::sources::reads::{ChildKinds, Reader};
 
@@ -87,7 +88,20 @@ impl CloseUp {
         let (views, failed) = look.members(&members, object, &view).await;
         let mut left_out = graph.left_out;
         left_out.extend(failed);
-        Ok(Self { object: view, observations: look.observations(views), left_out })
+        let mut observations = look.observations(views);
+        match once::about(cluster, object).await {
+            Ok(events) => {
+                let watch = look.watched(&object.group, &object.kind).watch;
+                let seen = |event| Observation::EventSeen { watch: watch.clone(), event: Box::new(event) };
+                observations.extend(events.into_iter().map(seen));
+            }
+            Err(failure) => {
+                let forbidden = failure.cause == Cause::Forbidden;
+                let why = if forbidden { "no permission to list".to_owned() } else { reason(&failure) };
+                left_out.push(LeftOut { what: "Kubernetes Events about it".to_owned(), why });
+            }
+        }
+        Ok(Self { object: view, observations, left_out })
     }
 }
 

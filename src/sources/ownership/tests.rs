@@ -286,6 +286,8 @@ async fn a_group_that_does_not_respond_is_named_once() {
             { "metadata": { "name": "stale.io" }, "versions": [{ "version": "v1", "freshness": "Stale" }] },
         ])),
         reply(json!({ "metadata": { "name": "web", "namespace": "team-a" } })),
+        Reply::Response(403, vec![], "{}".to_owned()),
+        Reply::Response(403, vec![], "{}".to_owned()),
     ]);
     let cluster = script.cluster();
     let resources = ApiResources::read(&cluster).await.expect("discovery");
@@ -294,5 +296,9 @@ async fn a_group_that_does_not_respond_is_named_once() {
     let kind = resources.find_kind("example.io", "Widget").expect("a kind");
     let taken = CloseUp::take(&cluster, &resources, kind, &object, &HashKey([0; 16]), |_| {}).await.expect("an object");
     let left_out: Vec<String> = taken.left_out.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
-    assert_eq!(left_out, ["all kinds of stale.io: the API server of the group does not respond"]);
+    let expected = [
+        "all kinds of stale.io: the API server of the group does not respond",
+        "Kubernetes Events about it: no permission to list",
+    ];
+    assert_eq!(left_out, expected);
 }

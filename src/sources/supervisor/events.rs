@@ -6,7 +6,7 @@ use loopwatch_model::observation::{Observation, Role, Scope, SourceId, WatchId, 
 
 use super::{Job, Running};
 use crate::sources::clock::ServerClock;
-use crate::sources::events::{EventSink, GROUPS, MAX_WATCHES, OFF, RESOURCE, Tally, target};
+use crate::sources::events::{EventSink, GROUPS, MAX_WATCHES, OF_CLUSTER_SCOPED, OFF, RESOURCE, Tally, target};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::watch::WatchTarget;
@@ -20,9 +20,6 @@ pub(super) struct FollowedEvents {
     /// Whether the source is off, as last reported.
     is_off: bool,
 }
-
-/// In which namespace objects without one have their Events.
-const OF_CLUSTER_SCOPED: &str = "default";
 
 // === impl FollowedEvents ===
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
+use tracing::debug;
 
 use super::event::Event;
 use super::stream::{StreamItem, WatchStream};
@@ -123,6 +124,10 @@ impl<S: Sink> Watcher<S> {
         version: String,
         rejected: u32,
     ) -> Result<WatchState, Closed> {
+        if failure.cause == Cause::Gone && self.version_grows_old() {
+            debug!(source = %self.sink.source(), "nothing has happened for so long that the watch lists again");
+            return Ok(WatchState::Unlisted(Listing::Streamed));
+        }
         let rejected = if failure.rejects_version() { rejected + 1 } else { rejected };
         let next = if failure.cause == Cause::Gone || rejected >= REJECTIONS {
             WatchState::Unlisted(Listing::Streamed)
@@ -130,6 +135,12 @@ impl<S: Sink> Watcher<S> {
             resume_from(version, rejected)
         };
         self.rest(failure, next).await
+    }
+
+    /// Whether it is normal that the API server no longer has the version. Without a cache it rarely sends bookmarks, so the
+    /// version of a watch on which nothing happens grows older than the versions that the API server keeps.
+    fn version_grows_old(&self) -> bool {
+        !self.target.cached && self.listed_at.is_some_and(|at| at.elapsed() >= GOOD_STREAM)
     }
 
     /// Resets the backoffs if the stream was good; returns whether it was.

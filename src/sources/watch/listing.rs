@@ -212,6 +212,7 @@ impl<S: Sink> Watcher<S> {
         version: String,
         stream: Option<Box<WatchStream>>,
     ) -> Result<WatchState, Closed> {
+        self.listed_at = Some(Instant::now());
         self.sink.ended(epoch, &version, &mut self.out);
         self.flush().await?;
         self.report_recovered().await?;

@@ -48,9 +48,18 @@ async fn watch_sharing(
     metadata_only: bool,
     once: bool,
 ) -> WatchRun {
+    let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), metadata_only);
+    watch_target(target, shared, replies, once).await
+}
+
+async fn watch_target(
+    target: WatchTarget,
+    shared: &Arc<SharedWatchState>,
+    replies: impl IntoIterator<Item = Reply>,
+    once: bool,
+) -> WatchRun {
     let script = Script::new(replies);
     let (feed, mut observations) = Feed::new(10_000, VirtualClock::server());
-    let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), metadata_only);
     let name = WatchId("widgets.example.io".into());
     let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]), annotations: Arc::default() };
     let sync = InitialSync::new();
@@ -178,6 +187,24 @@ async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_resp
         let run = watch([listed([pause(100)]), gone, listed([])]).await;
         assert_eq!(after_list(&run)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
         assert_eq!(run.script.asked()[1..3], ["GET widgets watch from=10", "GET widgets watch initial"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_cache_an_expired_version_is_no_failure_unless_the_list_is_new() {
+    let uncached =
+        || WatchTarget { cached: false, ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), false) };
+    for gone in [|| stream([error(410, "Expired")]), || refuse(410, "Gone")] {
+        let list = || page(&[("a", 5)], 10, "");
+        let quiet = [list(), stream([pause(140)]), gone(), list()];
+        let run = watch_target(uncached(), &Arc::default(), quiet, false).await;
+        assert_eq!(after_list(&run)[..3], ["began 2", "listed a@5", "ended 2 at 10"]);
+        assert_eq!(run.cause(), None);
+        // An API server that rejects the version of each list, however, must not be asked again and again.
+        let new = [list(), stream([Piece::Cut]), gone(), list()];
+        let run = watch_target(uncached(), &Arc::default(), new, false).await;
+        assert_eq!(after_list(&run)[..3], ["failed: connection", "failed: gone", "began 2"]);
+        assert!(run.script.waits()[2] > Duration::from_millis(400), "{:?}", run.script.waits());
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::context::{ObjectContext, Update};
 use crate::model::obligations::Opening;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
-use crate::trace::{Measured, StepKind, TraceCause, TraceLink, TracePart};
+use crate::trace::{Measured, StepKind, TraceCause, TraceKey, TraceLink, TracePart};
 
 // === impl ObjectContext ===
 
@@ -32,6 +32,10 @@ impl ObjectContext<'_> {
         if late {
             // An earlier process has sent the trace up to the deadline.
             trace.links.push(TraceLink::Continues(trace.key(self.record.uid)));
+        }
+        if opening == Opening::Again && by_generation && !late {
+            let part = TracePart::Generation(self.record.generation);
+            trace.links.push(TraceLink::Previous(TraceKey { part, ..trace.key(self.record.uid) }));
         }
         trace.late = late;
         trace.generation = update.map_or(self.record.generation, |update| update.view.generation);

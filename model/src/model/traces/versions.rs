@@ -23,6 +23,9 @@ impl Model {
         let begun = self.traces.begun.take();
         if begun == Some(slot) {
             self.link_trace(slot, view);
+            if let Some(watch) = self.store.get(slot).map(|record| record.watch) {
+                self.trace_early_events(slot, self.watches[usize::from(watch)].kind, &view.key);
+            }
         }
         self.trace_conditions(slot, view, begun == Some(slot));
         self.trace_child(slot, false);

@@ -43,7 +43,8 @@ pub(super) fn headline(explanation: &Explanation) -> String {
 }
 
 /// Lines without a title: the generations, the ages, and the message.
-pub(super) fn introduction(explanation: &Explanation) -> Vec<String> {
+pub(super) fn introduction(explained: &Explained) -> Vec<String> {
+    let Explained { explanation, trace_id, .. } = explained;
     let Explanation { at, object, generation, observed_generation, phase, phase_since, .. } = explanation;
     let mut facts = Vec::new();
     if let Some(created) = object.created {
@@ -66,6 +67,9 @@ pub(super) fn introduction(explanation: &Explanation) -> Vec<String> {
     }
     if !object.uid.is_empty() {
         facts.push(format!("UID {}", object.uid));
+    }
+    if !trace_id.is_empty() {
+        facts.push(format!("trace {trace_id}"));
     }
     let mut lines = vec![facts.join("; ")];
     lines.extend((!explanation.message.is_empty()).then(|| explanation.message.clone()));
