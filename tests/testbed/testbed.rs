@@ -15,6 +15,7 @@
 
 pub mod accounts;
 pub mod binaries;
+pub mod bundled;
 pub mod cert_manager;
 pub mod controlplane;
 pub mod external_metrics;
