@@ -111,7 +111,7 @@ impl Prometheus {
         eventually(Duration::from_secs(60), "Prometheus scrapes every loopwatch", || {
             let up = prometheus.ask("/api/v1/query?query=sum(up)")?;
             let value = &up["result"][0]["value"][1];
-            if *value == targets.len().to_string() { Ok(()) } else { Err(up.to_string()) }
+            if value.as_str() == Some(targets.len().to_string().as_str()) { Ok(()) } else { Err(up.to_string()) }
         });
         prometheus
     }
