@@ -71,14 +71,15 @@ fn fire_and_clear() {
     wait_posted(&webhook, "firing", "FinalizerStuck");
     let (queries, empty) = prometheus.ask_panels("loopwatch-overview");
     let (more, still_empty) = prometheus.ask_panels("loopwatch-self");
-    // This test has no leader election, no failing source, no missing permission, and no receiver of what loopwatch posts.
+    // This test has no Events, no failing source, no missing permission, and no receiver of what loopwatch sends.
     let no_data = [
-        "Leader election",
+        "Kubernetes Events",
         "Source failures",
         "Failing sources",
         "Missing permissions",
         "Requests to Alertmanager",
         "Events for the webhook",
+        "Traces",
     ];
     let empty: Vec<String> = empty.into_iter().chain(still_empty).collect();
     assert!(empty.iter().all(|title| no_data.contains(&title.as_str())), "panels without data: {empty:?}");

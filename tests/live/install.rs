@@ -1,13 +1,16 @@
 //! Installation from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods, and the account can
 //! read the operator's kinds.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::bed::{bed, test};
+use crate::bed::{alone, bed, test};
+use loopwatch_testbed::bundled::DASHBOARDS;
+use loopwatch_testbed::definitions;
 use loopwatch_testbed::kube::{ZOO_KINDS, documents, plural};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::eventually;
@@ -21,6 +24,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("install::kustomizations", kustomizations),
         test("install::process", process),
     ]
+}
+
+/// Tests that add definitions to the cluster, and therefore run alone.
+pub(crate) fn serial_trials() -> Vec<Trial> {
+    vec![alone("install::monitoring_stack", monitoring_stack)]
 }
 
 /// The finding on a definition of the zoo, which has no status subresource on purpose.
@@ -112,6 +120,72 @@ fn kustomizations() {
             bed().kube.namespace("my-ns");
             rendered.iter().for_each(apply_one);
         }
+    }
+}
+
+/// The API server accepts everything that the examples and the components contain, without any field that it does not know,
+/// in a cluster with the Prometheus Operator. One line beside the sidecar installs the rules, the dashboards and the PodMonitor.
+fn monitoring_stack() {
+    let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
+    let kube = &bed().kube;
+    let _installed = definitions.install(kube);
+    let operator = "namespace: monitored\nresources: [operator.yaml]\n";
+    // Renamed, because all tests share the zoo's own namespace and account.
+    let zoo =
+        render("deploy/examples/zoo").replace("zoo-system", "monitored").replace("widget-operator", "monitored-zoo");
+    let mut rendered = vec![zoo, render("deploy/examples/standalone")];
+    let entries = std::fs::read_dir(repository("deploy/components")).expect("the components").filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    for name in names.filter(|name| name != "sidecar") {
+        let folder = bed().directory().join("kustomizations").join(format!("monitored-{name}"));
+        write(&folder, "operator.yaml", &operator_in(""));
+        let listed: String =
+            ["sidecar", &name].map(|name| format!("  - {}\n", kustomize::component(&folder, name))).concat();
+        write(&folder, "kustomization.yaml", &format!("{operator}components:\n{listed}"));
+        let text = render(&folder);
+        if name == "monitoring" {
+            expect_monitoring(&documents(&text));
+        }
+        rendered.push(text);
+    }
+    for namespace in ["monitored", "loopwatch"] {
+        kube.namespace(namespace);
+    }
+    let mut kinds = BTreeSet::new();
+    for object in rendered.iter().flat_map(|text| documents(text)) {
+        // The zoo's own definitions are there.
+        if object["kind"] != "CustomResourceDefinition" {
+            kube.try_apply_strictly(&object).unwrap_or_else(|error| panic!("{error}"));
+            kinds.insert(object["kind"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    assert!(["PodMonitor", "PrometheusRule", "ConfigMap"].iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
+    // The API server would notice a mistake.
+    let rule = kube.find("monitoring.coreos.com/v1", "PrometheusRule", "monitored", "loopwatch");
+    let mut rule = rule.expect("the rules");
+    rule["metadata"] = json!({"name": "wrong", "namespace": "monitored"});
+    rule["spec"]["groups"][0]["rules"][0]["expression"] = json!("1");
+    let answer = kube.try_apply_strictly(&rule);
+    assert!(answer.as_ref().is_err_and(|error| error.contains("expression")), "{answer:?}");
+    kube.delete("v1", "Namespace", "", "monitored");
+}
+
+/// Expects the rules, all dashboards, and a PodMonitor that selects the Pods of the operator.
+fn expect_monitoring(rendered: &[Value]) {
+    let of = |kind: &str| -> Vec<&Value> { rendered.iter().filter(|object| object["kind"] == kind).collect() };
+    let ([monitor], [_rules]) = (&of("PodMonitor")[..], &of("PrometheusRule")[..]) else { panic!("{rendered:?}") };
+    assert_eq!(monitor["metadata"]["namespace"], "monitored", "{monitor}");
+    let template = &of("Deployment")[0]["spec"]["template"];
+    for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels") {
+        assert_eq!(template["metadata"]["labels"][label], *value, "{template}");
+    }
+    let ports = &template["spec"]["initContainers"][0]["ports"];
+    assert_eq!(monitor["spec"]["podMetricsEndpoints"][0]["port"], ports[0]["name"], "{monitor}");
+    let dashboards: Vec<&Value> = of("ConfigMap").into_iter().map(|map| &map["metadata"]["name"]).collect();
+    assert!(DASHBOARDS.iter().all(|name| dashboards.iter().any(|other| *other == name)), "{dashboards:?}");
+    for map in of("ConfigMap") {
+        // `kubectl apply` keeps a copy in an annotation, which may have 256 KiB.
+        assert!(map.to_string().len() < 250_000, "{} is too large", map["metadata"]["name"]);
     }
 }
 
@@ -236,11 +310,11 @@ fn apply(rendered: &str) {
     documents(rendered).iter().for_each(apply_one);
 }
 
-/// Applies an object, except kinds of the Prometheus Operator, which this cluster lacks, and definitions, which it has.
+/// Applies an object, except kinds of the Prometheus Operator, which this cluster usually lacks, and definitions, which it has.
 fn apply_one(object: &Value) {
     let api = object["apiVersion"].as_str().unwrap_or_default();
     if !api.starts_with("monitoring.coreos.com/") && object["kind"] != "CustomResourceDefinition" {
-        bed().kube.apply(object);
+        bed().kube.try_apply_strictly(object).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

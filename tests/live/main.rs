@@ -126,6 +126,12 @@ fn trials() -> Vec<Trial> {
         zoo::trials(),
         workloads::trials(),
     ];
-    let alone = [lossless::serial_trials(), path::serial_trials(), cost::serial_trials(), scaling::serial_trials()];
+    let alone = [
+        lossless::serial_trials(),
+        path::serial_trials(),
+        cost::serial_trials(),
+        scaling::serial_trials(),
+        install::serial_trials(),
+    ];
     parallel.into_iter().chain(alone).flatten().collect()
 }

@@ -1,14 +1,14 @@
 //! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled dashboards.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::bed::bed;
+use loopwatch_testbed::bundled::{self, Query};
 use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::wait::eventually;
-use loopwatch_testbed::{http, ports, repository};
+use loopwatch_testbed::{http, ports};
 
 /// The value of the label `cluster`, by which Prometheus distinguishes clusters.
 pub(crate) const CLUSTER: &str = "testbed";
@@ -24,7 +24,7 @@ impl Prometheus {
     pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
         let directory = &bed().directory().join(name);
         let port = ports::free();
-        let rules: Vec<PathBuf> = quickened_rules(&directory.join("rules"));
+        let rules = bundled::quickened_rules(&directory.join("rules"));
         let alertmanagers = alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
         let config = json!({
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
@@ -90,66 +90,18 @@ impl Prometheus {
 
     /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of those without data.
     pub(crate) fn ask_panels(&self, dashboard: &str) -> (usize, Vec<String>) {
-        let file = repository("dashboards").join(format!("{dashboard}.json"));
-        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let dashboard: Value = serde_json::from_str(&text).expect("JSON");
-        let (mut panels, mut empty) = (Vec::new(), Vec::new());
-        collect_panels(&dashboard["panels"], &mut panels);
-        assert!(!panels.is_empty(), "the dashboard has no query");
-        let answered = panels.len();
-        for (title, query) in panels {
-            let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&query)));
-            let answer = answer.unwrap_or_else(|error| panic!("{title}: {query}: {error}"));
+        let queries = bundled::queries(dashboard);
+        let answered = queries.len();
+        let mut empty = Vec::new();
+        for Query { panel, promql } in queries {
+            let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&promql)));
+            let answer = answer.unwrap_or_else(|error| panic!("{panel}: {promql}: {error}"));
             if answer["data"]["result"].as_array().is_none_or(Vec::is_empty) {
-                empty.push(title);
+                empty.push(panel);
             }
         }
         (answered, empty)
     }
-}
-
-/// Collects titles and queries, with the default values of the dashboard's variables.
-fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
-    for panel in panels.as_array().into_iter().flatten() {
-        for target in panel["targets"].as_array().into_iter().flatten() {
-            let mut query = target["expr"].as_str().unwrap_or_default().to_owned();
-            for (variable, value) in [("$__rate_interval", "30s"), ("$target_namespace", ".*"), ("$namespace", ".*")] {
-                query = query.replace(variable, value);
-            }
-            for (variable, value) in [("$cluster", ".*"), ("$job", ".+"), ("$kind", ".*")] {
-                query = query.replace(variable, value);
-            }
-            assert!(!query.contains('$'), "an unknown variable: {query}");
-            into.push((panel["title"].as_str().unwrap_or_default().to_owned(), query));
-        }
-        collect_panels(&panel["panels"], into);
-    }
-}
-
-/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
-fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
-    std::fs::create_dir_all(directory).expect("our own folder");
-    let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
-    let mut files = Vec::new();
-    for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
-        let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
-        let quick: Vec<String> = text.lines().map(quickened).collect();
-        let to = directory.join(entry.file_name());
-        std::fs::write(&to, quick.join("\n")).expect("our own folder");
-        files.push(to);
-    }
-    assert!(!files.is_empty(), "there are no bundled rules");
-    files
-}
-
-fn quickened(line: &str) -> String {
-    let field = line.trim_start();
-    for name in ["for: ", "keep_firing_for: ", "interval: "] {
-        if field.starts_with(name) {
-            return format!("{}{name}2s", &line[..line.len() - field.len()]);
-        }
-    }
-    line.to_owned()
 }
 
 fn ask(port: u16, path: &str) -> Result<Value, String> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{alone, bed};
 use crate::case::Case;
+use loopwatch_testbed::definitions;
 use loopwatch_testbed::external_metrics::ExternalMetrics;
 use loopwatch_testbed::kube::documents;
 use loopwatch_testbed::repository;
@@ -16,7 +17,7 @@ use loopwatch_testbed::wait::eventually;
 
 /// Tests that register an API group, and therefore run alone.
 pub(crate) fn serial_trials() -> Vec<Trial> {
-    vec![alone("scaling::by_the_queue", by_the_queue)]
+    vec![alone("scaling::by_the_queue", by_the_queue), alone("scaling::keda", keda)]
 }
 
 const NAME: &str = "scaling";
@@ -36,7 +37,7 @@ fn by_the_queue() {
     for name in ["workers", "others"] {
         case.kube.apply(&deployment(name));
     }
-    let mut autoscaler = manifest();
+    let mut autoscaler = manifest("HorizontalPodAutoscaler");
     case.kube.apply(&autoscaler);
     // A near miss: a series that does not exist.
     autoscaler["metadata"]["name"] = json!("others");
@@ -56,12 +57,31 @@ fn by_the_queue() {
     expect_condition(&case, "others", "False", "FailedGetExternalMetric");
 }
 
-/// The manifest in the documentation.
-fn manifest() -> Value {
+/// The manifest for KEDA complies with the definition of its kind, and KEDA's trigger has its parameters.
+fn keda() {
+    let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
+    let kube = &bed().kube;
+    let _installed = definitions.install(kube);
+    kube.namespace(NAME);
+    let mut object = manifest("ScaledObject");
+    kube.try_apply_strictly(&object).unwrap_or_else(|error| panic!("{error}"));
+    let trigger = object["spec"]["triggers"][0].clone();
+    assert_eq!(trigger["type"], "prometheus", "{trigger}");
+    for parameter in trigger["metadata"].as_object().expect("parameters").keys() {
+        assert!(definitions.keda_knows(parameter), "KEDA does not know {parameter}");
+    }
+    assert!(!definitions.keda_knows("metricName"), "a parameter of earlier versions");
+    object["spec"]["maxReplicas"] = json!(5);
+    let answer = kube.try_apply_strictly(&object);
+    assert!(answer.as_ref().is_err_and(|error| error.contains("maxReplicas")), "{answer:?}");
+}
+
+/// The manifest of a kind in the documentation.
+fn manifest(kind: &str) -> Value {
     let text = std::fs::read_to_string(repository("docs/scaling.md")).expect("the documentation");
-    let block = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a manifest");
-    let mut manifest = documents(block).remove(0);
-    assert_eq!(manifest["kind"], "HorizontalPodAutoscaler", "{manifest}");
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut all = blocks.filter(|block| block.starts_with("apiVersion")).flat_map(documents);
+    let mut manifest = all.find(|object| object["kind"] == kind).expect("a manifest");
     manifest["metadata"]["namespace"] = json!(NAME);
     manifest
 }

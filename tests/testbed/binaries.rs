@@ -275,7 +275,7 @@ fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
 }
 
 /// Finds the files of a Go module that the module in a folder below `controlplane` pins.
-fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Missing> {
+pub(crate) fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Missing> {
     let said = |error: &dyn fmt::Display| format!("cannot find the files of {module}: {error}");
     let mut go = Command::new("go");
     go.current_dir(repository("tests/testbed/controlplane").join(pinned_by));

@@ -94,11 +94,20 @@ impl Kube {
 
     /// Like [`Kube::apply`], but returns errors.
     pub fn try_apply(&self, object: &Value) -> Result<Value, String> {
+        self.apply_with("", object)
+    }
+
+    fn apply_with(&self, parameters: &str, object: &Value) -> Result<Value, String> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (api, kind) = (text("/apiVersion"), text("/kind"));
         let path = path(api, kind, text("/metadata/namespace"), text("/metadata/name"));
-        let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true{parameters}");
         self.call("PATCH", &path, "application/apply-patch+yaml", Some(object))
+    }
+
+    /// Like [`Kube::try_apply`], but the API server also rejects fields that it does not know.
+    pub fn try_apply_strictly(&self, object: &Value) -> Result<Value, String> {
+        self.apply_with("&fieldValidation=Strict", object)
     }
 
     /// Applies every document of a YAML file in this repository. Namespaced objects without a namespace get

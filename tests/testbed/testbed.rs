@@ -15,8 +15,10 @@
 
 pub mod accounts;
 pub mod binaries;
+pub mod bundled;
 pub mod cert_manager;
 pub mod controlplane;
+pub mod definitions;
 pub mod external_metrics;
 pub mod frameworks;
 pub mod gate;

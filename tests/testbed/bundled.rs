@@ -1,0 +1,137 @@
+//! The bundled alert rules and dashboards, as tests use them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::repository;
+
+/// The names of the dashboards, which are also their UIDs.
+pub const DASHBOARDS: [&str; 4] = ["loopwatch-overview", "loopwatch-objects", "loopwatch-process", "loopwatch-self"];
+
+/// A query of a panel.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The title of the panel.
+    pub panel: String,
+    /// The query, with the default values of the variables.
+    pub promql: String,
+}
+
+/// A query for the values of a variable.
+#[derive(Clone, Debug)]
+pub struct VariableQuery {
+    /// The name of the variable.
+    pub variable: String,
+    /// The selector of the series, with the default values of the other variables.
+    pub selector: String,
+    /// The label whose values it takes.
+    pub label: String,
+}
+
+/// The values that the variables of dashboards have in tests: all values, and the built-in ones of Grafana. A name that
+/// is the beginning of another one comes after it.
+const VALUES: [(&str, &str); 9] = [
+    ("$__rate_interval", "30s"),
+    ("$__range", "1m"),
+    ("$target_namespace", ".*"),
+    ("$operator_pod", ".*"),
+    ("$namespace", ".*"),
+    ("$cluster", ".*"),
+    ("$kind", ".*"),
+    ("$job", ".+"),
+    ("$page", "http://localhost:9917"),
+];
+
+/// Reads a dashboard.
+pub fn dashboard(name: &str) -> Value {
+    let file = repository("dashboards").join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Returns the panels of a dashboard, without the rows that group them.
+pub fn panels(dashboard: &Value) -> Vec<&Value> {
+    let mut found = Vec::new();
+    for panel in dashboard["panels"].as_array().into_iter().flatten() {
+        if panel["type"] != "row" {
+            found.push(panel);
+        }
+        found.extend(panels(panel));
+    }
+    found
+}
+
+/// Returns all queries of a dashboard.
+pub fn queries(name: &str) -> Vec<Query> {
+    let dashboard = dashboard(name);
+    let of_panel = |panel: &&Value| {
+        let title = panel["title"].as_str().unwrap_or_default().to_owned();
+        let targets = panel["targets"].as_array().cloned().unwrap_or_default();
+        targets.into_iter().map(move |target| Query {
+            panel: title.clone(),
+            promql: filled_in(target["expr"].as_str().unwrap_or_default()),
+        })
+    };
+    let queries: Vec<Query> = panels(&dashboard).iter().flat_map(of_panel).collect();
+    assert!(!queries.is_empty(), "{name} has no query");
+    queries
+}
+
+/// Returns the queries of the annotations of a dashboard.
+pub fn annotation_queries(name: &str) -> Vec<Query> {
+    let dashboard = dashboard(name);
+    let annotations = dashboard["annotations"]["list"].as_array().into_iter().flatten();
+    let queries = annotations.filter_map(|annotation| {
+        let (name, promql) = (annotation["name"].as_str()?, annotation["expr"].as_str()?);
+        Some(Query { panel: name.to_owned(), promql: filled_in(promql) })
+    });
+    queries.collect()
+}
+
+/// Returns the queries of the variables of a dashboard.
+pub fn variable_queries(name: &str) -> Vec<VariableQuery> {
+    let dashboard = dashboard(name);
+    let variables = dashboard["templating"]["list"].as_array().into_iter().flatten();
+    let queries = variables.filter(|variable| variable["type"] == "query").map(|variable| {
+        let query = filled_in(variable["query"].as_str().unwrap_or_default());
+        let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+        let (selector, label) = inner.and_then(|inner| inner.rsplit_once(", ")).unwrap_or_else(|| panic!("{query}"));
+        let variable = variable["name"].as_str().unwrap_or_default().to_owned();
+        VariableQuery { variable, selector: selector.to_owned(), label: label.to_owned() }
+    });
+    queries.collect()
+}
+
+/// Fills in the values of the variables.
+fn filled_in(text: &str) -> String {
+    let text = VALUES.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value));
+    assert!(!text.contains('$'), "an unknown variable: {text}");
+    text
+}
+
+/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
+pub fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
+    std::fs::create_dir_all(directory).expect("our own folder");
+    let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
+    let mut files = Vec::new();
+    for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
+        let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
+        let quick: Vec<String> = text.lines().map(quickened).collect();
+        let to = directory.join(entry.file_name());
+        std::fs::write(&to, quick.join("\n")).expect("our own folder");
+        files.push(to);
+    }
+    assert!(!files.is_empty(), "there are no bundled rules");
+    files
+}
+
+fn quickened(line: &str) -> String {
+    let field = line.trim_start();
+    for name in ["for: ", "keep_firing_for: ", "interval: "] {
+        if field.starts_with(name) {
+            return format!("{}{name}2s", &line[..line.len() - field.len()]);
+        }
+    }
+    line.to_owned()
+}
