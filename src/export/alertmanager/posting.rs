@@ -14,7 +14,13 @@ pub(super) struct Alert {
     starts_at: Timestamp,
     /// In the past if the alert has cleared.
     ends_at: Timestamp,
+    /// Alertmanager and its notifications link to it as the source of the alert.
+    #[serde(rename = "generatorURL", skip_serializing_if = "Option::is_none")]
+    generator_url: Option<String>,
 }
+
+/// The annotation with the link to the web page.
+pub(super) const PAGE: &str = "page_url";
 
 /// Everything that fires or has cleared lately.
 #[derive(Debug, Default)]
@@ -29,8 +35,9 @@ const BATCH: usize = 64;
 // === impl Alert ===
 
 impl Alert {
-    pub(super) const fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
-        Self { labels, annotations, starts_at, ends_at }
+    pub(super) fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
+        let generator_url = annotations.get(PAGE).cloned();
+        Self { labels, annotations, starts_at, ends_at, generator_url }
     }
 }
 

@@ -25,7 +25,13 @@ impl Sender {
     fn with(url: &str, token_file: Option<&Path>) -> Self {
         let url: AlertmanagerUrl = url.parse().expect("a URL");
         let token_file = token_file.map(Path::to_owned);
-        let options = AlertmanagerOptions { urls: vec![url.clone()], token_file, ca_file: None, labels: vec![] };
+        let options = AlertmanagerOptions {
+            urls: vec![url.clone()],
+            token_file,
+            ca_file: None,
+            labels: vec![],
+            links: Links::default(),
+        };
         let metrics = AlertingMetrics::default();
         let (postings, receiver) = watch::channel(Arc::default());
         let running = tokio::spawn(Receiver::new(&url, &options, metrics.requests.clone()).run(receiver));
@@ -143,6 +149,7 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             token_file: None,
             ca_file: None,
             labels: vec!["cluster=production".parse().expect("a label")],
+            links: Links::default(),
         };
         Alerting::start(&options, Arc::new(Fixed(pending)), &SelfMetrics::new()).close().await;
         let bodies = bodies(&script.requests);

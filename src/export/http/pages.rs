@@ -6,14 +6,28 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
 
 use super::api::{self, ExplainQuery, ObjectPage, ObjectQuery};
 use crate::export::exporter::Exporter;
 use crate::export::{explain, page};
 
+/// Query parameters of the overview. Others have no effect, because other programs may add some to a link.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OverviewQuery {
+    /// Words of the filter. Links in alerts contain them.
+    filter: String,
+}
+
 /// The overview.
-pub(super) async fn overview(State(exporter): State<Arc<Exporter>>) -> Response {
-    html(StatusCode::OK, page::render(&exporter.view.snapshot(), &exporter.view.recent_past(), &exporter.input()))
+pub(super) async fn overview(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<OverviewQuery>, QueryRejection>,
+) -> Response {
+    let filter = query.map(|Query(query)| query.filter).unwrap_or_default();
+    let (snapshot, past) = (exporter.view.snapshot(), exporter.view.recent_past());
+    html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), &filter))
 }
 
 /// One object.

@@ -219,6 +219,16 @@ async fn each_object_has_a_page_of_its_own() {
     }
 }
 
+#[tokio::test]
+async fn a_link_fills_in_the_filter_of_the_overview() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    let (_, body) = get(&exporter, "/?filter=Overdue+team-a%22%3E%3Cscript%3E&utm_source=mail").await;
+    assert!(body.contains("id=\"filter\" type=\"search\" value=\"Overdue team-a&quot;&gt;&lt;script&gt;\""), "{body}");
+    for query in ["", "filter=", "filter=a&filter=b", "filter=%ff"] {
+        assert_eq!(get(&exporter, &format!("/?{query}")).await.0, 200, "{query}");
+    }
+}
+
 /// A view that cannot make snapshots.
 struct WithoutSnapshot;
 
