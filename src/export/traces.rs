@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::snapshot::Outcome;
@@ -41,6 +41,7 @@ use self::transport::{Answer, Transport};
 pub use self::url::CollectorUrl;
 use crate::export::leadership::Leadership;
 use crate::export::problems::Problems;
+use crate::export::view::lock;
 use crate::sources::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
@@ -177,7 +178,7 @@ impl TraceExporter {
 
     /// Queues traces if this replica leads. `holders` are the holders of all leases.
     pub fn push(&self, traces: Vec<Trace>, holders: &[String]) {
-        let leads = locked(&self.0.leadership).leads(holders);
+        let leads = lock(&self.0.leadership).leads(holders);
         for trace in traces {
             if !leads {
                 self.0.count(NOT_LEADER, spans_in(&trace));
@@ -197,7 +198,7 @@ impl TraceExporter {
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => sending.abort(),
         }
-        let queue = std::mem::take(&mut *locked(&self.0.queue));
+        let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.spans + queue.delivering;
         self.0.count(DROPPED, left);
         if left > 0 {
@@ -212,7 +213,7 @@ impl Shared {
     fn add(&self, trace: Trace) {
         let mut dropped = 0;
         {
-            let mut queue = locked(&self.queue);
+            let mut queue = lock(&self.queue);
             queue.spans += spans_in(&trace);
             queue.waiting.push_back(trace);
             while queue.spans > QUEUE {
@@ -228,13 +229,13 @@ impl Shared {
     /// Returns the next batch, or `None` if none will come.
     async fn next(&self) -> Option<Vec<Trace>> {
         loop {
-            if locked(&self.queue).waiting.is_empty() {
+            if lock(&self.queue).waiting.is_empty() {
                 self.closing.run_until_cancelled(self.added.notified()).await?;
             }
-            if locked(&self.queue).spans < BATCH {
+            if lock(&self.queue).spans < BATCH {
                 let _ = self.closing.run_until_cancelled(sleep(self.patience.gather)).await;
             }
-            let batch = locked(&self.queue).take();
+            let batch = lock(&self.queue).take();
             if !batch.is_empty() {
                 return Some(batch);
             }
@@ -336,7 +337,7 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
             // A stop signal ends the wait, and leaves one attempt.
             let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }
-        locked(&shared.queue).delivering = 0;
+        lock(&shared.queue).delivering = 0;
     }
 }
 
@@ -355,8 +356,4 @@ fn report_solution(problems: &mut Problems) {
     if problems.solved() {
         info!("the collector accepts spans again");
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,8 @@
 use std::path::Path;
 
-use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
-
 use super::*;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
-use crate::export::view::Filter;
+use crate::export::sample::NoObjects;
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {
@@ -151,38 +148,9 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             labels: vec!["cluster=production".parse().expect("a label")],
             links: Links::default(),
         };
-        Alerting::start(&options, Arc::new(Fixed(pending)), &SelfMetrics::new()).close().await;
+        Alerting::start(&options, Arc::new(NoObjects { pending, snapshots: true }), &SelfMetrics::new()).close().await;
         let bodies = bodies(&script.requests);
         assert_eq!(bodies.len(), expected, "{bodies:?}");
         assert!(bodies.iter().all(|body| body.contains("LoopwatchWatchdog") && body.contains("production")));
-    }
-}
-
-/// A model without objects, and what it waits for.
-struct Fixed(Vec<String>);
-
-impl View for Fixed {
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
-    }
-
-    fn pending(&self) -> Vec<String> {
-        self.0.clone()
-    }
-
-    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        None
-    }
-
-    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        (Vec::new(), None)
-    }
-
-    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
-        None
-    }
-
-    fn recent_past(&self) -> RecentPast {
-        RecentPast::default()
     }
 }

@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
-use super::api::{self, ExplainQuery, ObjectPage, ObjectQuery};
+use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use crate::export::exporter::Exporter;
 use crate::export::{explain, page};
 
@@ -51,10 +51,14 @@ pub(super) async fn objects(
     query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
     let snapshot = exporter.view.snapshot();
-    match api::listed(&exporter, query).await {
-        Ok(ObjectPage { filter, rows, next }) => {
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return problem_page(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    match api::sorted(&exporter, query).await {
+        Ok(SortedList { filter, order, page: objects }) => {
             let search = raw.unwrap_or_default();
-            let table = page::ObjectTable { filter: &filter, query: &search, rows: &rows, next };
+            let table = page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
             html(StatusCode::OK, page::render_objects(&snapshot, &table))
         }
         Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
