@@ -156,7 +156,11 @@ impl SortOrder {
             "state" => SortKey::State,
             "age" => SortKey::Age,
             "name" => SortKey::Name,
-            _ => return Err(format!("{text:?} is not a valid order; expected state, age or name, or one of them after -")),
+            _ => {
+                return Err(format!(
+                    "{text:?} is not a valid order; expected state, age or name, or one of them after -"
+                ));
+            }
         };
         Ok(Self { key, reversed })
     }

@@ -36,8 +36,43 @@ pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
 }
 
-pub(super) async fn findings(State(exporter): State<Arc<Exporter>>) -> Response {
-    Json(json::findings(&exporter.view.snapshot())).into_response()
+/// Query parameters of `/api/v1/findings`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FindingQuery {
+    /// Without it, the answer contains all findings.
+    limit: Option<usize>,
+    /// What the answer for the page before it said.
+    r#continue: String,
+}
+
+pub(super) async fn findings(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<FindingQuery>, QueryRejection>,
+) -> Response {
+    let FindingQuery { limit, r#continue: token } = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return error(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    let mut snapshot = exporter.view.snapshot();
+    let total = snapshot.findings.len();
+    if !token.is_empty() {
+        let Some((since, id)) = token.split_once('/').and_then(|(since, id)| Some((since.parse().ok()?, id))) else {
+            return error(StatusCode::BAD_REQUEST, &invalid_token(&token));
+        };
+        // The newest come last, so that findings that open meanwhile come on a later page.
+        snapshot.findings.retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
+    }
+    let mut next = None;
+    if limit.is_some() || !token.is_empty() {
+        snapshot.findings.sort_by_cached_key(|finding| (finding.since, finding.id.to_string()));
+        let room = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let has_more = snapshot.findings.len() > room;
+        snapshot.findings.truncate(room);
+        let last = snapshot.findings.last().filter(|_| has_more);
+        next = last.map(|finding| format!("{}/{}", finding.since.0, finding.id));
+    }
+    Json(json::findings(&snapshot, total, next)).into_response()
 }
 
 pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response {

@@ -100,7 +100,11 @@ async fn readyz_waits_for_watches_that_can_sync() {
 #[tokio::test]
 async fn probes_need_no_snapshot() {
     let options = ExportOptions::default();
-    let exporter = Arc::new(Exporter::with_view(Arc::new(NoObjects { pending: vec![], snapshots: false }), Arc::new(SelfMetrics::new()), options));
+    let exporter = Arc::new(Exporter::with_view(
+        Arc::new(NoObjects { pending: vec![], snapshots: false }),
+        Arc::new(SelfMetrics::new()),
+        options,
+    ));
     for path in ["/readyz", "/livez"] {
         assert_eq!(get(&exporter, path).await.0, 200, "{path}");
     }

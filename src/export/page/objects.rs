@@ -24,12 +24,8 @@ pub(crate) struct ObjectTable<'a> {
 }
 
 /// The columns, each with the order that a click on its heading gives.
-const COLUMNS: [(&str, Option<SortKey>); 4] = [
-    ("Object", Some(SortKey::Name)),
-    ("State", Some(SortKey::State)),
-    ("For", Some(SortKey::Age)),
-    ("Reason", None),
-];
+const COLUMNS: [(&str, Option<SortKey>); 4] =
+    [("Object", Some(SortKey::Name)), ("State", Some(SortKey::State)), ("For", Some(SortKey::Age)), ("Reason", None)];
 
 /// Maximum number of kinds to choose from.
 const KINDS: usize = 500;

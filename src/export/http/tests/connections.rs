@@ -185,4 +185,3 @@ async fn clients_that_stop_reading_do_not_block_scrapes() {
     drop((stop, stalled));
     task.await.expect("the server ends");
 }
-
