@@ -135,7 +135,7 @@ fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<
 /// Why the object is in its state.
 fn reason(row: &ObjectRow) -> &str {
     match (row.signal.as_str(), row.reason) {
-        ("", "NothingToJudge") => "has no status that loopwatch can judge",
+        ("", "NothingToJudge") => "no status to judge",
         ("", reason) => reason,
         (signal, _) => signal,
     }
