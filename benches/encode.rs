@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loopwatch::export::ObjectSeries;
 use loopwatch::export::prometheus::{Render, TextFormat};
-use loopwatch::export::view::{Filter, View};
+use loopwatch::export::view::View;
 use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::snapshot::{
@@ -54,7 +54,13 @@ impl View for Fleet {
         (to < self.0.len()).then_some(Cursor(to as u32))
     }
 
-    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(
+        &self,
+        _: Cursor,
+        _: usize,
+        _: usize,
+        _: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>) {
         (Vec::new(), None)
     }
 

@@ -104,7 +104,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let requests = &exporter.metrics().notify_requests;
     let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
     let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
-    let alerting = alerting.options().map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
+    let alerting = alerting
+        .options(serve_flags.links())
+        .map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
     let (target, _) = traces.target(); // the problems are among those of the configuration
     let tracing = target.and_then(|target| start_tracing(&target, exporter.metrics(), host));
     if let Some((traces, _)) = &tracing {
@@ -285,7 +287,8 @@ pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> 
     let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
     let options = export::ExportOptions { object_series, max_object_series, expose_ui };
-    Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), options))
+    let metrics = SelfMetrics { links: flags.links().labels(), ..SelfMetrics::new() };
+    Arc::new(Exporter::new(model, Arc::new(metrics), options))
 }
 
 /// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from fingerprints.

@@ -26,6 +26,7 @@ pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
 use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
+use crate::export::links::{ExternalUrl, Links};
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
@@ -159,6 +160,12 @@ pub(crate) struct ServeFlags {
         Settings::default().limits.object_series
     ))]
     pub max_object_series: Option<usize>,
+    /// URL under which people reach the page, for example through an Ingress; alerts link to it
+    #[arg(long, value_name = "URL")]
+    pub external_url: Option<ExternalUrl>,
+    /// URL under which people reach Grafana with the dashboards of loopwatch; alerts link to them
+    #[arg(long, value_name = "URL")]
+    pub grafana_url: Option<ExternalUrl>,
 }
 
 /// Where to send events.
@@ -306,6 +313,12 @@ impl ServeFlags {
             settings.limits.object_series = limit;
         }
     }
+
+    /// Where alerts link to.
+    #[must_use]
+    pub(crate) fn links(&self) -> Links {
+        Links { page: self.external_url.clone(), grafana: self.grafana_url.clone() }
+    }
 }
 
 // === impl NotifyFlags ===
@@ -324,13 +337,14 @@ impl NotifyFlags {
 impl AlertFlags {
     /// Where to post alerts, if anywhere.
     #[must_use]
-    pub(crate) fn options(&self) -> Option<AlertmanagerOptions> {
+    pub(crate) fn options(&self, links: Links) -> Option<AlertmanagerOptions> {
         let Self { alertmanager, alertmanager_token_file, alertmanager_ca_file, alert_label } = self.clone();
         (!alertmanager.is_empty()).then_some(AlertmanagerOptions {
             urls: alertmanager,
             token_file: alertmanager_token_file,
             ca_file: alertmanager_ca_file,
             labels: alert_label,
+            links,
         })
     }
 }

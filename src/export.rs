@@ -22,6 +22,8 @@ pub(crate) mod input; // the recording or dump behind a report
 pub(crate) mod summary; // shared by page, report and API
 pub(crate) mod json; // the stable JSON shapes
 pub(crate) mod page; // the web page
+pub(crate) mod links; // links in alerts
+mod order; // sorted lists of objects
 pub(crate) mod report; // the output of `check` and `replay`
 #[cfg(test)]
 mod docs; // documentation generated from the table of findings

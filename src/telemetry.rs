@@ -98,6 +98,8 @@ pub struct SelfMetrics {
     pub trace_requests: Family<SpanLabels, Counter>,
     /// Traces that the collector has accepted, for the metrics that counted what they show.
     pub exemplars: Exemplars,
+    /// The URLs to which alerts link: of the web page and of Grafana, empty if there is none.
+    pub links: [String; 2],
 }
 
 /// The metrics of the alerts that loopwatch posts itself.
@@ -188,6 +190,7 @@ impl SelfMetrics {
             spans: Family::default(),
             trace_requests: Family::default(),
             exemplars: Exemplars::default(),
+            links: <[String; 2]>::default(),
         }
     }
 }

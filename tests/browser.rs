@@ -70,6 +70,17 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     browser.wait_for(&format!("{SHOWN_OBJECTS} === 1"));
     browser.press("Escape");
     browser.wait_for(&format!("{SHOWN_OBJECTS} === {all}"));
+    // An update loses neither the focus nor the scroll position.
+    browser.eval("document.querySelector('#kinds ~ .kinds a').focus(); scrollTo(0, 400)");
+    browser.eval("window.asked = performance.getEntriesByType('resource').length");
+    browser.wait_for("performance.getEntriesByType('resource').length > window.asked + 1");
+    assert_eq!(browser.eval("scrollY"), 400);
+    assert_eq!(browser.eval("document.activeElement.matches('#kinds ~ .kinds a')"), true);
+    // A link from an alert selects its finding.
+    browser.open(&format!("{}?filter=Regressed+webshop#findings", demo.url));
+    browser.wait_for("[...document.querySelectorAll('.card')].filter((card) => card.offsetHeight > 0).length === 1");
+    browser.press("/");
+    browser.press("Escape");
     // Every link has a visible focus.
     browser.press("Tab");
     let focus =
@@ -91,6 +102,21 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
     assert_eq!(browser.eval("location.search"), "?search=shop%2Fledger");
     assert_eq!(browser.eval("document.activeElement.id"), "search", "the user can go on typing");
+    browser.open(&format!("{}objects?limit=10", demo.url));
+    browser.wait_for("document.querySelector('tbody .state').innerText === 'failed'");
+    browser.wait_for("document.querySelector('[role=status].more').innerText === '10 of 30 objects.'");
+    browser.eval("document.querySelector('a[rel=next]').focus()");
+    browser.press("Enter");
+    browser.wait_for("location.search.includes('continue=') && document.querySelector('a[rel=prev]')");
+    browser.eval("document.querySelector('a[rel=prev]').focus()");
+    browser.press("Enter");
+    browser.wait_for(
+        "location.search.includes('before=') && document.querySelector('tbody .state').innerText === 'failed'",
+    );
+    browser.eval("document.querySelector('th a').focus()");
+    browser.press("Enter");
+    browser.wait_for("document.querySelector('th[aria-sort=ascending]')?.innerText.startsWith('Object')");
+    browser.open(&format!("{}objects?search=shop%2Fledger", demo.url));
     browser.eval("document.querySelector('tbody a').focus()");
     browser.press("Enter");
     browser.wait_for("location.pathname === '/object' && document.body.innerText.includes('Regressed opened')");

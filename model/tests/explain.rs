@@ -3,7 +3,7 @@
 mod lab;
 
 use lab::cluster::{Cluster, address, owner};
-use loopwatch_model::observation::ObjectAddress;
+use loopwatch_model::observation::{Condition, ConditionStatus, ObjectAddress, StatusShape};
 use loopwatch_model::snapshot::{ExplainedNode, Explanation};
 use loopwatch_model::time::Span;
 
@@ -145,4 +145,41 @@ fn finalizers_name_their_actor_before_and_during_a_deletion() {
     assert_eq!(web.findings.len(), 1);
     let events: Vec<String> = web.timeline.iter().map(|event| format!("{} {}", event.code, event.change)).collect();
     assert_eq!(events, ["CleanupSlow opened", "CleanupSlow closed", "FinalizerStuck opened"]);
+}
+
+#[test]
+fn the_condition_that_decides_the_state_has_its_reason_and_message_until_the_object_recovers() {
+    let mut cluster = Cluster::new();
+    cluster.create(&widget("web"), &[]);
+    let condition = |name: &str, status, reason: &str, message: &str| Condition {
+        r#type: name.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        ..Condition::default()
+    };
+    let shown = |cluster: &Cluster| -> Vec<String> {
+        let conditions = explain(cluster, &widget("web")).conditions;
+        conditions.into_iter().map(|c| [c.r#type, c.status, c.reason, c.message].join("|")).collect()
+    };
+    cluster.change(&widget("web"), |view| {
+        (view.status, view.observed_generation) = (StatusShape::Filled, Some(1));
+        view.conditions = vec![
+            condition("Ready", ConditionStatus::False, "QuotaExceeded", "no room for (another) disk"),
+            condition("ReadyToServe", ConditionStatus::True, "Serving", "all well"),
+        ];
+    });
+    assert_eq!(
+        shown(&cluster),
+        ["Ready|false|QuotaExceeded|no room for (another) disk", "ReadyToServe|true||"],
+        "a condition of which only the name begins alike has no reason of another"
+    );
+    cluster.change(&widget("web"), |view| {
+        view.conditions = vec![condition("Ready", ConditionStatus::True, "Serving", "")];
+    });
+    assert!(
+        shown(&cluster)[0].starts_with("Ready|true|") && !shown(&cluster)[0].contains("Quota"),
+        "{:?}",
+        shown(&cluster)
+    );
 }

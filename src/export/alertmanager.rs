@@ -37,6 +37,7 @@ pub(crate) use self::label::AlertLabel;
 use self::posting::Posting;
 use self::receiver::Receiver;
 pub(crate) use self::url::AlertmanagerUrl;
+use super::links::Links;
 use super::view::View;
 use crate::telemetry::{AlertingMetrics, SelfMetrics};
 
@@ -51,6 +52,8 @@ pub(crate) struct AlertmanagerOptions {
     pub(crate) ca_file: Option<PathBuf>,
     /// Labels of all alerts, such as the name of the cluster.
     pub(crate) labels: Vec<AlertLabel>,
+    /// Where the alerts link to.
+    pub(crate) links: Links,
 }
 
 /// The tasks that post alerts.
@@ -71,17 +74,17 @@ const STOP: Duration = Duration::from_secs(5);
 impl Alerting {
     /// Starts the tasks.
     pub(crate) fn start(options: &AlertmanagerOptions, view: Arc<dyn View>, metrics: &SelfMetrics) -> Self {
-        let metrics = metrics.alerting.clone();
         let stop = CancellationToken::new();
         let (sender, postings) = watch::channel(Arc::new(Posting::default()));
         let mut posting = Vec::new();
         for url in &options.urls {
             info!(alertmanager = %url, "alerts are posted");
-            let receiver = Receiver::new(url, options, metrics.requests.clone());
+            let receiver = Receiver::new(url, options, metrics.alerting.requests.clone());
             posting.push(tokio::spawn(receiver.run(postings.clone())));
         }
-        let board = Board::new(options.labels.iter().cloned().map(AlertLabel::into_pair).collect());
-        let evaluating = tokio::spawn(evaluate(board, view, sender, metrics, stop.clone()));
+        let labels = options.labels.iter().cloned().map(AlertLabel::into_pair).collect();
+        let board = Board::new(labels, options.links.clone());
+        let evaluating = tokio::spawn(evaluate(board, view, sender, metrics.alerting.clone(), stop.clone()));
         Self { stop, evaluating, posting }
     }
 

@@ -1,7 +1,7 @@
 //! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::snapshot::Explanation;
@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::traces::TraceExporter;
-use super::view::View;
+use super::view::{View, lock};
 use crate::sources::profiles::ProfileStore;
 use crate::telemetry::{PartLabels, SelfMetrics};
 
@@ -79,22 +79,22 @@ impl Exporter {
             let gauge = self.metrics.recording_unread.get_or_create_owned(&PartLabels { part });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = input;
+        *lock(&self.input) = input;
     }
 
     /// The recording or dump behind the model.
     pub(super) fn input(&self) -> Input {
-        self.input.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.input).clone()
     }
 
     /// Sets the directory of the profiles.
     pub(crate) fn set_profiles(&self, profiles: ProfileStore) {
-        *self.profiles.lock().unwrap_or_else(PoisonError::into_inner) = Some(profiles);
+        *lock(&self.profiles) = Some(profiles);
     }
 
     /// The directory of the profiles.
     pub(super) fn profiles(&self) -> Option<ProfileStore> {
-        self.profiles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.profiles).clone()
     }
 
     /// Sets what sends the traces.
@@ -117,12 +117,12 @@ impl Exporter {
     /// The options as they are now.
     #[must_use]
     pub(crate) fn options(&self) -> ExportOptions {
-        *self.options.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.options)
     }
 
     /// Changes the options.
     pub(crate) fn set_options(&self, options: ExportOptions) {
-        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
+        *lock(&self.options) = options;
     }
 
     /// Sets whether `/livez` succeeds.

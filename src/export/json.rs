@@ -31,6 +31,11 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct FindingsResponse<'a> {
     version: u32,
     findings: Vec<FindingView<'a>>,
+    /// The number of all open findings.
+    total: usize,
+    /// The start of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#continue: Option<String>,
 }
 
 /// `/api/v1/objects`.
@@ -190,10 +195,10 @@ struct SourceView<'a> {
 
 // === shapes ===
 
-/// `/api/v1/findings`.
+/// `/api/v1/findings`: those of one page, of `total`, and `next`, the start of the next page.
 #[must_use]
-pub(crate) fn findings(snapshot: &Snapshot) -> FindingsResponse<'_> {
-    FindingsResponse { version: VERSION, findings: finding_views(snapshot) }
+pub(crate) fn findings(snapshot: &Snapshot, total: usize, next: Option<String>) -> FindingsResponse<'_> {
+    FindingsResponse { version: VERSION, findings: finding_views(snapshot), total, r#continue: next }
 }
 
 /// `/api/v1/objects`: `rows`, and `next`, the start of the next page.
@@ -378,7 +383,10 @@ mod tests {
         let input = Input::default();
         let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
         for (path, value) in [
-            ("tests/golden/findings.json", serde_json::to_string_pretty(&findings(&sample.snapshot))),
+            (
+                "tests/golden/findings.json",
+                serde_json::to_string_pretty(&findings(&sample.snapshot, sample.snapshot.findings.len(), None)),
+            ),
             (
                 "tests/golden/objects.json",
                 serde_json::to_string_pretty(&objects(&sample.rows[..2], Some("2".to_owned()))),

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::reference::ReferenceEvent;
@@ -34,6 +34,7 @@ use self::body::Notification;
 pub(crate) use self::url::WebhookUrl;
 use super::post::{Answer, Destination, Poster};
 use super::problems::Problems;
+use super::view::lock;
 use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
 use crate::telemetry::NotifyLabels;
@@ -152,7 +153,7 @@ impl Notifier {
 
     /// Queues events if this replica leads. `holders` are the holders of all leases.
     pub(crate) fn push(&self, events: Vec<ReferenceEvent>, holders: &[String]) {
-        let leads = locked(&self.0.leadership).leads(holders);
+        let leads = lock(&self.0.leadership).leads(holders);
         let since = Instant::now();
         for event in events {
             if leads {
@@ -171,7 +172,7 @@ impl Notifier {
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => delivering.abort(),
         }
-        let queue = std::mem::take(&mut *locked(&self.0.queue));
+        let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.waiting.len() + usize::from(queue.delivering);
         (0..left).for_each(|_| self.0.count(DROPPED));
         if left > 0 {
@@ -185,7 +186,7 @@ impl Notifier {
 impl Shared {
     fn add(&self, waiting: Waiting) {
         let dropped = {
-            let mut queue = locked(&self.queue);
+            let mut queue = lock(&self.queue);
             let full = queue.waiting.len() >= QUEUE;
             if full {
                 queue.waiting.pop_front();
@@ -203,7 +204,7 @@ impl Shared {
     async fn next(&self) -> Option<Waiting> {
         loop {
             {
-                let mut queue = locked(&self.queue);
+                let mut queue = lock(&self.queue);
                 let next = queue.waiting.pop_front();
                 queue.delivering = next.is_some();
                 if next.is_some() {
@@ -263,8 +264,4 @@ fn report_solution(problems: &mut Problems) {
     if problems.solved() {
         info!("the webhook accepts events again");
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,13 +37,19 @@ pub(crate) const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// The filter of a page, which hides what does not match; it needs the script.
-const FILTER: &str = "<label class=\"filter\"><span class=\"hidden\">Filter by name, namespace, kind, or finding</span>\
-     <input id=\"filter\" type=\"search\" placeholder=\"Filter (press /)\" autocomplete=\"off\" spellcheck=\"false\"></label>";
+/// The filter of a page, which hides what does not match; it needs the script. A link to the page may fill it in.
+fn filter(words: &str) -> String {
+    format!(
+        "<label class=\"filter\"><span class=\"hidden\">Filter by name, namespace, kind, or finding</span>\
+         <input id=\"filter\" type=\"search\" value=\"{}\" placeholder=\"Filter (press /)\" autocomplete=\"off\" \
+         spellcheck=\"false\"></label>",
+        Escaped(words)
+    )
+}
 
-/// Renders the overview.
+/// Renders the overview. `words` fill in the filter.
 #[must_use]
-pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input) -> String {
+pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, words: &str) -> String {
     let health = summary::overall(snapshot);
     let mut main = String::with_capacity(32 * 1024);
     recording(&mut main, input);
@@ -58,7 +64,7 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input) -> S
     tables::kinds(&mut main, snapshot);
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
-    in_template(health, FILTER, &main)
+    in_template(health, &filter(words), &main)
 }
 
 /// Renders the page of one object.
@@ -67,7 +73,7 @@ pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_
     let mut main = String::with_capacity(16 * 1024);
     object::write(&mut main, snapshot, explanation, not_visible);
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
-    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), FILTER, &main)
+    in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &filter(""), &main)
 }
 
 /// Renders a page that says why there is no other one.

@@ -3,6 +3,7 @@
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo, Severity};
 
+use super::links;
 use super::summary::{TICKET, alert_name};
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
@@ -49,8 +50,38 @@ const RULE: &str = r#"      - alert: <alert>
             ({{ $s.Value | humanizeDuration }}){{ end }}.
             {{- end }}<details>
             Next:<command>
+          page_url: >-
+            {{- with query (printf `topk(1, max by (page_url)
+            (loopwatch_links_info{cluster=%q,job=%q,namespace=%q,page_url!=""}))`
+            $labels.cluster $labels.job $labels.namespace) }}
+            {{- (first .).Labels.page_url }}
+            {{- $object := "" }}
+            {{- if and <object> (eq $value 1.0) }}
+            {{- range query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{finding=%q,
+            cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q,name!=""}))` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace) }}
+            {{- $object = .Labels.name }}{{ end }}{{ end }}
+            {{- if $object }}object?group={{ urlquery (or $labels.group "core") }}&kind={{ urlquery $labels.kind }}&namespace=
+            {{- urlquery $labels.target_namespace }}&name={{ urlquery $object }}
+            {{- else }}?filter={{ urlquery $labels.finding }}
+            {{- with $labels.target_namespace }}+{{ urlquery . }}{{ end }}#findings
+            {{- end }}{{ end }}
+          dashboard_url: >-
+            {{- with query (printf `topk(1, max by (grafana_url)
+            (loopwatch_links_info{cluster=%q,job=%q,namespace=%q,grafana_url!=""}))`
+            $labels.cluster $labels.job $labels.namespace) }}
+            {{- (first .).Labels.grafana_url }}d/<dashboard>
+            {{- "?var-job=" }}{{ urlquery $labels.job }}
+            {{- with $labels.cluster }}&var-cluster={{ urlquery . }}{{ end }}
+            {{- if <object> }}&var-kind={{ urlquery $labels.kind }}
+            {{- with $labels.target_namespace }}&var-target_namespace={{ urlquery . }}{{ end }}
+            {{- end }}{{ end }}
           runbook_url: <runbook>
 "#;
+
+/// Whether an alert is about objects of a kind, not about the operator or loopwatch.
+const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit)|apiextensions.k8s.io/\
+                      CustomResourceDefinition)$` (printf `%s/%s` $labels.group $labels.kind)))";
 
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
@@ -159,6 +190,8 @@ fn rule(name: &str, findings: &[&FindingInfo], selectors: &str, severity: &str, 
         ("<advice>", by_finding(findings, |info| info.advice.to_owned())),
         ("<details>", by_finding(findings, details)),
         ("<command>", by_finding(findings, command)),
+        ("<object>", OBJECT.to_owned()),
+        ("d/<dashboard>", by_finding(findings, |info| format!("{{{{- \"d/{}\" }}}}", links::dashboard(info)))),
         ("<runbook>", super::summary::runbook(runbook)),
     ];
     parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))

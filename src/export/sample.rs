@@ -7,6 +7,7 @@ mod operator;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
 use loopwatch_model::histogram::Histogram;
@@ -21,7 +22,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
 
 pub(crate) use self::explanation::explanation;
-use super::view::{Filter, View};
+use super::view::View;
 
 /// A view with fixed content.
 pub(crate) struct Sample {
@@ -411,33 +412,22 @@ impl View for Sample {
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
         let from = (cursor.0 as usize).min(self.rows.len());
         let to = (from + limit).min(self.rows.len());
-        for row in &self.rows[from..to] {
-            show(ObjectRef {
-                group: &row.group,
-                kind: &row.kind,
-                namespace: &row.namespace,
-                name: &row.name,
-                state: row.state,
-                since: row.since,
-                generation: row.generation,
-                observed_generation: row.observed_generation,
-                created: row.created,
-                terminating_since: row.terminating_since,
-                phase: &row.phase,
-                conditions: &row.conditions,
-                finalizers: &row.finalizers,
-                ..ObjectRef::default()
-            });
-        }
+        self.rows[from..to].iter().for_each(|row| show(borrowed(row)));
         (to < self.rows.len()).then_some(Cursor(to as u32))
     }
 
-    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
+    fn select(
+        &self,
+        cursor: Cursor,
+        visits: usize,
+        room: usize,
+        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>) {
         let (mut rows, mut at) = (Vec::new(), cursor.0 as usize);
         let end = (at + visits).min(self.rows.len());
         while at < end && rows.len() < room {
             let row = &self.rows[at];
-            if filter.matches(&row.group, &row.kind, &row.namespace, &row.name, row.state) {
+            if is_wanted(&borrowed(row)) {
                 rows.push(row.clone());
             }
             at += 1;
@@ -453,5 +443,66 @@ impl View for Sample {
 
     fn recent_past(&self) -> RecentPast {
         RecentPast { at: self.snapshot.at, ..RecentPast::default() }
+    }
+}
+
+fn borrowed(row: &ObjectRow) -> ObjectRef<'_> {
+    ObjectRef {
+        group: &row.group,
+        kind: &row.kind,
+        namespace: &row.namespace,
+        name: &row.name,
+        state: row.state,
+        since: row.since,
+        generation: row.generation,
+        observed_generation: row.observed_generation,
+        created: row.created,
+        terminating_since: row.terminating_since,
+        phase: &row.phase,
+        conditions: &row.conditions,
+        finalizers: &row.finalizers,
+        ..ObjectRef::default()
+    }
+}
+
+/// A view without objects.
+#[derive(Debug)]
+pub(super) struct NoObjects {
+    /// What it waits for.
+    pub(super) pending: Vec<String>,
+    /// Whether a snapshot is expected; otherwise, the first one panics. A snapshot of a million objects takes time.
+    pub(super) snapshots: AtomicBool,
+}
+
+impl View for NoObjects {
+    fn snapshot(&self) -> Snapshot {
+        assert!(self.snapshots.swap(true, Ordering::Relaxed), "nobody needs a snapshot");
+        Snapshot::default()
+    }
+
+    fn pending(&self) -> Vec<String> {
+        self.pending.clone()
+    }
+
+    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+        None
+    }
+
+    fn select(
+        &self,
+        _: Cursor,
+        _: usize,
+        _: usize,
+        _: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>) {
+        (Vec::new(), None)
+    }
+
+    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
+        None
+    }
+
+    fn recent_past(&self) -> RecentPast {
+        RecentPast::default()
     }
 }

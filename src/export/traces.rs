@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::model::LeaderElection;
@@ -43,6 +43,7 @@ use self::transport::{Answer, Transport};
 use self::turns::{Decided, Turns};
 pub use self::url::CollectorUrl;
 use crate::export::problems::Problems;
+use crate::export::view::lock;
 use crate::sources::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
@@ -179,13 +180,13 @@ impl TraceExporter {
 
     /// Queues traces once it is decided that this replica sends them.
     pub fn push(&self, traces: Vec<Trace>, election: &LeaderElection) {
-        let decided = locked(&self.0.turns).decide(traces, election);
+        let decided = lock(&self.0.turns).decide(traces, election);
         self.0.take(decided);
     }
 
     /// Returns whether a trace waits for the next renewal of the lease.
     pub(crate) fn is_waiting(&self) -> bool {
-        locked(&self.0.turns).is_waiting()
+        lock(&self.0.turns).is_waiting()
     }
 
     /// Returns the ID of a trace in hexadecimal.
@@ -195,7 +196,7 @@ impl TraceExporter {
 
     /// Gives the queue a few seconds, and then stops.
     pub async fn close(self, mut sending: JoinHandle<()>) {
-        let decided = locked(&self.0.turns).close();
+        let decided = lock(&self.0.turns).close();
         self.0.take(decided);
         self.0.closing.cancel();
         match timeout(self.0.patience.stop, &mut sending).await {
@@ -203,7 +204,7 @@ impl TraceExporter {
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => sending.abort(),
         }
-        let queue = std::mem::take(&mut *locked(&self.0.queue));
+        let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.spans + queue.delivering;
         self.0.count(DROPPED, left);
         if left > 0 {
@@ -230,7 +231,7 @@ impl Shared {
     fn add(&self, trace: Trace) {
         let mut dropped = 0;
         {
-            let mut queue = locked(&self.queue);
+            let mut queue = lock(&self.queue);
             queue.spans += spans_in(&trace);
             queue.waiting.push_back(trace);
             while queue.spans > QUEUE {
@@ -246,13 +247,13 @@ impl Shared {
     /// Returns the next batch, or `None` if none will come.
     async fn next(&self) -> Option<Vec<Trace>> {
         loop {
-            if locked(&self.queue).waiting.is_empty() {
+            if lock(&self.queue).waiting.is_empty() {
                 self.closing.run_until_cancelled(self.added.notified()).await?;
             }
-            if locked(&self.queue).spans < BATCH {
+            if lock(&self.queue).spans < BATCH {
                 let _ = self.closing.run_until_cancelled(sleep(self.patience.gather)).await;
             }
-            let batch = locked(&self.queue).take();
+            let batch = lock(&self.queue).take();
             if !batch.is_empty() {
                 return Some(batch);
             }
@@ -354,7 +355,7 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
             // A stop signal ends the wait, and leaves one attempt.
             let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }
-        locked(&shared.queue).delivering = 0;
+        lock(&shared.queue).delivering = 0;
     }
 }
 
@@ -373,8 +374,4 @@ fn report_solution(problems: &mut Problems) {
     if problems.solved() {
         info!("the collector accepts spans again");
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,9 +17,15 @@ pub trait View: Send + Sync {
     /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
     fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
 
-    /// Visits at most `visits` objects from `cursor` on, until `room` of them match the filter. Returns these in full, and
-    /// the next cursor.
-    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>);
+    /// Visits at most `visits` objects from `cursor` on, until `room` of them are wanted. Returns these in full, and the
+    /// next cursor.
+    fn select(
+        &self,
+        cursor: Cursor,
+        visits: usize,
+        room: usize,
+        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>);
 
     /// Returns everything about one object; `None` if the model does not see it.
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
@@ -68,9 +74,14 @@ impl View for Mutex<Model> {
         lock(self).visit(cursor, limit, show)
     }
 
-    fn select(&self, cursor: Cursor, visits: usize, room: usize, filter: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        let is_wanted = |o: &ObjectRef<'_>| filter.matches(o.group, o.kind, o.namespace, o.name, o.state);
-        lock(self).select(cursor, visits, room, &is_wanted)
+    fn select(
+        &self,
+        cursor: Cursor,
+        visits: usize,
+        room: usize,
+        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
+    ) -> (Vec<ObjectRow>, Option<Cursor>) {
+        lock(self).select(cursor, visits, room, is_wanted)
     }
 
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
@@ -82,14 +93,21 @@ impl View for Mutex<Model> {
     }
 }
 
-/// Locks the model. Ignores poisoning, so that a panic in another task does not stop the exporters too.
-pub fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
-    model.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks the model, or other state that tasks share. Ignores poisoning, so that a panic in another task does not stop the
+/// exporters too.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // === impl Filter ===
 
 impl Filter {
+    /// Whether an object matches.
+    #[must_use]
+    pub fn selects(&self, object: &ObjectRef<'_>) -> bool {
+        self.matches(object.group, object.kind, object.namespace, object.name, object.state)
+    }
+
     /// Whether an object with these properties matches.
     #[must_use]
     pub fn matches(&self, group: &str, kind: &str, namespace: &str, name: &str, state: ObjectState) -> bool {

@@ -180,16 +180,21 @@ impl Model {
     }
 
     fn conditions_of(&self, record: &Record) -> Vec<ExplainedCondition> {
-        let history = record.hot.as_ref().and_then(|hot| hot.history.as_deref());
+        let hot = record.hot.as_ref();
+        let history = hot.and_then(|hot| hot.history.as_deref());
         let changed = |name: &Arc<str>| {
             let of_condition = history?.transitions.iter().find(|t| t.condition == *name)?;
             of_condition.times.back().copied()
         };
-        let condition = |state: &crate::snapshot::ConditionState| ExplainedCondition {
-            r#type: state.r#type.to_string(),
-            status: state.status.to_owned(),
-            changed: changed(&state.r#type),
-            ..ExplainedCondition::default()
+        // The model keeps reason and message only of the condition that decides the state, and only while they matter.
+        let decided = |name: &str| {
+            let hot = hot?;
+            Some((reason_in(&hot.signal, name)?.to_owned(), hot.message.clone()))
+        };
+        let condition = |state: &crate::snapshot::ConditionState| {
+            let (reason, message) = decided(&state.r#type).unwrap_or_default();
+            let (r#type, status) = (state.r#type.to_string(), state.status.to_owned());
+            ExplainedCondition { r#type, status, changed: changed(&state.r#type), reason, message }
         };
         self.condition_sets.get(record.conditions).iter().map(condition).collect()
     }
@@ -200,6 +205,13 @@ fn subjects_of(address: &ObjectAddress) -> [Subject; 2] {
     let ObjectAddress { group, kind, namespace, name } = address.clone();
     let whole_kind = Subject::Kind { group: group.clone(), kind: kind.clone() };
     [Subject::Object { group, kind, namespace, name }, whole_kind]
+}
+
+/// Returns the reason in a signal such as `Ready=False (InvalidSpec)`, empty if there is none; `None` if the signal is not
+/// about this condition.
+fn reason_in<'a>(signal: &'a str, condition: &str) -> Option<&'a str> {
+    let value = signal.strip_prefix(condition)?.strip_prefix('=')?;
+    Some(value.split_once(" (").and_then(|(_, reason)| reason.strip_suffix(')')).unwrap_or_default())
 }
 
 fn obligation(record: &Record) -> Option<ExplainedObligation> {

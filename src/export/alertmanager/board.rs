@@ -8,13 +8,15 @@ use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::Pairs;
-use super::posting::{Alert, Posting};
+use super::posting::{Alert, PAGE, Posting};
+use crate::export::links::Links;
 use crate::export::summary::{Findings, alert_name, runbook};
 
 /// What fires, and what has cleared lately.
 #[derive(Debug)]
 pub(super) struct Board {
     labels: Vec<(String, String)>,
+    links: Links,
     /// The instant of the last snapshot; `None` before the first one.
     now: Option<Timestamp>,
     /// The start of loopwatch, as the first snapshot shows it.
@@ -83,9 +85,10 @@ const NAMED: usize = 3;
 // === impl Board ===
 
 impl Board {
-    pub(super) fn new(labels: Vec<(String, String)>) -> Self {
+    pub(super) fn new(labels: Vec<(String, String)>, links: Links) -> Self {
         Self {
             labels,
+            links,
             now: None,
             started: Timestamp::default(),
             observations: 0,
@@ -131,7 +134,7 @@ impl Board {
             let since = known.map_or_else(|| group.since().min(now), |known| known.since);
             let shown = group.shown();
             self.changed |= is_due && known.is_none_or(|known| known.shown != shown);
-            let annotations = group.annotations(now, &key);
+            let annotations = group.annotations(now, &key, &self.links);
             let alert = Firing { since, shown, annotations };
             if is_due {
                 self.cleared.remove(&key);
@@ -261,7 +264,7 @@ impl Group<'_> {
         (self.findings().len(), names.collect())
     }
 
-    fn annotations(&self, now: Timestamp, key: &Key) -> Pairs {
+    fn annotations(&self, now: Timestamp, key: &Key, links: &Links) -> Pairs {
         let (info, worst) = (key.code.info(), self.worst());
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
         let mut text = format!("{} in {place}: {} affected.\n{}", key.kind, self.findings().len(), info.advice);
@@ -275,9 +278,11 @@ impl Group<'_> {
             text.push_str(&format!("\n{}: {}.\nNext: {}", first.subject, first.summary(), first.command()));
         }
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
-        [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into()
+        let findings = self.findings();
+        let given = [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
+        let links = [(PAGE, links.page(findings)), ("dashboard_url", links.dashboard(findings))];
+        let links = links.into_iter().filter_map(|(name, link)| Some((name, link?)));
+        given.into_iter().chain(links).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

@@ -14,7 +14,13 @@ pub(super) struct Alert {
     starts_at: Timestamp,
     /// In the past if the alert has cleared.
     ends_at: Timestamp,
+    /// Alertmanager and its notifications link to it as the source of the alert.
+    #[serde(rename = "generatorURL", skip_serializing_if = "Option::is_none")]
+    generator_url: Option<String>,
 }
+
+/// The annotation with the link to the web page.
+pub(super) const PAGE: &str = "page_url";
 
 /// Everything that fires or has cleared lately.
 #[derive(Debug, Default)]
@@ -32,7 +38,8 @@ impl Alert {
     /// An object may say that its problem began before our era. Alertmanager cannot read such a time, and would reject the whole
     /// request.
     pub(super) fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
-        Self { labels, annotations, starts_at: starts_at.max(Timestamp(0)), ends_at }
+        let generator_url = annotations.get(PAGE).cloned();
+        Self { labels, annotations, starts_at: starts_at.max(Timestamp(0)), ends_at, generator_url }
     }
 }
 

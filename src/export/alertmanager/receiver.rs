@@ -238,6 +238,7 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::alertmanager::Links;
     use crate::export::notify::receiver::Receiver as Script;
     use crate::telemetry::AlertingMetrics;
 
@@ -261,7 +262,13 @@ mod tests {
     async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses_accept() {
         let script = Script::start([]).await;
         let url: AlertmanagerUrl = "http://alertmanager.invalid:9093".parse().expect("a URL");
-        let options = AlertmanagerOptions { urls: Vec::new(), token_file: None, ca_file: None, labels: Vec::new() };
+        let options = AlertmanagerOptions {
+            urls: Vec::new(),
+            token_file: None,
+            ca_file: None,
+            labels: Vec::new(),
+            links: Links::default(),
+        };
         let mut receiver = Receiver::new(&url, &options, AlertingMetrics::default().requests);
         let address: SocketAddr = script.url.trim_start_matches("http://").parse().expect("an address");
         let destination =

@@ -1,12 +1,9 @@
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, RecentPast, Snapshot};
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
-use crate::export::view::Filter;
+use crate::export::sample::NoObjects;
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {
@@ -26,7 +23,13 @@ impl Sender {
     fn with(url: &str, token_file: Option<&Path>) -> Self {
         let url: AlertmanagerUrl = url.parse().expect("a URL");
         let token_file = token_file.map(Path::to_owned);
-        let options = AlertmanagerOptions { urls: vec![url.clone()], token_file, ca_file: None, labels: vec![] };
+        let options = AlertmanagerOptions {
+            urls: vec![url.clone()],
+            token_file,
+            ca_file: None,
+            labels: vec![],
+            links: Links::default(),
+        };
         let metrics = AlertingMetrics::default();
         let (postings, receiver) = watch::channel(Arc::default());
         let running = tokio::spawn(Receiver::new(&url, &options, metrics.requests.clone()).run(receiver));
@@ -144,8 +147,11 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             token_file: None,
             ca_file: None,
             labels: vec!["cluster=production".parse().expect("a label")],
+            links: Links::default(),
         };
-        Alerting::start(&options, Arc::new(Fixed::new(pending)), &SelfMetrics::new()).close().await;
+        Alerting::start(&options, Arc::new(NoObjects { pending, snapshots: true.into() }), &SelfMetrics::new())
+            .close()
+            .await;
         let bodies = bodies(&script.requests);
         assert_eq!(bodies.len(), expected, "{bodies:?}");
         assert!(bodies.iter().all(|body| body.contains("LoopwatchWatchdog") && body.contains("production")));
@@ -156,55 +162,13 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
 async fn a_model_that_panics_does_not_end_the_alerts() {
     let script = Script::start([]).await;
     let urls = vec![script.url.parse().expect("a URL")];
-    let options = AlertmanagerOptions { urls, token_file: None, ca_file: None, labels: vec![] };
-    let model = Arc::new(Fixed { panics: AtomicBool::new(true), ..Fixed::new(vec![]) });
+    let options =
+        AlertmanagerOptions { urls, token_file: None, ca_file: None, labels: vec![], links: Links::default() };
+    let model = Arc::new(NoObjects { pending: vec![], snapshots: false.into() });
     let alerting = Alerting::start(&options, model.clone(), &SelfMetrics::new());
-    while model.panics.load(Ordering::Relaxed) {
+    while !model.snapshots.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     alerting.close().await; // looks once more
     assert_eq!(bodies(&script.requests).len(), 1, "it has been rebuilt meanwhile");
-}
-
-/// A model without objects.
-struct Fixed {
-    /// What it waits for.
-    pending: Vec<String>,
-    /// The next snapshot panics.
-    panics: AtomicBool,
-}
-
-// === impl Fixed ===
-
-impl Fixed {
-    fn new(pending: Vec<String>) -> Self {
-        Self { pending, panics: AtomicBool::new(false) }
-    }
-}
-
-impl View for Fixed {
-    fn snapshot(&self) -> Snapshot {
-        assert!(!self.panics.swap(false, Ordering::Relaxed), "injected");
-        Snapshot::default()
-    }
-
-    fn pending(&self) -> Vec<String> {
-        self.pending.clone()
-    }
-
-    fn visit(&self, _: Cursor, _: usize, _: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        None
-    }
-
-    fn select(&self, _: Cursor, _: usize, _: usize, _: &Filter) -> (Vec<ObjectRow>, Option<Cursor>) {
-        (Vec::new(), None)
-    }
-
-    fn explain(&self, _: &ObjectAddress) -> Option<Explanation> {
-        None
-    }
-
-    fn recent_past(&self) -> RecentPast {
-        RecentPast::default()
-    }
 }

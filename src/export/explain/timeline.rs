@@ -58,7 +58,7 @@ fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
         (obligation.and_then(|obligation| obligation.opened), "the spec changed".to_owned()),
         (obligation.and_then(|obligation| obligation.acknowledged), "the operator acknowledged the spec".to_owned()),
         (obligation.and_then(|obligation| obligation.regressed_since), "stopped being converged".to_owned()),
-        (object.terminating_since, "the deletion was due".to_owned()),
+        (object.terminating_since, "the deletion began".to_owned()),
         (object.since.filter(|_| object.state != "unknown"), format!("became {}", object.state)),
     ]
 }
@@ -125,7 +125,7 @@ mod tests {
                 "created",
                 "the spec changed",
                 "condition Ready became false",
-                "the deletion was due",
+                "the deletion began",
                 "phase Deleting",
                 "FinalizerStuck opened",
                 "became terminating",

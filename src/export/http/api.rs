@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::export::explain::{self, LookupError, ObjectQuestion};
 use crate::export::exporter::Exporter;
 use crate::export::json;
+use crate::export::order::{self, Beside, Place, SortOrder, SortedPage};
 use crate::export::view::{Filter, Word};
 
 /// Maximum number of objects in a response if the request sets no `limit`.
@@ -35,8 +36,43 @@ pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
 }
 
-pub(super) async fn findings(State(exporter): State<Arc<Exporter>>) -> Response {
-    Json(json::findings(&exporter.view.snapshot())).into_response()
+/// Query parameters of `/api/v1/findings`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FindingQuery {
+    /// Without it, the answer contains all findings.
+    limit: Option<usize>,
+    /// What the answer for the page before it said.
+    r#continue: String,
+}
+
+pub(super) async fn findings(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<FindingQuery>, QueryRejection>,
+) -> Response {
+    let FindingQuery { limit, r#continue: token } = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return error(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    let mut snapshot = exporter.view.snapshot();
+    let total = snapshot.findings.len();
+    if !token.is_empty() {
+        let Some((since, id)) = token.split_once('/').and_then(|(since, id)| Some((since.parse().ok()?, id))) else {
+            return error(StatusCode::BAD_REQUEST, &invalid_token(&token));
+        };
+        // The newest come last, so that findings that open meanwhile come on a later page.
+        snapshot.findings.retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
+    }
+    let mut next = None;
+    if limit.is_some() || !token.is_empty() {
+        snapshot.findings.sort_by_cached_key(|finding| (finding.since, finding.id.to_string()));
+        let room = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let has_more = snapshot.findings.len() > room;
+        snapshot.findings.truncate(room);
+        let last = snapshot.findings.last().filter(|_| has_more);
+        next = last.map(|finding| format!("{}/{}", finding.since.0, finding.id));
+    }
+    Json(json::findings(&snapshot, total, next)).into_response()
 }
 
 pub(super) async fn operator(State(exporter): State<Arc<Exporter>>) -> Response {
@@ -59,16 +95,14 @@ pub(super) struct ObjectQuery {
     state: String,
     /// Words of which each must be part of the group, the kind, the namespace or the name.
     search: String,
+    /// `state`, `age` or `name`, with `-` before it for the reversed order. Without it, the order does not mean anything, and
+    /// the answer needs fewer visits.
+    sort: String,
     limit: Option<usize>,
+    /// What the answer for the page before it said.
     r#continue: String,
-}
-
-/// One page of a list of objects.
-pub(super) struct ObjectPage {
-    pub(super) filter: Filter,
-    pub(super) rows: Vec<ObjectRow>,
-    /// Where the next page begins; `None` after the last one.
-    pub(super) next: Option<Cursor>,
+    /// The same for the page before; only with `sort`.
+    before: String,
 }
 
 pub(super) async fn objects(
@@ -76,26 +110,49 @@ pub(super) async fn objects(
     query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
     match listed(&exporter, query).await {
-        Ok(ObjectPage { rows, next, .. }) => {
-            Json(json::objects(&rows, next.map(|cursor| cursor.0.to_string()))).into_response()
-        }
+        Ok((rows, next)) => Json(json::objects(&rows, next)).into_response(),
         Err(problem) => error(StatusCode::BAD_REQUEST, &problem),
     }
 }
 
-/// Lists the objects that the query selects.
+/// Lists the objects that the query selects, and says where the next page begins.
+async fn listed(
+    exporter: &Exporter,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Result<(Vec<ObjectRow>, Option<String>), String> {
+    let Query(query) = query.map_err(|rejection| rejection.body_text())?;
+    if !query.sort.is_empty() {
+        let SortedList { page, .. } = sorted(exporter, query).await?;
+        let next = page.rows.last().filter(|_| page.has_next).map(|row| Place::of(row).to_string());
+        return Ok((page.rows, next));
+    }
+    if !query.before.is_empty() {
+        return Err("the parameter before needs the parameter sort".to_owned());
+    }
+    let (filter, cursor) = (query.filter()?, query.cursor()?);
+    let (rows, next) = gather(exporter, &filter, cursor, query.limit()).await;
+    Ok((rows, next.map(|cursor| cursor.0.to_string())))
+}
+
+/// One page of a sorted list.
+pub(super) struct SortedList {
+    pub(super) filter: Filter,
+    pub(super) order: SortOrder,
+    pub(super) page: SortedPage,
+}
+
+/// Lists the objects that the query selects, the worst first unless it says otherwise.
 ///
 /// # Errors
 /// If the query is not valid.
-pub(super) async fn listed(
-    exporter: &Exporter,
-    query: Result<Query<ObjectQuery>, QueryRejection>,
-) -> Result<ObjectPage, String> {
-    let Query(query) = query.map_err(|rejection| rejection.body_text())?;
-    let (filter, cursor) = (query.filter()?, query.cursor()?);
-    let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let (rows, next) = gather(exporter, &filter, cursor, limit).await;
-    Ok(ObjectPage { filter, rows, next })
+pub(super) async fn sorted(exporter: &Exporter, query: ObjectQuery) -> Result<SortedList, String> {
+    let order = match query.sort.as_str() {
+        "" => SortOrder::default(),
+        sort => SortOrder::parse(sort)?,
+    };
+    let (filter, beside) = (query.filter()?, query.beside()?);
+    let page = order::page(&*exporter.view, &filter, order, &beside, query.limit()).await;
+    Ok(SortedList { filter, order, page })
 }
 
 /// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares each with many names.
@@ -157,7 +214,7 @@ async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize
         && rows.len() < limit
         && visited < MAX_VISITED
     {
-        let (found, after) = exporter.view.select(cursor, BATCH, limit - rows.len(), filter);
+        let (found, after) = exporter.view.select(cursor, BATCH, limit - rows.len(), &|object| filter.selects(object));
         rows.extend(found);
         next = after;
         visited += BATCH;
@@ -232,12 +289,30 @@ impl ObjectQuery {
         })
     }
 
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
+    }
+
     fn cursor(&self) -> Result<Cursor, String> {
         match self.r#continue.as_str() {
             "" => Ok(Cursor::default()),
-            token => token.parse().map(Cursor).map_err(|_| format!("{token:?} is not a valid continue token")),
+            token => token.parse().map(Cursor).map_err(|_| invalid_token(token)),
         }
     }
+
+    fn beside(&self) -> Result<Beside, String> {
+        let place = |token: &str| Place::parse(token).ok_or_else(|| invalid_token(token));
+        match (self.r#continue.as_str(), self.before.as_str()) {
+            ("", "") => Ok(Beside::Start),
+            (after, "") => place(after).map(Beside::After),
+            ("", before) => place(before).map(Beside::Before),
+            _ => Err("a page is either before or after another one, not both".to_owned()),
+        }
+    }
+}
+
+fn invalid_token(token: &str) -> String {
+    format!("{token:?} is not a valid continue token")
 }
 
 fn parse_state(text: &str) -> Result<ObjectState, String> {

@@ -6,14 +6,28 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
 
-use super::api::{self, ExplainQuery, ObjectPage, ObjectQuery};
+use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use crate::export::exporter::Exporter;
 use crate::export::{explain, page};
 
+/// Query parameters of the overview. Others have no effect, because other programs may add some to a link.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OverviewQuery {
+    /// Words of the filter. Links in alerts contain them.
+    filter: String,
+}
+
 /// The overview.
-pub(super) async fn overview(State(exporter): State<Arc<Exporter>>) -> Response {
-    html(StatusCode::OK, page::render(&exporter.view.snapshot(), &exporter.view.recent_past(), &exporter.input()))
+pub(super) async fn overview(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<OverviewQuery>, QueryRejection>,
+) -> Response {
+    let filter = query.map(|Query(query)| query.filter).unwrap_or_default();
+    let (snapshot, past) = (exporter.view.snapshot(), exporter.view.recent_past());
+    html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), &filter))
 }
 
 /// One object.
@@ -37,10 +51,14 @@ pub(super) async fn objects(
     query: Result<Query<ObjectQuery>, QueryRejection>,
 ) -> Response {
     let snapshot = exporter.view.snapshot();
-    match api::listed(&exporter, query).await {
-        Ok(ObjectPage { filter, rows, next }) => {
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return problem_page(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    match api::sorted(&exporter, query).await {
+        Ok(SortedList { filter, order, page: objects }) => {
             let search = raw.unwrap_or_default();
-            let table = page::ObjectTable { filter: &filter, query: &search, rows: &rows, next };
+            let table = page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
             html(StatusCode::OK, page::render_objects(&snapshot, &table))
         }
         Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),

@@ -208,7 +208,7 @@ async fn a_full_queue_drops_the_oldest_events() {
     receiver.received(1).await;
     sender.push(1..1_006);
     assert_eq!(sender.count(DROPPED), 5);
-    let first = locked(&sender.notifier.0.queue).waiting.front().map(|waiting| waiting.event.id);
+    let first = lock(&sender.notifier.0.queue).waiting.front().map(|waiting| waiting.event.id);
     assert_eq!(first, Some(ReferenceEventId(6)));
 }
 

@@ -1,13 +1,14 @@
-//! The table of objects: a form with filters, one page of objects, and a link to the next page. It needs no script; with
-//! one, the table follows the form while the user types.
+//! The table of objects: a form with filters, one page of sorted objects, and links to the pages beside it. It needs no
+//! script; with one, the table follows the form while the user types.
 
 use std::fmt::Write as _;
 
 use form_urlencoded::Serializer;
-use loopwatch_model::snapshot::{Cursor, KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::link::{Link, encoded};
 use super::{Age, Escaped, Number, tables};
+use crate::export::order::{Place, SortKey, SortOrder, SortedPage};
 use crate::export::view::Filter;
 
 /// One page of objects.
@@ -16,11 +17,15 @@ pub(crate) struct ObjectTable<'a> {
     pub(crate) filter: &'a Filter,
     /// The query of the request, which contains it.
     pub(crate) query: &'a str,
+    /// The order.
+    pub(crate) order: SortOrder,
     /// The objects.
-    pub(crate) rows: &'a [ObjectRow],
-    /// Where the next page begins; `None` after the last one.
-    pub(crate) next: Option<Cursor>,
+    pub(crate) objects: &'a SortedPage,
 }
+
+/// The columns, each with the order that a click on its heading gives.
+const COLUMNS: [(&str, Option<SortKey>); 4] =
+    [("Object", Some(SortKey::Name)), ("State", Some(SortKey::State)), ("For", Some(SortKey::Age)), ("Reason", None)];
 
 /// Maximum number of kinds to choose from.
 const KINDS: usize = 500;
@@ -39,7 +44,7 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<
         if snapshot.kinds.len() == 1 { "" } else { "s" },
     );
     form(page, snapshot, table);
-    rows(page, snapshot, table.rows);
+    rows(page, snapshot, table);
     turn(page, table);
     page.push_str("</section>");
 }
@@ -81,16 +86,21 @@ fn form(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
     if let Some(name) = name {
         let _ = write!(page, "<input type=\"hidden\" name=\"name\" value=\"{}\">", Escaped(name));
     }
+    if table.order != SortOrder::default() {
+        let _ = write!(page, "<input type=\"hidden\" name=\"sort\" value=\"{}\">", table.order);
+    }
     page.push_str("<button type=\"submit\">Show</button></form>");
 }
 
-fn rows(page: &mut String, snapshot: &Snapshot, rows: &[ObjectRow]) {
+fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
     page.push_str(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table><thead><tr>\
-         <th scope=\"col\">Object</th><th scope=\"col\">State</th><th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr>\
-         </thead><tbody>",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table class=\"objects\"><thead><tr>",
     );
-    for row in rows {
+    for (title, key) in COLUMNS {
+        heading(page, table, title, key);
+    }
+    page.push_str("</tr></thead><tbody>");
+    for row in &table.objects.rows {
         let state = row.state.as_str();
         let _ = write!(
             page,
@@ -99,43 +109,72 @@ fn rows(page: &mut String, snapshot: &Snapshot, rows: &[ObjectRow]) {
             Escaped(&row.uid),
             Link(tables::of_row(row)),
             Age(snapshot.at, row.since),
-            Escaped(if row.signal.is_empty() { row.reason } else { &row.signal }),
+            Escaped(reason(row)),
         );
     }
     page.push_str("</tbody></table></div>");
 }
 
-/// What the table shows, and the links to the first page, to the next one, and to the JSON.
+/// The heading of a column: a link that sorts by it, and reverses the order if the table is already sorted by it.
+fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<SortKey>) {
+    let Some(key) = key else {
+        let _ = write!(page, "<th scope=\"col\">{title}</th>");
+        return;
+    };
+    let is_current = table.order.key == key;
+    let order = SortOrder { key, reversed: is_current && !table.order.reversed };
+    let (sorted, arrow) = match (is_current, table.order.reversed) {
+        (false, _) => ("", ""),
+        (true, false) => (" aria-sort=\"ascending\"", " <span aria-hidden=\"true\">▲</span>"),
+        (true, true) => (" aria-sort=\"descending\"", " <span aria-hidden=\"true\">▼</span>"),
+    };
+    let link = target("objects?", table.query, &[("sort", &order.to_string())]);
+    let _ = write!(page, "<th scope=\"col\"{sorted}><a href=\"{}\">{title}{arrow}</a></th>", Escaped(&link));
+}
+
+/// Why the object is in its state.
+fn reason(row: &ObjectRow) -> &str {
+    match (row.signal.as_str(), row.reason) {
+        ("", "NothingToJudge") => "no status to judge",
+        ("", reason) => reason,
+        (signal, _) => signal,
+    }
+}
+
+/// What the table shows, and the links to the pages beside it, to the first one, and to the JSON.
 fn turn(page: &mut String, table: &ObjectTable<'_>) {
-    let text = match (table.rows.len() as u64, table.next) {
-        (0, Some(_)) => "No match among the objects that this page searched; there are more.".to_owned(),
-        (0, None) => "No further object matches.".to_owned(),
-        (1, None) => "1 object; the list ends here.".to_owned(),
-        (count, None) => format!("{} objects; the list ends here.", Number(count)),
-        (count, Some(_)) => {
-            format!("{} object{}; there may be more.", Number(count), if count == 1 { "" } else { "s" })
-        }
+    let SortedPage { rows, has_previous, has_next, matching } = table.objects;
+    let objects = if *matching == 1 { "object" } else { "objects" };
+    let text = match (rows.len() as u64, *matching) {
+        (0, 0) => "No object matches.".to_owned(),
+        (0, all) => format!("No further object matches, of {} in all.", Number(all)),
+        (count, all) if count == all => format!("{} {objects}.", Number(all)),
+        (count, all) => format!("{} of {} {objects}.", Number(count), Number(all)),
     };
     let _ = write!(page, "<p class=\"more\" role=\"status\">{text}</p><nav class=\"turn\" aria-label=\"Pages\">");
-    if !parameter(table.query, "continue").is_empty() {
-        let _ = write!(page, "<a href=\"{}\">First page</a>", Escaped(&target("objects?", table.query, None)));
+    let mut link = |name: &str, rel: &str, place: &[(&str, &str)]| {
+        let target = target("objects?", table.query, place);
+        let _ = write!(page, "<a href=\"{}\"{rel}>{name}</a>", Escaped(&target));
+    };
+    if *has_previous {
+        link("First page", "", &[]);
     }
-    if table.next.is_some() {
-        let target = target("objects?", table.query, table.next);
-        let _ = write!(page, "<a href=\"{}\" rel=\"next\">Next page</a>", Escaped(&target));
+    if let Some(first) = rows.first().filter(|_| *has_previous) {
+        link("Previous page", " rel=\"prev\"", &[("before", &Place::of(first).to_string())]);
     }
-    let json = target("api/v1/objects?", table.query, None);
+    if let Some(last) = rows.last().filter(|_| *has_next) {
+        link("Next page", " rel=\"next\"", &[("continue", &Place::of(last).to_string())]);
+    }
+    let json = target("api/v1/objects?", table.query, &[("sort", &table.order.to_string())]);
     let _ = write!(page, "<a href=\"{}\">as JSON</a></nav>", Escaped(&json));
 }
 
-/// The same query for another page.
-fn target(path: &str, query: &str, from: Option<Cursor>) -> String {
-    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(key, value)| key != "continue" && !value.is_empty());
+/// The same query with other parameters, for the first page if these do not name another one.
+fn target(path: &str, query: &str, others: &[(&str, &str)]) -> String {
+    let is_kept = |key: &str| !["continue", "before"].contains(&key) && others.iter().all(|(other, _)| *other != key);
+    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(key, value)| is_kept(key) && !value.is_empty());
     let mut target = Serializer::for_suffix(path.to_owned(), path.len());
-    target.extend_pairs(kept);
-    if let Some(Cursor(from)) = from {
-        target.append_pair("continue", &from.to_string());
-    }
+    target.extend_pairs(kept).extend_pairs(others);
     target.finish()
 }
 

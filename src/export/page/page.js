@@ -143,6 +143,7 @@
     const note = main.querySelector("[data-every]");
     setTimeout(() => refresh().finally(schedule), note ? Number(note.dataset.every) : INTERVAL_MS);
   }
+  applyFilter(); // a link may have filled it in
   schedule();
   showConnection();
 })();

@@ -6,7 +6,7 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
 fn render(snapshot: &Snapshot) -> String {
-    super::render(snapshot, &RecentPast::default(), &Input::default())
+    super::render(snapshot, &RecentPast::default(), &Input::default(), "")
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_recording_says_whether_it_still_plays() {
     let mut recording = RecordingInput::new("loopwatch 0.1.0");
     let at = |recording: &RecordingInput| {
         let input = Input { recording: Some(recording.clone()), dump: None };
-        super::render(&healthy().snapshot, &RecentPast::default(), &input)
+        super::render(&healthy().snapshot, &RecentPast::default(), &input, "")
     };
     assert!(!at(&recording).contains("class=\"recording\""), "it has not begun");
     (recording.begins, recording.shows) = (Some(Timestamp(0)), Some(Timestamp(90_000)));

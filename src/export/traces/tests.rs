@@ -301,10 +301,10 @@ async fn a_body_that_says_nothing_does_not_matter() {
 async fn a_collector_that_is_away_costs_the_oldest_traces_and_no_memory() {
     let sender = Sender::with(&target("http://127.0.0.1:1"), SHORT, None);
     sender.push(0..20_000);
-    let queued = locked(&sender.exporter.0.queue).spans;
+    let queued = lock(&sender.exporter.0.queue).spans;
     assert_eq!(queued, QUEUE);
     assert_eq!(sender.counts()[2], 40_000 - QUEUE as u64);
-    let newest = locked(&sender.exporter.0.queue).waiting.back().map(|trace| trace.generation);
+    let newest = lock(&sender.exporter.0.queue).waiting.back().map(|trace| trace.generation);
     assert_eq!(newest, Some(19_999));
     let counts = sender.close().await;
     assert_eq!(counts, [0, 0, 40_000, 0, 0], "each span is counted once");
@@ -321,12 +321,12 @@ async fn a_collector_that_is_away_for_ten_minutes_gets_what_was_kept() {
     for minute in 0..10 {
         sender.push(minute * 1_000..(minute + 1) * 1_000);
         sleep(Duration::from_secs(60)).await;
-        let queue = locked(&sender.exporter.0.queue);
+        let queue = lock(&sender.exporter.0.queue);
         assert!(queue.spans + queue.delivering <= QUEUE + BATCH, "{}", queue.spans);
     }
     let [ok, _, dropped, ..] = sender.counts();
     let kept = {
-        let queue = locked(&sender.exporter.0.queue);
+        let queue = lock(&sender.exporter.0.queue);
         (queue.spans + queue.delivering) as u64
     };
     assert_eq!((ok, dropped + kept), (0, 20_000));

@@ -1,7 +1,7 @@
 //! Carries the requests of the OTLP exporter over loopwatch's own HTTP client, and keeps what became of the last one.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::{Arc, Mutex as SyncMutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
 use super::Target;
+use crate::export::view::lock;
 use crate::sources::failure::layers;
 use crate::sources::peer::{Peer, authorization, retry_after};
 
@@ -66,7 +67,7 @@ impl Transport {
 
     /// Returns what became of the last request, once.
     pub(super) fn answer(&self) -> Option<Answer> {
-        self.0.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0.answer).take()
     }
 
     async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Bytes>, String> {
@@ -109,7 +110,7 @@ impl HttpClient for Transport {
             Ok(response) => Answer::of(response.status(), response.headers(), response.body()),
             Err(problem) => Answer::Failed { problem: problem.clone(), retry_after: None },
         };
-        *self.0.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        *lock(&self.0.answer) = Some(answer);
         sent.map_err(HttpError::from)
     }
 }

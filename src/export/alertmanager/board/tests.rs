@@ -34,7 +34,11 @@ struct Watched(Board);
 
 impl Watched {
     fn new() -> Self {
-        Self(Board::new(vec![("cluster".to_owned(), "production".to_owned())]))
+        Self::with(Links::default())
+    }
+
+    fn with(links: Links) -> Self {
+        Self(Board::new(vec![("cluster".to_owned(), "production".to_owned())], links))
     }
 
     /// The alerts of the posting after a snapshot, without the heartbeat; `None` if there is none.
@@ -51,6 +55,38 @@ impl Watched {
             alerts.partition(|alert| alert["labels"]["alertname"] == "LoopwatchWatchdog");
         assert_eq!(heartbeat.len(), 1);
         Some(alerts)
+    }
+}
+
+#[test]
+fn an_alert_links_to_its_object_or_to_the_list_of_findings() {
+    let url = |text: &str| Some(text.parse().expect("a URL"));
+    let mut board =
+        Watched::with(Links { page: url("https://loopwatch.example/a"), grafana: url("https://grafana.example") });
+    let late = finding(FindingCode::Overdue, "late&x=<b>", Span::mins(1));
+    let link = |alert: &Value| {
+        assert_eq!(alert["generatorURL"], alert["annotations"]["page_url"]);
+        let labels = alert["labels"].to_string();
+        assert!(!labels.contains("late") && !labels.contains("https"), "{labels}");
+        alert["generatorURL"].as_str().map(str::to_owned)
+    };
+    let alerts = board.after(Span::ZERO, std::slice::from_ref(&late)).expect("a posting");
+    let object =
+        "https://loopwatch.example/a/object?group=example.io&kind=Widget&namespace=team-a&name=late%26x%3D%3Cb%3E";
+    assert_eq!(link(&alerts[0]).as_deref(), Some(object));
+    let dashboard = "https://grafana.example/d/loopwatch-overview?var-kind=Widget&var-target_namespace=team-a";
+    assert_eq!(alerts[0]["annotations"]["dashboard_url"], dashboard);
+
+    let other = finding(FindingCode::Overdue, "other", Span::mins(1));
+    let alerts = board.after(Span::secs(5), &[late.clone(), other]).expect("a posting");
+    assert_eq!(link(&alerts[0]).as_deref(), Some("https://loopwatch.example/a/?filter=Overdue+team-a#findings"));
+    let resolved = board.after(Span::secs(10), &[]).expect("a posting");
+    assert_eq!(link(&resolved[0]), link(&alerts[0]), "a resolved alert keeps its link");
+
+    let mut without = Watched::new();
+    let alerts = without.after(Span::ZERO, &[late]).expect("a posting");
+    for key in ["generatorURL", "page_url", "dashboard_url"] {
+        assert!(!alerts[0].to_string().contains(key), "{alerts:?}");
     }
 }
 
@@ -166,7 +202,7 @@ fn ten_thousand_findings_stay_within_the_limit_and_critical_ones_find_room() {
         finding
     };
     let mut findings: Vec<Finding> = (0..10_000).map(|number| of(FindingCode::Overdue, number)).collect();
-    let mut board = Board::new(vec![]);
+    let mut board = Board::new(vec![], Links::default());
     let dropped = board.update(&Snapshot { at: NOW, findings: findings.clone(), ..Snapshot::default() });
     assert_eq!((board.firing(), dropped), (800, 9_200));
     findings.extend((0..100).map(|number| of(FindingCode::FinalizerOwnerAbsent, number)));
@@ -222,7 +258,7 @@ fn a_rebuilt_model_resolves_nothing_before_its_lists_are_complete() {
     };
     let late = finding(FindingCode::Overdue, "late", Span::mins(1));
     let old = Snapshot { findings: vec![late], observations: [("watch", 9)].into(), ..rebuilt(NOW, true, true) };
-    let mut board = Board::new(vec![]);
+    let mut board = Board::new(vec![], Links::default());
     board.update(&old);
     assert_eq!(fires_until(&mut board), [time(Span::mins(5)), time(Span::mins(5))], "the heartbeat and the alert");
     for new in [

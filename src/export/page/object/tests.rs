@@ -51,7 +51,7 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
 
 #[test]
 fn every_object_on_the_overview_links_to_its_page() {
-    let page = render(&sample().snapshot, &RecentPast::default(), &Input::default());
+    let page = render(&sample().snapshot, &RecentPast::default(), &Input::default(), "");
     let link = "<a class=\"object\" href=\"object?group=db.example.io&amp;kind=Database&amp;namespace=team-a&amp;name=orders-legacy\">";
     assert_eq!(page.matches(link).count(), 3, "in a finding, in the list of objects, and in that of deletions: {page}");
     let absolute = |(_, rest): (usize, &str)| {

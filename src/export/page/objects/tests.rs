@@ -3,38 +3,59 @@ use super::*;
 use crate::export::sample::sample;
 use crate::export::view::Word;
 
-fn page_of(filter: &Filter, query: &str, rows: &[ObjectRow], next: Option<Cursor>) -> String {
-    render_objects(&sample().snapshot, &ObjectTable { filter, query, rows, next })
+fn page_of(filter: &Filter, query: &str, objects: &SortedPage) -> String {
+    let order = SortOrder::default();
+    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects })
+}
+
+fn middle(rows: Vec<ObjectRow>) -> SortedPage {
+    SortedPage { rows, has_previous: true, has_next: true, matching: 1_234 }
 }
 
 #[test]
-fn the_table_has_links_to_the_objects_and_to_the_next_page() {
-    let rows = sample().rows;
+fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
+    let mut objects = middle(sample().rows);
+    for (row, name) in [(0, "first&"), (4, "last")] {
+        (objects.rows[row].name, objects.rows[row].since.0) = (name.to_owned(), 7);
+    }
     let filter = Filter { kind: Some("Database".to_owned()), words: vec![Word::new("a&b")], ..Filter::default() };
-    let page = page_of(&filter, "kind=Database&search=a%26b&continue=100&state=", &rows, Some(Cursor(200)));
+    let page = page_of(&filter, "kind=Database&search=a%26b&continue=100&before=&state=", &objects);
     for expected in [
         "<title>Objects · loopwatch</title>",
         "1,716 objects of 3 kinds.",
         "value=\"a&amp;b\"",
         "<option value=\"db.example.io/Database\" selected>Database.db.example.io</option>",
         "<option value=\"/Pod\">Pod</option>",
-        "name=orders-legacy\"",
         "<a href=\"objects?kind=Database&amp;search=a%26b\">First page</a>",
-        "<a href=\"objects?kind=Database&amp;search=a%26b&amp;continue=200\" rel=\"next\">Next page</a>",
-        "<a href=\"api/v1/objects?kind=Database&amp;search=a%26b\">as JSON</a>",
-        "5 objects; there may be more.",
+        "<a href=\"objects?kind=Database&amp;search=a%26b&amp;before=terminating%2F7%2Fteam-a%2Ffirst%26%2FDatabase\
+         %2Fdb.example.io\" rel=\"prev\">Previous page</a>",
+        "%2Flast%2FDatabase%2Fdb.example.io\" rel=\"next\">Next page</a>",
+        "<a href=\"api/v1/objects?kind=Database&amp;search=a%26b&amp;sort=state\">as JSON</a>",
+        "5 of 1,234 objects.",
+        "<th scope=\"col\"><a href=\"objects?kind=Database&amp;search=a%26b&amp;sort=name\">Object</a></th>",
+        "<th scope=\"col\" aria-sort=\"ascending\"><a href=\"objects?kind=Database&amp;search=a%26b&amp;sort=-state\">",
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
     assert!(!page.contains("id=\"filter\""), "one search field is enough");
+    assert!(!page.contains("name=\"sort\""), "the usual order needs no parameter");
 }
 
 #[test]
-fn the_last_page_has_no_next_one() {
-    let page = page_of(&Filter::default(), "", &[], None);
-    assert!(page.contains("No further object matches.") && !page.contains("Next page") && !page.contains("First page"));
-    let page = page_of(&Filter::default(), "", &[], Some(Cursor(7)));
-    assert!(page.contains("No match among the objects that this page searched") && page.contains("Next page"));
+fn the_only_page_has_no_others_beside_it() {
+    let page = page_of(&Filter::default(), "", &SortedPage::default());
+    assert!(page.contains("No object matches."));
+    for link in ["Next page", "Previous page", "First page"] {
+        assert!(!page.contains(link), "{link}");
+    }
+    let one = SortedPage { rows: sample().rows[..1].to_vec(), matching: 1, ..SortedPage::default() };
+    assert!(page_of(&Filter::default(), "", &one).contains("1 object."));
+    let filter = Filter::default();
+    let order = SortOrder { key: SortKey::Name, reversed: true };
+    let table = ObjectTable { filter: &filter, query: "sort=-name", order, objects: &one };
+    let page = render_objects(&sample().snapshot, &table);
+    assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"-name\">"), "{page}");
+    assert!(page.contains("<th scope=\"col\" aria-sort=\"descending\"><a href=\"objects?sort=name\">Object"), "{page}");
 }
 
 #[test]
@@ -44,6 +65,6 @@ fn hostile_filters_and_objects_are_escaped() {
     (rows[0].name, rows[0].uid, rows[0].signal) = (EVIL.to_owned(), EVIL.to_owned(), EVIL.to_owned());
     let filter = Filter { namespace: Some(EVIL.to_owned()), name: Some(EVIL.to_owned()), ..Filter::default() };
     let query = format!("search={}&state=%22%3E&continue=1", encoded(EVIL));
-    let page = page_of(&filter, &query, &rows, Some(Cursor(1)));
+    let page = page_of(&filter, &query, &middle(rows));
     assert!(!page.contains("<script>alert"), "{page}");
 }

@@ -63,6 +63,13 @@ pub(crate) fn dropped(shown: &Exposition, samples: &mut Samples<'_>) {
     }
 }
 
+pub(crate) fn links(shown: &Exposition, samples: &mut Samples<'_>) {
+    let [page, grafana] = &shown.metrics.links;
+    if !page.is_empty() || !grafana.is_empty() {
+        samples.put(&[page, grafana], 1_u64);
+    }
+}
+
 fn scope(watch: &WatchSummary) -> &str {
     watch.scope.namespace().unwrap_or("")
 }

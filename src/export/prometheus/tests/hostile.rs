@@ -65,6 +65,7 @@ fn numbers_that_no_operator_has_reach_every_output() {
             &sample.snapshot,
             &loopwatch_model::snapshot::RecentPast::default(),
             &crate::export::input::Input::default(),
+            "",
         );
         let _ = serde_json::to_string(&json::operator(&sample.snapshot.operator)).expect("JSON");
         let text = render(sample, TextFormat::Text004, ObjectSeries::All, 500);
