@@ -10,6 +10,9 @@ use loopwatch::export::catalog::CATALOG;
 use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity};
 use serde_json::Value;
 
+#[path = "contracts/alerts.rs"]
+mod alerts;
+
 /// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";
 
@@ -246,7 +249,7 @@ fn the_prometheus_rule_is_generated_from_the_rule_files() {
         "# Generated from alerts/*.rules.yaml; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n",
     );
     text.push_str("metadata:\n  name: loopwatch\nspec:\n  groups:\n");
-    for file in ["slo", "findings", "self"] {
+    for file in ["slo", "sli", "findings", "self"] {
         let rules = read(format!("alerts/{file}.rules.yaml"));
         let (_, groups) = rules.split_once("groups:\n").expect("groups");
         for line in groups.lines() {
