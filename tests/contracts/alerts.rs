@@ -141,6 +141,7 @@ fn expanded(name: &str) -> Vec<String> {
 fn every_recorded_series_is_documented_with_its_labels() {
     let page = read(PAGE);
     let (_, section) = page.split_once("## Recorded series\n").expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
     let mut documented: BTreeMap<String, String> = BTreeMap::new();
     for line in section.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -148,15 +149,21 @@ fn every_recorded_series_is_documented_with_its_labels() {
             documented.insert(name, cells[2].to_owned());
         }
     }
-    let recorded: BTreeSet<String> = rules().iter().filter_map(|rule| Some(rule["record"].as_str()?.into())).collect();
+    let tenants = yaml(&read("alerts/tenants/tenants.rules.yaml"))["groups"][0]["rules"].clone();
+    let all: Vec<Value> = rules().into_iter().chain(tenants.as_array().cloned().expect("rules")).collect();
+    let recorded: BTreeSet<String> = all.iter().filter_map(|rule| Some(rule["record"].as_str()?.into())).collect();
     let names: BTreeSet<String> = documented.keys().cloned().collect();
     assert_eq!(names, recorded);
     for (name, labels) in documented {
         let (level, rest) = name.split_once(':').unwrap_or_else(|| panic!("{name} is not level:metric:operations"));
         assert_eq!(rest.matches(':').count(), 1, "{name} is not level:metric:operations");
-        let words = level.split('_').filter(|word| !["loopwatch", "job"].contains(word));
-        for word in words {
-            let label = if word == "revision" { "operator_revision" } else { word };
+        let level = level.replace("target_namespace", "namespace");
+        for word in level.split('_').filter(|word| !["loopwatch", "job"].contains(word)) {
+            let label = match word {
+                "revision" => "operator_revision",
+                "namespace" => "target_namespace",
+                word => word,
+            };
             assert!(labels.contains(&format!("`{label}`")), "{name}: no label {label} in {labels}");
         }
     }
@@ -230,4 +237,51 @@ fn expect_safe(name: &str, text: &str) {
             assert!(!block.contains(word), "{name}: a command with {word}");
         }
     }
+}
+
+/// The labels of the rule for tenants, with these values.
+fn of_tenant<'a>(namespace: &'a str, team: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
+    let rules = yaml(&read("alerts/tenants/tenants.rules.yaml"))["groups"][0]["rules"].clone();
+    let alert =
+        rules.as_array().expect("rules").iter().find(|rule| rule["alert"].is_string()).cloned().expect("an alert");
+    assert_eq!((&alert["alert"], &alert["labels"]["audience"]), (&"LoopwatchTenantFinding".into(), &"tenant".into()));
+    let mut labels = vec![("alertname", "LoopwatchTenantFinding"), ("audience", "tenant"), ("severity", "critical")];
+    labels.push(("namespace", namespace));
+    labels.extend(team.map(|team| ("team", team)));
+    labels
+}
+
+#[test]
+fn the_example_of_alertmanager_routes_alerts_for_tenants_to_their_team_and_to_nobody_else() {
+    let config = root().join("deploy/examples/prometheus/alertmanager.yml");
+    assert_eq!(receivers(&config, &of_tenant("team-a", Some("storage"))), "team-storage");
+    for other in [Some("network"), None] {
+        assert_eq!(receivers(&config, &of_tenant("team-a", other)), "none", "the pager gets its own alert");
+    }
+    // Near miss: the alert for the people who run the operator, about an object of that team.
+    assert_eq!(receivers(&config, &[("severity", "critical"), ("team", "storage")]), "pager");
+}
+
+/// The Prometheus Operator adds the route of an `AlertmanagerConfig` in front of the others, with a matcher for its namespace.
+#[test]
+fn an_alertmanager_config_in_the_namespace_of_a_tenant_receives_the_alerts_for_it() {
+    let tenant = yaml(&read("deploy/examples/prometheus/tenant.yaml"));
+    let namespace = tenant["metadata"]["namespace"].as_str().expect("a namespace");
+    let matcher = &tenant["spec"]["route"]["matchers"][0];
+    let matcher = ["name", "matchType", "value"].map(|part| matcher[part].as_str().expect("a matcher"));
+    let route = format!(
+        "  routes:\n    - receiver: tenant\n      continue: true\n      matchers: ['{}{}\"{}\"', 'namespace=\"{namespace}\"']\n",
+        matcher[0], matcher[1], matcher[2]
+    );
+    let shipped = read("deploy/examples/prometheus/alertmanager.yml");
+    let text = shipped.replacen("  routes:\n", &route, 1).replace("receivers:\n", "receivers:\n  - name: tenant\n");
+    let config = std::env::temp_dir().join(format!("loopwatch-tenant-{}.yml", std::process::id()));
+    fs::write(&config, text).expect("written");
+    assert_eq!(receivers(&config, &of_tenant(namespace, None)), "tenant,none");
+    assert_eq!(receivers(&config, &of_tenant(namespace, Some("storage"))), "tenant,team-storage");
+    assert_eq!(receivers(&config, &of_tenant("team-b", None)), "none", "another tenant");
+    // Near miss: an alert about the operator that runs in this namespace is not for the tenant.
+    let own = [("alertname", "LoopwatchOperatorDown"), ("namespace", namespace), ("severity", "critical")];
+    assert_eq!(receivers(&config, &own), "pager");
+    let _ = fs::remove_file(config);
 }
