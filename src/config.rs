@@ -88,6 +88,10 @@ pub(crate) struct ClusterFlags {
     /// Namespaces not to watch, even if --namespace names them
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub exclude_namespace: Vec<String>,
+    /// Label of namespaces that names their team: alerts about objects in a namespace can then get the label `team`; requires the
+    /// permission to list and watch namespaces
+    #[arg(long, value_name = "KEY", value_parser = label_key)]
+    pub team_label: Option<String>,
     /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its account]
     #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
     pub watch: Vec<KindSelector>,
@@ -274,6 +278,7 @@ impl ClusterFlags {
             watch: self.watch.clone(),
             namespaces: self.namespace.clone(),
             exclude_namespaces: self.exclude_namespace.clone(),
+            team_label: self.team_label.clone(),
             max_watches: self.max_watches,
             children: self.children,
             secrets: self.secrets,
@@ -381,6 +386,14 @@ fn namespace(text: &str) -> Result<String, String> {
     Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
 }
 
+fn label_key(text: &str) -> Result<String, String> {
+    let is_key = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !text.is_empty() && text.matches('/').count() <= 1 && text.chars().all(is_key) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected the key of a label, for example team or example.io/team, not {text:?}"))
+}
+
 pub(crate) fn operator_name(text: &str) -> Result<OperatorName, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -461,6 +474,21 @@ mod tests {
         assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
         assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
         assert!(options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected metadata or off")));
+    }
+
+    #[test]
+    fn the_team_label_is_a_key_and_none_by_default() {
+        let options = |arguments: &[&str]| {
+            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags =
+                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).team_label)
+        };
+        assert_eq!(options(&[]), Ok(None));
+        assert_eq!(options(&["--team-label=example.io/team"]), Ok(Some("example.io/team".to_owned())));
+        for wrong in ["--team-label=", "--team-label=team=red", "--team-label=a/b/c"] {
+            assert!(options(&[wrong]).is_err_and(|error| error.contains("expected the key of a label")), "{wrong}");
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@ use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity
 use loopwatch_testbed::bundled;
 use serde_json::Value;
 
+#[path = "contracts/alerts.rs"]
+mod alerts;
+
 /// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";
 
@@ -207,8 +210,13 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
 
 /// Returns the receiver to which the example configuration of Alertmanager routes an alert, according to `amtool`.
 fn receiver(alert: &str, severity: &str) -> String {
-    let labels = [format!("alertname={alert}"), format!("severity={severity}")];
     let config = root().join("deploy/examples/prometheus/alertmanager.yml");
+    receivers(&config, &[("alertname", alert), ("severity", severity)])
+}
+
+/// Returns the receivers to which a configuration of Alertmanager routes an alert with these labels, according to `amtool`.
+fn receivers(config: &Path, labels: &[(&str, &str)]) -> String {
+    let labels = labels.iter().map(|(name, value)| format!("{name}={value}"));
     let config = format!("--config.file={}", config.display());
     let output = std::process::Command::new("amtool").args(["config", "routes", "test", &config]).args(labels).output();
     let output = output.expect("amtool runs: apt-get install prometheus-alertmanager");
@@ -241,14 +249,13 @@ fn the_example_of_alertmanager_routes_every_alert() {
     assert_eq!(receiver("LoopwatchWatchdog", "none"), "heartbeat", "loopwatch posts it itself");
 }
 
-#[test]
-fn the_prometheus_rule_is_generated_from_the_rule_files() {
-    let mut text = String::from(
-        "# Generated from alerts/*.rules.yaml; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n",
-    );
-    text.push_str("metadata:\n  name: loopwatch\nspec:\n  groups:\n");
-    for file in ["slo", "findings", "self"] {
-        let rules = read(format!("alerts/{file}.rules.yaml"));
+/// Checks that the `PrometheusRule` at `path` has the groups of these rule files.
+fn expect_generated(path: &str, name: &str, files: &[&str], from: &str) {
+    let mut text =
+        format!("# Generated from {from}; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n");
+    text.push_str(&format!("metadata:\n  name: {name}\nspec:\n  groups:\n"));
+    for file in files {
+        let rules = read(file);
         let (_, groups) = rules.split_once("groups:\n").expect("groups");
         for line in groups.lines() {
             text.push_str(if line.is_empty() { "" } else { "  " });
@@ -256,11 +263,21 @@ fn the_prometheus_rule_is_generated_from_the_rule_files() {
             text.push('\n');
         }
     }
-    let path = "deploy/components/monitoring/prometheusrule.yaml";
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root().join(path), &text).expect("written");
     }
     assert!(yaml(&read(path)) == yaml(&text), "{path} is out of date; run with UPDATE=1");
+}
+
+#[test]
+fn the_prometheus_rules_are_generated_from_the_rule_files() {
+    let files = ["slo", "sli", "findings", "self"].map(|file| format!("alerts/{file}.rules.yaml"));
+    assert_eq!(files.len(), rule_files().len());
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let path = "deploy/components/monitoring/prometheusrule.yaml";
+    expect_generated(path, "loopwatch", &files, "alerts/*.rules.yaml");
+    let (path, file) = ("deploy/components/tenant-alerts/prometheusrule.yaml", "alerts/tenants/tenants.rules.yaml");
+    expect_generated(path, "loopwatch-tenants", &[file], file);
 }
 
 #[test]

@@ -72,6 +72,7 @@ mod sources;
 mod skipped; // objects that a source could not read
 mod clock; // steps of the clock
 pub mod annotated; // annotations that silence findings and set deadlines
+mod teams; // of namespaces
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
@@ -183,6 +184,8 @@ pub struct Model {
     definitions: BTreeMap<String, DefinitionView>,
     /// The annotations of namespaces, by the name of the namespace; only of those that have any.
     namespaces: BTreeMap<String, Box<annotated::Annotated>>,
+    /// The teams of namespaces, by the name of the namespace; only of those that have one.
+    teams: BTreeMap<String, String>,
     /// Learned convergence times of an earlier run, by kind.
     restored_learning: BTreeMap<String, Vec<u64>>,
     /// The experience with finalizers of an earlier run, by kind.
@@ -243,6 +246,7 @@ impl Model {
             served_groups: BTreeSet::new(),
             definitions: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            teams: BTreeMap::new(),
             restored_learning: BTreeMap::new(),
             restored_finalizers: BTreeMap::new(),
             dropped: BTreeMap::new(),

@@ -49,6 +49,8 @@ pub struct Snapshot {
     pub deletions: Vec<DeletionRow>,
     /// Health per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
+    /// The teams of target namespaces; only of those that have one.
+    pub teams: BTreeMap<String, String>,
     /// Sources, ordered by name.
     pub sources: Vec<SourceSummary>,
     /// Missing permissions, per namespace ("" for the cluster).

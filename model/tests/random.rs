@@ -614,6 +614,11 @@ fn in_the_end_only_what_is_broken_is_reported() {
         for n in 0..4 {
             world.tell(Observation::SourceRecovered { source: SourceId::Watch(watch_of(n / 2, n % 2)) });
         }
+        // While it is scaled to zero, nothing is expected of the operator.
+        let wanted = OperatorWorkload { replicas: 1, ..OperatorWorkload::default() };
+        let mut operator = OperatorView { workload: Some(wanted), ..OperatorView::default() };
+        (operator.namespace, operator.name) = ("ops".into(), "widget-operator".into());
+        world.tell(Observation::OperatorSeen(Box::new(operator)));
         world.now = world.now.after(Span::hours(72));
         world.tell(Observation::Tick);
         let mut model = Model::new(settings());

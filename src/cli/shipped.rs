@@ -5,6 +5,7 @@ use super::SUCCESS;
 /// Rule files, in the order of the printed document.
 const RULES: &[&str] = &[
     include_str!("../../alerts/slo.rules.yaml"),
+    include_str!("../../alerts/sli.rules.yaml"),
     include_str!("../../alerts/findings.rules.yaml"),
     include_str!("../../alerts/self.rules.yaml"),
 ];

@@ -79,6 +79,9 @@ catalog! {
         "loopwatch_control_loop_health" Gauge Stable ["target_namespace"]
             "Health of a namespace: 0 healthy, 1 degraded (a warning or an overdue object), 2 failing (a critical finding, also one about the operator, which serves all namespaces)."
             => Whole(objects::control_loop_health);
+        "loopwatch_namespace_info" Info Alpha ["target_namespace", "team"]
+            "Team of a namespace with objects, from the label that --team-label names; absent without such a label."
+            => Whole(objects::namespace_info);
     }
     "Deletion" {
         "loopwatch_terminating_objects" Gauge Stable ["group", "kind"]

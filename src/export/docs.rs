@@ -31,7 +31,7 @@ pub(super) fn findings() -> String {
         let _ = write!(
             page,
             "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n{alert}- Not to be confused with: {near}\n\
-             - Evidence: {evidence}\n{explained}- Action: {advice}\n- Next command: `{command}`\n\
+             - Evidence: {evidence}\n{thresholds}{explained}- Action: {advice}\n- Next command: `{command}`\n\
              - [Runbook](runbooks/{name}.md)\n",
             name = info.name,
             meaning = info.meaning,
@@ -39,12 +39,23 @@ pub(super) fn findings() -> String {
             alert = super::rules::alert(info).map(|name| format!("- Alert: `{name}`\n")).unwrap_or_default(),
             near = info.near_miss,
             evidence = evidence.join(", "),
+            thresholds = thresholds(info),
             explained = explained(info),
             advice = info.advice,
             command = info.command,
         );
     }
     page
+}
+
+/// The line that lists the settings with the thresholds; empty if there are none.
+fn thresholds(info: &FindingInfo) -> String {
+    let names: Vec<_> = info.settings.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("- Thresholds: {} ([defaults](alerts.md#alerts-on-findings))\n", names.join(", "))
+    }
 }
 
 /// The line that lists the findings that explain this one; empty if there are none.

@@ -6,6 +6,8 @@ use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo, Severity};
 use super::links;
 use super::summary::{TICKET, alert_name};
 
+mod tenants; // the rules for tenants
+
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
 # One alert per finding, group, kind and target namespace. It gives the number of affected objects, and the three that have

@@ -57,6 +57,7 @@ pub(crate) fn sample() -> Sample {
             ("team-b".to_owned(), Health::Degraded),
             ("team-c".to_owned(), Health::Healthy),
         ]),
+        teams: BTreeMap::from([("team-a".to_owned(), "storage".to_owned())]),
         sources: sources(),
         permissions_missing: vec![(
             "team-b".to_owned(),

@@ -179,10 +179,10 @@ impl Pseudonyms {
     }
 
     fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
-        let NamespaceView { name, annotations, deleted, conditions } = namespace;
+        let NamespaceView { name, annotations, team, deleted, conditions } = namespace;
         let conditions = conditions.into_iter().map(|condition| self.condition(condition)).collect();
         let (name, annotations) = (self.namespace(&name), self.annotations(annotations));
-        NamespaceView { name, annotations, deleted, conditions }
+        NamespaceView { name, annotations, team: self.name("label", &team), deleted, conditions }
     }
 
     fn kind(&self, kind: WatchedKind) -> WatchedKind {

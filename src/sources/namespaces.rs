@@ -1,4 +1,4 @@
-//! Namespaces: annotations that silence findings or set deadlines, and deletions. loopwatch watches the metadata of all
+//! Namespaces: annotations that silence findings or set deadlines, the label that names their team, and deletions. loopwatch watches the metadata of all
 //! namespaces if the account may, and reads the conditions of those that are being deleted.
 
 use std::collections::BTreeMap;
@@ -24,13 +24,13 @@ pub(crate) const RESOURCE: &str = "namespaces";
 
 /// The reason why the source is off without permission.
 pub(crate) const OFF: &str = "the account may not list and watch namespaces, so their annotations have no effect, and loopwatch does not \
-     see their deletions";
+     see their deletions and teams";
 
 /// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
 const MAX_REPORTED: usize = 10_000;
 
-/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch make none, unless they are
-/// being deleted.
+/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch and without a team make none,
+/// unless they are being deleted.
 #[derive(Default)]
 pub(crate) struct NamespaceSink {
     /// The namespaces as reported, without conditions.
@@ -43,6 +43,8 @@ pub(crate) struct NamespaceSink {
     is_incomplete: bool,
     /// Notified when a list is complete.
     complete: Arc<Notify>,
+    /// The label that names the team of a namespace.
+    team_label: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -59,6 +61,8 @@ struct NamespaceMetadata {
     deletion_timestamp: Option<String>,
     #[serde(deserialize_with = "or_default")]
     annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
+    labels: BTreeMap<String, String>,
 }
 
 /// The address of the watch.
@@ -69,8 +73,19 @@ pub(crate) fn target() -> WatchTarget {
 // === impl NamespaceSink ===
 
 impl NamespaceSink {
-    pub(crate) fn new(complete: Arc<Notify>, terminating: Terminating) -> Self {
-        Self { complete, terminating, ..Self::default() }
+    pub(crate) fn new(complete: Arc<Notify>, terminating: Terminating, team_label: Option<String>) -> Self {
+        Self { complete, terminating, team_label, ..Self::default() }
+    }
+
+    /// Decodes the metadata of a namespace, with only the annotations and the label that loopwatch reads, and its version.
+    fn decode(&self, object: &[u8]) -> Result<(NamespaceView, String), Failure> {
+        let NamespaceDocument { metadata } =
+            serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
+        let NamespaceMetadata { name, resource_version, deletion_timestamp, mut annotations, mut labels } = metadata;
+        annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
+        let team = self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
+        let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));
+        Ok((NamespaceView { name, annotations, team, deleted, conditions: Vec::new() }, resource_version))
     }
 
     /// Adds the known conditions to a namespace, and lets them be read again if it has changed.
@@ -94,7 +109,7 @@ impl Sink for NamespaceSink {
     }
 
     fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
-        let (view, version) = decode(object)?;
+        let (view, version) = self.decode(object)?;
         self.listed.remove(&view.name);
         if is_reported(&view) && self.listed.len() < MAX_REPORTED {
             let view = self.with_conditions(view, &version);
@@ -124,7 +139,7 @@ impl Sink for NamespaceSink {
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
-        let (view, version) = decode(object)?;
+        let (view, version) = self.decode(object)?;
         let view = self.with_conditions(view, &version);
         let bare = NamespaceView { conditions: Vec::new(), ..view.clone() };
         let reported = self.reported.get(&view.name);
@@ -141,7 +156,7 @@ impl Sink for NamespaceSink {
     }
 
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
-        let (NamespaceView { name, .. }, version) = decode(object)?;
+        let (NamespaceView { name, .. }, version) = self.decode(object)?;
         self.listed.remove(&name);
         self.terminating.remove(&name);
         if self.reported.remove(&name).is_some() {
@@ -155,15 +170,5 @@ impl Sink for NamespaceSink {
 
 /// Whether the model needs to know a namespace.
 fn is_reported(view: &NamespaceView) -> bool {
-    view.deleted.is_some() || !view.annotations.is_empty()
-}
-
-/// Decodes the metadata of a namespace, with only the annotations that loopwatch reads, and its version.
-fn decode(object: &[u8]) -> Result<(NamespaceView, String), Failure> {
-    let NamespaceDocument { metadata } =
-        serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-    let NamespaceMetadata { name, resource_version, deletion_timestamp, mut annotations } = metadata;
-    annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
-    let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));
-    Ok((NamespaceView { name, annotations, deleted, ..NamespaceView::default() }, resource_version))
+    view.deleted.is_some() || !view.annotations.is_empty() || !view.team.is_empty()
 }

@@ -20,6 +20,8 @@ pub(crate) struct SourceOptions {
     pub namespaces: Vec<String>,
     /// The namespaces not to watch.
     pub exclude_namespaces: Vec<String>,
+    /// The label of a namespace that names its team.
+    pub team_label: Option<String>,
     /// How to select kinds if `watch` is empty.
     pub select: Selection,
     /// Limit on concurrent watches.
@@ -118,6 +120,7 @@ impl SourceOptions {
             watch: Vec::new(),
             namespaces: Vec::new(),
             exclude_namespaces: Vec::new(),
+            team_label: None,
             select: Selection::default(),
             max_watches: DEFAULT_MAX_WATCHES,
             children: ChildSelection::default(),

@@ -30,6 +30,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) blind: bool,
     /// The object's namespace is being deleted, so the operator can no longer do its work.
     pub(crate) namespace_deleted: bool,
+    /// Somebody has scaled the operator to zero, so nothing is expected of it (see `operator/stops.rs`).
+    pub(crate) operator_stopped: bool,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
     /// The number of objects with a history is below `limits.histories`.

@@ -35,8 +35,13 @@ impl ObjectContext<'_> {
         }
     }
 
+    /// Returns whether the operator cannot make the object converge, and is not expected to.
+    fn is_excused(&self) -> bool {
+        self.namespace_deleted || self.operator_stopped
+    }
+
     fn is_overdue(&self) -> bool {
-        let Some(unconverged) = self.record.unconverged().filter(|_| !self.namespace_deleted) else { return false };
+        let Some(unconverged) = self.record.unconverged().filter(|_| !self.is_excused()) else { return false };
         let missed = unconverged.obligation.as_ref().map(|_| self.deadline_passes(unconverged));
         let regressed = unconverged.regressed_since.map(|since| self.regression_due(unconverged, since));
         let due = missed.into_iter().chain(regressed).min();
@@ -130,7 +135,7 @@ impl ObjectContext<'_> {
     /// its objects do. An object that fails while the last spec change may still roll out probably has a bad spec. One
     /// that tries again still counts, until it has converged: otherwise, the retries would close and open the finding.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
-        let hot = self.record.hot.as_ref().filter(|_| !self.namespace_deleted)?;
+        let hot = self.record.hot.as_ref().filter(|_| !self.is_excused())?;
         let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();
         if self.record.verdict != Verdict::Failed && !retries {
             return None;

@@ -291,6 +291,8 @@ impl Model {
         }
         if context.namespace_deleted {
             detections.retain(|detection| detection.code.info().area == "deletion");
+        } else if context.operator_stopped {
+            detections.retain(|detection| detection.code.info().area != "convergence");
         }
         let due = context.due(&detections);
         let kept = context.is_unready_child();
@@ -398,6 +400,7 @@ impl Model {
         let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
         let annotated_deadline = self.annotated_deadline(annotated, &record.namespace);
         let namespace_deleted = self.containers.has_namespace(&record.namespace);
+        let operator_stopped = self.is_stopped_for(record.watch);
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
         Some(ObjectContext {
@@ -409,6 +412,7 @@ impl Model {
             unseen_since: watch.unseen_since(self.now),
             blind: watch.blind.is_some(),
             namespace_deleted,
+            operator_stopped,
             annotated_deadline,
             may_add_history: self.histories < self.settings.limits.histories,
             history_denied: false,

@@ -195,7 +195,7 @@ impl ObjectContext<'_> {
 
     /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, an SLO deadline that
     /// passes ends it as unknown, and everything else waits. In a namespace that is being deleted, it waits for the deletion
-    /// of the object.
+    /// of the object, and while the operator is scaled to zero, its deadline waits for the operator.
     pub(crate) fn advance_obligation(&mut self) {
         if self.namespace_deleted {
             return;
@@ -218,7 +218,7 @@ impl ObjectContext<'_> {
             if now >= obligation.opened.after(settings.unsaid_after) && !lost {
                 self.end_unconfirmed(&obligation);
             }
-        } else if now >= obligation.slo_deadline {
+        } else if now >= obligation.slo_deadline && !self.operator_stopped {
             match obligation.outcome {
                 None => self.slo_deadline_passed(&obligation),
                 Some(_) if self.record.verdict == Verdict::Unknown && !lost => self.clear_unconverged(),

@@ -13,6 +13,7 @@ mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
+mod stops; // while it is scaled to zero
 mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -193,6 +194,7 @@ impl Model {
             self.count_dropped("operator_pods");
         }
         let was_running = self.operator.pods.running;
+        let was_stopped = self.operator.pods.unwanted_since;
         let ends = self.operator.pods.update(self.now, &view, up, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
         self.forget_trends(None);
@@ -202,6 +204,7 @@ impl Model {
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
         }
+        self.review_stop(was_stopped);
         self.review_revision();
         self.operator_heard();
     }

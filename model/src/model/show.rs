@@ -21,13 +21,15 @@ impl Model {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
+        let health = self.health(&findings);
         let limit = self.settings.limits.object_series;
         let mut slots: Vec<Slot> = self.unhealthy.iter().copied().collect();
         slots.sort_by_key(|slot| self.store.get(*slot).map(|record| (badness(record), record.since, *slot)));
         Snapshot {
             at: self.now,
             kinds: self.shown_kinds(),
-            health: self.health(&findings),
+            teams: self.shown_teams(&health),
+            health,
             findings,
             unhealthy: slots.iter().take(limit).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
             unhealthy_dropped: slots.len().saturating_sub(limit) as u64,

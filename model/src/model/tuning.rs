@@ -215,6 +215,7 @@ impl Model {
         for name in gone.collect::<Vec<_>>() {
             changed |= self.forget_namespace(&name);
         }
+        self.teams.retain(|name, _| listed.contains(name.as_str()));
         for namespace in namespaces {
             changed |= self.take_namespace(namespace);
         }
@@ -235,6 +236,7 @@ impl Model {
     pub(crate) fn namespace_gone(&mut self, name: &str) {
         self.sources.note_success(&SourceId::Namespaces, self.now);
         self.forget_container(&Container::Namespace(name.to_owned()));
+        self.note_team(name, "");
         if self.forget_namespace(name) {
             self.retune();
         }
@@ -243,6 +245,7 @@ impl Model {
     /// Takes the annotations of a namespace; returns whether they changed.
     fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
         self.note_namespace(&namespace);
+        self.note_team(&namespace.name, &namespace.team);
         let NamespaceView { name, annotations, .. } = namespace;
         let Some(annotated) = Annotated::read(&annotations) else { return self.forget_namespace(&name) };
         if self.namespaces.len() >= self.settings.limits.namespaces && !self.namespaces.contains_key(&name) {

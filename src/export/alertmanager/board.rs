@@ -1,4 +1,5 @@
-//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in `alerts/findings.rules.yaml`.
+//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in `alerts/findings.rules.yaml`, with the
+//! team of the namespace.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,8 @@ struct Key {
     group: String,
     kind: String,
     namespace: String,
+    /// The team of the namespace; empty if loopwatch knows none.
+    team: String,
 }
 
 /// An alert that fires.
@@ -200,7 +203,7 @@ impl Board {
     }
 
     fn labels_of(&self, key: &Key) -> Pairs {
-        let Key { severity, code, group, kind, namespace } = key;
+        let Key { severity, code, group, kind, namespace, team } = key;
         let name = alert_name(code.info(), *severity).unwrap_or_default();
         let own = [
             ("alertname", name.as_str()),
@@ -209,6 +212,7 @@ impl Board {
             ("kind", kind),
             ("severity", severity.as_str()),
             ("target_namespace", namespace),
+            ("team", team),
         ];
         self.with_user_labels(&own)
     }
@@ -301,6 +305,7 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
             group: subject.group().to_owned(),
             kind: subject.kind().to_owned(),
             namespace: subject.namespace().to_owned(),
+            team: snapshot.teams.get(subject.namespace()).cloned().unwrap_or_default(),
         };
         let group = groups.entry(key).or_default();
         let list = if tree.root_of(finding).is_some() { &mut group.explained } else { &mut group.roots };

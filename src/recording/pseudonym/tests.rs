@@ -171,6 +171,7 @@ fn settings_and_namespaces_reveal_no_names() {
         pseudonyms.anonymize(Observation::NamespaceSeen(NamespaceView {
             name: "team-a".into(),
             annotations,
+            team: "team-red".into(),
             ..NamespaceView::default()
         }))
     };

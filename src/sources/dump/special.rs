@@ -43,7 +43,14 @@ impl Special {
                 let mut annotations = object.annotations.clone();
                 annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
                 let (name, conditions) = (object.key.name.clone(), object.conditions.clone());
-                self.namespaces.push(NamespaceView { name, annotations, deleted: object.deleted, conditions });
+                let deleted = object.deleted;
+                self.namespaces.push(NamespaceView {
+                    name,
+                    annotations,
+                    deleted,
+                    conditions,
+                    ..NamespaceView::default()
+                });
             }
             ("apiextensions.k8s.io", "CustomResourceDefinition") => {
                 let (view, _) = definitions::decode(item.json().as_bytes()).map_err(|failure| failure.to_string())?;

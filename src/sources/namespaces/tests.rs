@@ -73,6 +73,29 @@ fn a_namespace_that_a_list_skips_is_not_gone() {
     assert_eq!(out, [Observation::NamespaceGone("a".to_owned())]);
 }
 
+#[test]
+fn the_team_of_a_namespace_is_one_label_if_the_configuration_names_it() {
+    let labelled = |team: Value| {
+        let labels = json!({ "example.io/team": team, "kubernetes.io/metadata.name": "a" });
+        json!({ "metadata": { "name": "a", "resourceVersion": "7", "labels": labels } }).to_string().into_bytes()
+    };
+    let with = |team: &str| NamespaceView { team: team.to_owned(), ..seen("a", "") };
+    let label = Some("example.io/team".to_owned());
+    let mut sink = NamespaceSink::new(Arc::default(), Terminating::default(), label);
+    let listed = list(&mut sink, &[labelled(json!("red")), namespace("b", "")]);
+    assert_eq!(listed, [Observation::NamespacesListed(vec![with("red")])]);
+    let mut out = Vec::new();
+    for team in ["red", "blue", "red"] {
+        sink.applied(&labelled(json!(team)), &mut out).expect("a namespace");
+    }
+    sink.applied(&namespace("a", ""), &mut out).expect("a namespace");
+    let seen_again = |team| Observation::NamespaceSeen(with(team));
+    assert_eq!(out, [seen_again("blue"), seen_again("red"), seen_again("")]);
+
+    let mut sink = NamespaceSink::default();
+    assert_eq!(list(&mut sink, &[labelled(json!("red"))]), [Observation::NamespacesListed(vec![])]);
+}
+
 /// A sink whose observations go to the same channel as those of the task that reads conditions.
 struct Lab {
     sink: NamespaceSink,
@@ -86,7 +109,7 @@ impl Lab {
         let (script, terminating) = (Script::new(replies), Terminating::default());
         let (feed, observations) = Feed::new(100, VirtualClock::server());
         tokio::spawn(terminating.clone().follow(script.cluster(), feed.clone(), false));
-        Self { sink: NamespaceSink::new(Arc::default(), terminating), script, feed, observations }
+        Self { sink: NamespaceSink::new(Arc::default(), terminating, None), script, feed, observations }
     }
 
     async fn applied(&mut self, object: &[u8]) -> Vec<String> {
@@ -167,7 +190,7 @@ async fn a_namespace_that_is_gone_does_not_come_back() {
     let mut lab = Lab::new([]);
     let terminating = Terminating::default();
     tokio::spawn(terminating.clone().follow(script.cluster(), lab.feed.clone(), false));
-    lab.sink = NamespaceSink::new(Arc::default(), terminating);
+    lab.sink = NamespaceSink::new(Arc::default(), terminating, None);
     assert_eq!(lab.applied(&deleted("a", "8")).await, ["a deleted []"]);
     let mut out = Vec::new();
     lab.sink.deleted(&deleted("a", "9"), &mut out).expect("a namespace");

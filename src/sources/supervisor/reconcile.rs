@@ -167,7 +167,8 @@ impl Running {
                 }
             }
             Job::Namespaces => {
-                let sink = NamespaceSink::new(Arc::clone(&self.namespaces_listed), self.terminating.clone());
+                let (listed, team_label) = (Arc::clone(&self.namespaces_listed), self.options.team_label.clone());
+                let sink = NamespaceSink::new(listed, self.terminating.clone(), team_label);
                 self.spawn(job, namespaces::target(), sink, SyncReporter::silent(), self.options.once);
             }
             Job::Terminating => {

@@ -32,8 +32,8 @@ pub(crate) struct Pods {
     idle_since: Option<Timestamp>,
     /// When loopwatch saw that the workload should have Pods again, after it should have had none.
     wanted_since: Option<Timestamp>,
-    /// Whether the workload should have no Pods, according to the latest view.
-    unwanted: bool,
+    /// Since when the workload should have no Pods, according to the latest view. If it was so in the first view, since ever.
+    pub(super) unwanted_since: Option<Timestamp>,
     /// When the latest view was taken.
     viewed: Option<Timestamp>,
     /// When loopwatch could last see the Pods again after it could not.
@@ -127,6 +127,7 @@ impl Pods {
     ) -> Vec<ContainerEnd> {
         let mut ends = Vec::new();
         let up = up.unwrap_or(now);
+        let is_first = self.viewed.is_none();
         if self.viewed.replace(now).is_some_and(|viewed| up > viewed) {
             self.regained = Some(up);
         }
@@ -147,7 +148,9 @@ impl Pods {
         }
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
         let replicas = view.workload.as_ref().map(|workload| workload.replicas);
-        if std::mem::replace(&mut self.unwanted, replicas == Some(0)) && !self.unwanted {
+        let began = if is_first { Timestamp(0) } else { now };
+        let unwanted_since = (replicas == Some(0)).then(|| self.unwanted_since.unwrap_or(began));
+        if std::mem::replace(&mut self.unwanted_since, unwanted_since).is_some() && unwanted_since.is_none() {
             self.wanted_since = Some(now);
         }
         let is_idle = !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
@@ -283,9 +286,15 @@ impl Pods {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        let Self { last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained, .. } = self;
-        let own = [last_running, none_since, recreating_since, idle_since, wanted_since, viewed, regained];
-        own.into_iter().flatten().for_each(shift);
+        let Self { last_running, none_since, recreating_since, idle_since, .. } = self;
+        let own = [last_running, none_since, recreating_since, idle_since];
+        let own = own.into_iter().chain([
+            &mut self.unwanted_since,
+            &mut self.wanted_since,
+            &mut self.viewed,
+            &mut self.regained,
+        ]);
+        own.flatten().for_each(shift);
         for history in self.histories.values_mut() {
             let PodHistory { restarts, stopped_seen, down_since, .. } = history;
             restarts.iter_mut().chain(stopped_seen).chain(down_since).for_each(shift);

@@ -124,6 +124,30 @@ fn a_finding_fires_with_the_labels_of_the_rules_and_is_resolved_when_it_clears()
 }
 
 #[test]
+fn an_alert_has_the_team_of_its_namespace_and_a_new_team_ends_the_old_alert() {
+    let mut board = Board::new(vec![("team".to_owned(), "platform".to_owned())]);
+    let late = finding(FindingCode::Overdue, "late", Span::mins(1));
+    let mut post = |at: Span, namespace: &str, team: &str| {
+        let teams = BTreeMap::from([(namespace.to_owned(), team.to_owned())]);
+        board.update(&Snapshot { at: NOW.after(at), findings: vec![late.clone()], teams, ..Snapshot::default() });
+        let bodies = board.posting().expect("a posting").bodies;
+        let alerts: Vec<Value> =
+            bodies.iter().flat_map(|body| serde_json::from_slice::<Vec<Value>>(body).expect("JSON")).collect();
+        let alerts = alerts.iter().filter(|alert| alert["labels"]["alertname"] == "LoopwatchFinding");
+        let show = |alert: &Value| {
+            let state = if alert["endsAt"].as_str() > Some(time(at).as_str()) { "fires" } else { "ended" };
+            format!("{} {state}", alert["labels"]["team"].as_str().unwrap_or("-"))
+        };
+        alerts.map(show).collect::<Vec<_>>()
+    };
+    assert_eq!(post(Span::ZERO, "team-a", "red"), ["red fires"]);
+    assert_eq!(post(Span::mins(1), "team-a", "blue"), ["blue fires", "red ended"]);
+    // Near miss: the team of another namespace. The label of the user applies, if there is one.
+    let unknown = post(Span::mins(2), "team-b", "green");
+    assert_eq!(unknown, ["platform fires", "blue ended", "red ended"]);
+}
+
+#[test]
 fn a_critical_finding_has_an_alert_of_its_own_name_if_the_rules_have_one() {
     let mut board = Watched::new();
     let stuck = finding(FindingCode::FinalizerOwnerAbsent, "stuck", Span::mins(1));

@@ -149,6 +149,12 @@ pub(crate) fn control_loop_health(shown: &Exposition, samples: &mut Samples<'_>)
     }
 }
 
+pub(crate) fn namespace_info(shown: &Exposition, samples: &mut Samples<'_>) {
+    for (namespace, team) in &shown.snapshot.teams {
+        samples.put(&[namespace, team], 1_u64);
+    }
+}
+
 // === impl Revisions ===
 
 impl<'a> Revisions<'a> {
