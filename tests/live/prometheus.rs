@@ -13,27 +13,50 @@ use loopwatch_testbed::{http, ports, repository};
 /// The value of the label `cluster`, by which Prometheus distinguishes clusters.
 pub(crate) const CLUSTER: &str = "testbed";
 
-/// Prometheus with the bundled rules and one target.
+/// Prometheus with the bundled rules.
 pub(crate) struct Prometheus {
     port: u16,
+    targets: PathBuf,
     _process: Process,
 }
 
+/// How fast Prometheus works.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Everything takes one or two seconds. The burn rates are wrong, because they depend on the interval of their rules.
+    Quick,
+    /// Everything takes one or two seconds, but alerts keep firing for 20 seconds, and the burn rates are right. After a restart,
+    /// loopwatch needs a few seconds to list everything and to see the operator for long enough.
+    Brisk,
+    /// The rules are as they are, and the intervals are those of the example in `deploy/`.
+    Shipped,
+}
+
+/// A Pod with loopwatch: the namespace and the name of the Pod, and the port of loopwatch.
+pub(crate) type Target<'a> = (&'a str, &'a str, u16);
+
 impl Prometheus {
-    /// Starts Prometheus, which keeps its files in a folder of this name, and waits until it scrapes the target.
+    /// Starts Prometheus with one target, which keeps its files in a folder of this name, and waits until it scrapes it.
     pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
+        Self::start_with(name, Pace::Quick, &[("zoo-system", "widget-operator-0", target)], alertmanager)
+    }
+
+    /// Starts Prometheus with these targets, and waits until it scrapes one of them.
+    pub(crate) fn start_with(name: &str, pace: Pace, targets: &[Target<'_>], alertmanager: Option<u16>) -> Self {
         let directory = &bed().directory().join(name);
         let port = ports::free();
-        let rules: Vec<PathBuf> = quickened_rules(&directory.join("rules"));
+        let rules: Vec<PathBuf> = rules_at(pace, &directory.join("rules"));
         let alertmanagers = alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
+        let file = directory.join("targets.json");
+        write_targets(&file, targets);
         let config = json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "global": intervals(pace),
             "rule_files": rules,
             "alerting": {"alertmanagers": [{"static_configs": alertmanagers.as_slice()}]},
-            "scrape_configs": [{"job_name": "loopwatch", "static_configs": [{
-                "targets": [format!("127.0.0.1:{target}")],
-                "labels": {"cluster": CLUSTER, "namespace": "zoo-system", "pod": "widget-operator-0"}}]}],
+            "scrape_configs": [{"job_name": "loopwatch", "file_sd_configs": [
+                {"files": [file], "refresh_interval": "1s"}]}],
         });
+        let targets = file;
         let file = directory.join("prometheus.yaml");
         std::fs::write(&file, config.to_string()).expect("our own folder");
         let mut process = Program::new(name, "prometheus", bed().directory())
@@ -46,12 +69,17 @@ impl Prometheus {
             process.assert_running();
             http::get(port, "/-/ready")
         });
-        eventually(Duration::from_secs(20), "Prometheus scrapes loopwatch", || {
+        eventually(Duration::from_secs(60), "Prometheus scrapes loopwatch", || {
             let up = ask(port, "/api/v1/query?query=up")?;
             let value = &up["data"]["result"][0]["value"][1];
             if value == "1" { Ok(()) } else { Err(up.to_string()) }
         });
-        Self { port, _process: process }
+        Self { port, targets, _process: process }
+    }
+
+    /// Changes the targets, as service discovery does.
+    pub(crate) fn set_targets(&self, targets: &[Target<'_>]) {
+        write_targets(&self.targets, targets);
     }
 
     /// Returns the alerts that are firing.
@@ -126,14 +154,36 @@ fn collect_panels(panels: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
-fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
+/// Writes targets for service discovery by files, at once and as a whole.
+fn write_targets(file: &Path, targets: &[Target<'_>]) {
+    let group = |(namespace, pod, port): &Target<'_>| {
+        json!({"targets": [format!("127.0.0.1:{port}")],
+            "labels": {"cluster": CLUSTER, "namespace": namespace, "pod": pod}})
+    };
+    let groups: Vec<Value> = targets.iter().map(group).collect();
+    let new = file.with_extension("new");
+    std::fs::write(&new, json!(groups).to_string()).expect("our own folder");
+    std::fs::rename(&new, file).expect("our own folder");
+}
+
+/// Returns the intervals of scrapes and evaluations.
+fn intervals(pace: Pace) -> Value {
+    if pace != Pace::Shipped {
+        return json!({"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"});
+    }
+    let text = std::fs::read_to_string(repository("deploy/examples/prometheus/prometheus.yml"));
+    let mut example: Value = serde_saphyr::from_str(&text.expect("the example")).expect("YAML");
+    example["global"].take()
+}
+
+/// Writes copies of the bundled rules. If they are to be quick, every `for` and `interval` is two seconds.
+fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(directory).expect("our own folder");
     let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
     let mut files = Vec::new();
     for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
         let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
-        let quick: Vec<String> = text.lines().map(quickened).collect();
+        let quick: Vec<String> = text.lines().map(|line| at_pace(pace, line)).collect();
         let to = directory.join(entry.file_name());
         std::fs::write(&to, quick.join("\n")).expect("our own folder");
         files.push(to);
@@ -142,11 +192,17 @@ fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn quickened(line: &str) -> String {
+/// Changes the times in a line of a rule. Rules without a wait keep it so.
+fn at_pace(pace: Pace, line: &str) -> String {
+    let (keep_firing_for, kept) = match pace {
+        Pace::Quick => ("2s", None),
+        Pace::Brisk => ("20s", Some("interval: 1m")),
+        Pace::Shipped => return line.to_owned(),
+    };
     let field = line.trim_start();
-    for name in ["for: ", "keep_firing_for: ", "interval: "] {
-        if field.starts_with(name) {
-            return format!("{}{name}2s", &line[..line.len() - field.len()]);
+    for (name, time) in [("for: ", "2s"), ("keep_firing_for: ", keep_firing_for), ("interval: ", "2s")] {
+        if field.starts_with(name) && field != "for: 0s" && Some(field) != kept {
+            return format!("{}{name}{time}", &line[..line.len() - field.len()]);
         }
     }
     line.to_owned()
