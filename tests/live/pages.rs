@@ -92,6 +92,7 @@ impl Replicated {
         let annotations = json!({"rollout": self.started.to_string()});
         self.replicas.change(&json!({"template": {"metadata": {"annotations": annotations}}}));
         for _ in 0..2 {
+            self.replicas.wait_for_leader(); // else the new process may lead before `begins`
             self.start_next();
             begins(self, self.replicas.all.len() - 1);
             let old = eventually(Duration::from_secs(60), "the deletion of an old Pod begins", || {
