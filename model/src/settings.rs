@@ -105,7 +105,8 @@ pub struct Settings {
     /// The shortest time before the finding `NeverRecovered` opens.
     pub recover_at_least: Span,
     /// How long the operator must be absent before the finding `OperatorDown` opens. Two minutes is longer than the restart of
-    /// a container or a change of the leader usually takes. A single sign other than its Pods needs `owner_absent_after`.
+    /// a container or a change of the leader usually takes. A single sign other than its Pods needs `owner_absent_after`. Half
+    /// of it is enough if the Pods show that the operator is not about to run again: see [`Settings::operator_gone_after`].
     pub operator_down_after: Span,
     /// How long a new Pod of the operator, or a rollout that ends the old Pods first, may take until the operator's container
     /// starts for the first time. Ten minutes is the progress deadline of a Deployment; slow image pulls take minutes.
@@ -348,6 +349,13 @@ impl Settings {
         let soft_deletion = [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time];
         let owner = [&self.owner_kind_annotation, &self.owner_namespace_annotation, &self.owner_name_annotation];
         soft_deletion.into_iter().chain(owner).filter(|name| !name.is_empty()).cloned().collect()
+    }
+
+    /// Returns how long the operator must be absent if its Pods show that it is not about to run again: half of
+    /// `operator_down_after`. A controller manager takes over, and creates the next Pod, in less than a minute.
+    #[must_use]
+    pub const fn operator_gone_after(&self) -> Span {
+        Span(self.operator_down_after.0 / 2)
     }
 }
 

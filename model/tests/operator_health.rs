@@ -323,7 +323,7 @@ fn setting_the_clock_makes_no_operator_absent() {
         let (mut lab, mut op) = Op::with_lab();
         op.view.pods.clear();
         op.seen(&mut lab);
-        lab.advance(Span::secs(100));
+        lab.advance(Span::secs(40));
         lab.step_clock(by);
         lab.advance(Span::secs(19));
         lab.assert_no_findings();

@@ -170,7 +170,7 @@ fn a_restart_of_loopwatch_finds_a_crash_loop_at_once_and_the_death_after_a_look(
     op.seen(&mut again);
     again.list(&[]);
     assert_eq!(again.findings(), [LOOP]);
-    again.advance(Span(119_000));
+    again.advance(Span(59_000));
     assert!(!again.has("OperatorDown"), "a lease may show life");
     again.advance(Span::secs(1));
     assert_eq!(again.since("OperatorDown"), since);

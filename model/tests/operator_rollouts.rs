@@ -181,7 +181,7 @@ fn an_operator_that_is_scaled_up_again_has_its_time_to_start() {
     // The workload is read before its Pod exists.
     op.workload().replicas = 1;
     op.seen(&mut lab);
-    lab.advance(Span(119_000));
+    lab.advance(Span(59_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
     assert_eq!(lab.findings(), [DOWN], "no Pod can be created, for example because of a quota");

@@ -31,6 +31,8 @@ mod url;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod times;
 
 use self::board::Board;
 pub(crate) use self::label::AlertLabel;

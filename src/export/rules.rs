@@ -1,7 +1,7 @@
 //! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages,
 //! and one alert for all others. The label `severity` decides whether a finding alerts, because settings may change it.
 
-use loopwatch_model::finding::{Alert, FINDINGS, FindingInfo, Severity};
+use loopwatch_model::finding::{Alert, FINDINGS, FindingCode, FindingInfo, Severity};
 
 use super::links;
 use super::summary::{TICKET, alert_name};
@@ -17,14 +17,21 @@ const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 c
 # - LoopwatchFinding covers all findings of severity warning, and those of severity critical that have no alert of their own;
 #   its label `finding` distinguishes them. Findings of severity info have no alert.
 # - The alerts count only confirmed findings that no other finding explains, so that one cause raises one alert.
-# - A finding opens only after its own threshold, such as a deadline. `for` only needs to span one or two scrapes.
-# - `keep_firing_for` covers the restart of a sidecar and the first list after it, so that a restart causes no second
-#   notification. It needs Prometheus 2.42 or later.
+# - A finding opens only after its own threshold, such as a deadline. `for` gives the findings that explain it, on other
+#   objects or seen by other replicas, the time to open.
+# - OperatorDown, RestartLoop, StartupOutOfMemory and ReconcilePanicking need no `for`: loopwatch has waited long enough, or
+#   there is nothing to wait for, and what explains them opens before them. With `for`, a missed scrape would start the wait
+#   again, because the alert does not fire yet. RestartLoop and StartupOutOfMemory are warnings until the operator counts as
+#   down; for these, the wait of the others applies, so that they do not send a ticket just before the page.
+# - `keep_firing_for` covers missed scrapes, the restart of a sidecar and the first list after it, so that none of them causes
+#   a second notification. It needs Prometheus 2.42 or later.
+# - The group has an interval of its own, because the time until a page counts, and its expressions cost little.
 # - Annotations get the names of objects from a query when the alert fires. Labels contain no names, because each object
 #   would then have its own alert.
 # - Critical: the operator does not work. Warning: some objects are affected, or loopwatch cannot see all of them.
 groups:
   - name: loopwatch-findings
+    interval: 15s
     rules:
 "#;
 
@@ -32,7 +39,7 @@ const RULE: &str = r#"      - alert: <alert>
         expr: >-
           max without (pod, instance, confidence, explained)
             (<selectors>) > 0
-        for: 2m
+        for: <for>
         keep_firing_for: 5m
         labels:
           severity: <severity>
@@ -85,8 +92,26 @@ const RULE: &str = r#"      - alert: <alert>
 const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit)|apiextensions.k8s.io/\
                       CustomResourceDefinition)$` (printf `%s/%s` $labels.group $labels.kind)))";
 
+/// The findings whose alerts fire with the first sample; [`HEAD`] gives the reasons.
+const PROMPT: &[FindingCode] = &[
+    FindingCode::OperatorDown,
+    FindingCode::RestartLoop,
+    FindingCode::StartupOutOfMemory,
+    FindingCode::ReconcilePanicking,
+];
+
+/// How long a finding of [`PROMPT`], and any other one, must last until its alert fires.
+const WAITS: [&str; 2] = ["0s", "2m"];
+
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
+
+/// Adds how often the kubelet has restarted the operator.
+const RESTARTS: &str = r#"{{- range query (printf `topk(3, max by (operator_pod)
+(loopwatch_operator_restarts_total{cluster=%q,job=%q,namespace=%q}) > 0)`
+$labels.cluster $labels.job $labels.namespace) }}
+Restarts of {{ .Labels.operator_pod }}: {{ .Value }}.
+{{- end }}"#;
 
 /// Templates that add details from other series to an alert, each for findings whose evidence has this key.
 const DETAILS: &[(&str, &str)] = &[
@@ -123,6 +148,17 @@ $worst $labels.cluster $labels.job $labels.namespace) }}
 Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
 {{- end }}"#,
     ),
+    ("signs", RESTARTS),
+    ("restarts", RESTARTS),
+    ("kills", RESTARTS),
+    (
+        "panics",
+        r#"{{- range query (printf `topk(3, max by (controller)
+(loopwatch_reconciles_total{result="panic",cluster=%q,job=%q,namespace=%q}) > 0)`
+$labels.cluster $labels.job $labels.namespace) }}
+Panics of the controller {{ .Labels.controller }} since its start: {{ .Value }}.
+{{- end }}"#,
+    ),
     (
         "here",
         r#"{{- range query (printf `topk(3, max without (pod, instance)
@@ -155,18 +191,27 @@ pub(super) fn alert(info: &FindingInfo) -> Option<String> {
 #[must_use]
 pub(super) fn findings() -> String {
     let (pages, others): (Vec<_>, Vec<_>) = FINDINGS.iter().partition(|info| info.alert == Alert::Page);
+    let is_prompt = |info: &&FindingInfo| PROMPT.contains(&info.code);
+    let wait = |info: &FindingInfo| if is_prompt(&info) { WAITS[0] } else { WAITS[1] };
     let mut rules: Vec<String> = Vec::new();
     for info in &pages {
         let selector = selector(&[info], &[Severity::Critical]);
         let severity = Severity::Critical.as_str();
         let name = alert_name(info, Severity::Critical).unwrap_or_default();
-        rules.push(rule(&name, &[info], &selector, severity, info.name));
+        rules.push(rule((&name, wait(info)), &[info], &selector, severity, info.name));
+    }
+    let (prompt, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_prompt);
+    let (severity, runbook) = ("'{{ $labels.severity }}'", "{{ $labels.finding }}");
+    // promtool takes rules with the same name and the same labels for duplicates.
+    for severity in [Severity::Critical, Severity::Warning] {
+        let selectors = selector(&prompt, &[severity]);
+        rules.push(rule((TICKET, WAITS[0]), &prompt, &selectors, severity.as_str(), runbook));
     }
     let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
     let lowered = selector(&pages, &[Severity::Warning]);
     let selectors = format!("{urgent}\n            or {lowered}");
-    let all: Vec<_> = FINDINGS.iter().collect();
-    rules.push(rule(TICKET, &all, &selectors, "'{{ $labels.severity }}'", "{{ $labels.finding }}"));
+    let all: Vec<_> = FINDINGS.iter().filter(|info| info.alert == Alert::Page || !is_prompt(info)).collect();
+    rules.push(rule((TICKET, WAITS[1]), &all, &selectors, severity, runbook));
     format!("{HEAD}{}", rules.join("\n"))
 }
 
@@ -181,9 +226,16 @@ fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
     format!("loopwatch_findings{{finding{finding},severity{severity},confidence!=\"suspected\",explained!=\"true\"}}")
 }
 
-/// The rule `name`, which covers `findings`.
-fn rule(name: &str, findings: &[&FindingInfo], selectors: &str, severity: &str, runbook: &str) -> String {
+/// The rule `name`, which covers `findings` and waits before it fires.
+fn rule(
+    (name, wait): (&str, &str),
+    findings: &[&FindingInfo],
+    selectors: &str,
+    severity: &str,
+    runbook: &str,
+) -> String {
     let parts = [
+        ("<for>", wait.to_owned()),
         ("<alert>", name.to_owned()),
         ("<selectors>", selectors.to_owned()),
         ("<severity>", severity.to_owned()),

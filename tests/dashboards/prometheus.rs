@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use loopwatch_testbed::bundled::{self, Pace};
 use loopwatch_testbed::standin::Standin;
 use loopwatch_testbed::wait::eventually;
-use loopwatch_testbed::{bundled, http, ports, repository};
+use loopwatch_testbed::{http, ports, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -147,7 +148,7 @@ fn configuration(folder: &Path, targets: &[(&str, u16)]) -> Value {
     });
     json!({
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": bundled::quickened_rules(&folder.join("rules")),
+        "rule_files": bundled::rules_at(Pace::Quick, &folder.join("rules")),
         "scrape_configs": [{"job_name": "loopwatch", "static_configs": targets.collect::<Vec<_>>()}],
     })
 }

@@ -11,7 +11,7 @@ use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::webhook::Webhook;
-use loopwatch_testbed::{http, ports};
+use loopwatch_testbed::{http, ports, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -91,23 +91,25 @@ pub(crate) fn wait_posted(webhook: &Webhook, status: &str, finding: &str) -> Val
 }
 
 fn wait_posted_by(webhook: &Webhook, status: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-    wait_posted_within(Duration::from_secs(60), webhook, status, is_it)
-}
-
-pub(crate) fn wait_posted_within(
-    within: Duration,
-    webhook: &Webhook,
-    status: &str,
-    is_it: impl Fn(&Value) -> bool,
-) -> Value {
-    eventually(within, &format!("the webhook is notified of an alert that is {status}"), || {
+    eventually(Duration::from_secs(60), &format!("the webhook is notified of an alert that is {status}"), || {
         let posted = all_posted(webhook);
         let found = posted.iter().find(|alert| alert["status"] == status && is_it(&alert["labels"]));
         found.cloned().ok_or_else(|| json!(posted).to_string())
     })
 }
 
-/// Alertmanager with one route to a webhook.
+/// Returns the configuration of a receiver that is a webhook.
+fn hooks(webhook: &Webhook) -> Value {
+    json!([{"url": format!("http://127.0.0.1:{}/", webhook.port), "send_resolved": true}])
+}
+
+/// Returns the alerts of all notifications of one receiver.
+pub(crate) fn posted_to(webhook: &Webhook, receiver: &str) -> Vec<Value> {
+    let posts = webhook.received().into_iter().filter(|post| post["receiver"] == receiver);
+    posts.flat_map(|post| post["alerts"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+/// Alertmanager whose receivers are webhooks.
 pub(crate) struct Alertmanager {
     pub(crate) port: u16,
     process: Process,
@@ -118,23 +120,35 @@ impl Alertmanager {
         Self::start_at(name, webhook, ports::free())
     }
 
-    /// Starts one that waits as long as the example in `deploy/` before it notifies anybody.
-    pub(crate) fn start_patient(name: &str, webhook: &Webhook) -> Self {
-        Self::start_with(name, webhook, ports::free(), ["30s", "5m"])
+    /// Starts one with the example in `deploy/`, in which the pager and the tickets are the webhook. It waits as long as the
+    /// example says before it notifies anybody, or as long as `waits`: before the first notification of a group, and before
+    /// each further one.
+    pub(crate) fn start_example(name: &str, webhook: &Webhook, waits: Option<[&str; 2]>) -> Self {
+        let text = std::fs::read_to_string(repository("deploy/examples/prometheus/alertmanager.yml"));
+        let mut config: Value = serde_saphyr::from_str(&text.expect("the example")).expect("YAML");
+        if let Some([group_wait, group_interval]) = waits {
+            (config["route"]["group_wait"], config["route"]["group_interval"]) =
+                (json!(group_wait), json!(group_interval));
+        }
+        for receiver in config["receivers"].as_array_mut().expect("receivers") {
+            if ["pager", "tickets"].iter().any(|name| receiver["name"] == *name) {
+                receiver["webhook_configs"] = hooks(webhook);
+            }
+        }
+        Self::start_with(name, &config, ports::free())
     }
 
     fn start_at(name: &str, webhook: &Webhook, port: u16) -> Self {
-        Self::start_with(name, webhook, port, ["1s", "1s"])
-    }
-
-    fn start_with(name: &str, webhook: &Webhook, port: u16, [group_wait, group_interval]: [&str; 2]) -> Self {
-        let directory = bed().directory();
         let config = json!({
             "route": {"receiver": "webhook", "group_by": ["alertname", "finding", "target_namespace"],
-                "group_wait": group_wait, "group_interval": group_interval, "repeat_interval": "1h"},
-            "receivers": [{"name": "webhook", "webhook_configs": [
-                {"url": format!("http://127.0.0.1:{}/", webhook.port), "send_resolved": true}]}],
+                "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"},
+            "receivers": [{"name": "webhook", "webhook_configs": hooks(webhook)}],
         });
+        Self::start_with(name, &config, port)
+    }
+
+    fn start_with(name: &str, config: &Value, port: u16) -> Self {
+        let directory = bed().directory();
         let file = directory.join(format!("{name}.yaml"));
         std::fs::write(&file, config.to_string()).expect("our own folder");
         let mut process = Program::new(name, "prometheus-alertmanager", directory)

@@ -31,15 +31,16 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("down::near_misses", near_misses),
         test("down::restart_loop", restart_loop),
         test("down::out_of_memory_at_start", out_of_memory_at_start),
-        test_with("down::time_until_down", ALERTMANAGER, times::killed).with_ignored_flag(true),
-        test_with("down::time_until_out_of_memory", ALERTMANAGER, times::out_of_memory).with_ignored_flag(true),
-        test_with("down::time_until_panic", ALERTMANAGER, times::panics).with_ignored_flag(true),
+        test_with("down::time_until_down", BOTH, times::killed).with_ignored_flag(true),
+        test_with("down::time_until_crash_loop", BOTH, times::crash_loop).with_ignored_flag(true),
+        test_with("down::time_until_out_of_memory", BOTH, times::out_of_memory).with_ignored_flag(true),
+        test_with("down::time_until_panic", BOTH, times::panics).with_ignored_flag(true),
         test_after("down::kopf_without_metrics", kopf::interpreter, kopf_without_metrics),
     ]
 }
 
 /// The programs of the tests that wait for notifications.
-const ALERTMANAGER: &[&str] = &["prometheus-alertmanager"];
+const BOTH: &[&str] = &["prometheus", "prometheus-alertmanager"];
 /// One kind of the zoo has no status subresource.
 const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
 const UP: &str = "loopwatch_operator_up";

@@ -35,6 +35,7 @@ mod notify;
 mod outage;
 mod ownership;
 mod objects;
+mod pages;
 mod path;
 mod pods;
 mod process;
@@ -102,6 +103,7 @@ fn trials() -> Vec<Trial> {
         explain::trials(),
         alertmanager::trials(),
         alerts::trials(),
+        pages::trials(),
         objects::trials(),
         faults::trials(),
         deletion::trials(),

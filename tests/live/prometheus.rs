@@ -1,39 +1,51 @@
 //! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled dashboards.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::bed::bed;
-use loopwatch_testbed::bundled::{self, Query};
+use loopwatch_testbed::bundled::{self, Pace, Query};
 use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::wait::eventually;
-use loopwatch_testbed::{http, ports};
+use loopwatch_testbed::{http, ports, repository};
 
 /// The value of the label `cluster`, by which Prometheus distinguishes clusters.
 pub(crate) const CLUSTER: &str = "testbed";
 
-/// Prometheus with the bundled rules and one target.
+/// Prometheus with the bundled rules.
 pub(crate) struct Prometheus {
     port: u16,
+    targets: PathBuf,
     _process: Process,
 }
 
+/// A Pod with loopwatch: the namespace and the name of the Pod, and the port of loopwatch.
+pub(crate) type Target<'a> = (&'a str, &'a str, u16);
+
 impl Prometheus {
-    /// Starts Prometheus, which keeps its files in a folder of this name, and waits until it scrapes the target.
+    /// Starts Prometheus with one target, which keeps its files in a folder of this name, and waits until it scrapes it.
     pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
+        Self::start_with(name, Pace::Quick, &[("zoo-system", "widget-operator-0", target)], alertmanager)
+    }
+
+    /// Starts Prometheus with these targets, and waits until it scrapes one of them.
+    pub(crate) fn start_with(name: &str, pace: Pace, targets: &[Target<'_>], alertmanager: Option<u16>) -> Self {
         let directory = &bed().directory().join(name);
         let port = ports::free();
-        let rules = bundled::quickened_rules(&directory.join("rules"));
+        let rules = bundled::rules_at(pace, &directory.join("rules"));
         let alertmanagers = alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
+        let file = directory.join("targets.json");
+        write_targets(&file, targets);
         let config = json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "global": intervals(pace),
             "rule_files": rules,
             "alerting": {"alertmanagers": [{"static_configs": alertmanagers.as_slice()}]},
-            "scrape_configs": [{"job_name": "loopwatch", "static_configs": [{
-                "targets": [format!("127.0.0.1:{target}")],
-                "labels": {"cluster": CLUSTER, "namespace": "zoo-system", "pod": "widget-operator-0"}}]}],
+            "scrape_configs": [{"job_name": "loopwatch", "file_sd_configs": [
+                {"files": [file], "refresh_interval": "1s"}]}],
         });
+        let targets = file;
         let file = directory.join("prometheus.yaml");
         std::fs::write(&file, config.to_string()).expect("our own folder");
         let mut process = Program::new(name, "prometheus", bed().directory())
@@ -46,12 +58,17 @@ impl Prometheus {
             process.assert_running();
             http::get(port, "/-/ready")
         });
-        eventually(Duration::from_secs(20), "Prometheus scrapes loopwatch", || {
+        eventually(Duration::from_secs(60), "Prometheus scrapes loopwatch", || {
             let up = ask(port, "/api/v1/query?query=up")?;
             let value = &up["data"]["result"][0]["value"][1];
             if value == "1" { Ok(()) } else { Err(up.to_string()) }
         });
-        Self { port, _process: process }
+        Self { port, targets, _process: process }
+    }
+
+    /// Changes the targets, as service discovery does.
+    pub(crate) fn set_targets(&self, targets: &[Target<'_>]) {
+        write_targets(&self.targets, targets);
     }
 
     /// Returns the alerts that are firing.
@@ -102,6 +119,28 @@ impl Prometheus {
         }
         (answered, empty)
     }
+}
+
+/// Writes targets for service discovery by files, at once and as a whole.
+fn write_targets(file: &Path, targets: &[Target<'_>]) {
+    let group = |(namespace, pod, port): &Target<'_>| {
+        json!({"targets": [format!("127.0.0.1:{port}")],
+            "labels": {"cluster": CLUSTER, "namespace": namespace, "pod": pod}})
+    };
+    let groups: Vec<Value> = targets.iter().map(group).collect();
+    let new = file.with_extension("new");
+    std::fs::write(&new, json!(groups).to_string()).expect("our own folder");
+    std::fs::rename(&new, file).expect("our own folder");
+}
+
+/// Returns the intervals of scrapes and evaluations.
+fn intervals(pace: Pace) -> Value {
+    if pace != Pace::Shipped {
+        return json!({"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"});
+    }
+    let text = std::fs::read_to_string(repository("deploy/examples/prometheus/prometheus.yml"));
+    let mut example: Value = serde_saphyr::from_str(&text.expect("the example")).expect("YAML");
+    example["global"].take()
 }
 
 fn ask(port: u16, path: &str) -> Result<Value, String> {

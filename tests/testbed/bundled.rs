@@ -29,6 +29,18 @@ pub struct VariableQuery {
     pub label: String,
 }
 
+/// How fast Prometheus works.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Everything takes one or two seconds. The burn rates are wrong, because they depend on the interval of their rules.
+    Quick,
+    /// Everything takes one or two seconds, but alerts keep firing for 20 seconds, and the burn rates are right. After a restart,
+    /// loopwatch needs a few seconds to list everything and to see the operator for long enough.
+    Brisk,
+    /// The rules are as they are, and the intervals are those of the example in `deploy/`.
+    Shipped,
+}
+
 /// The values that the variables of dashboards have in tests: all values, and the built-in ones of Grafana. A name that
 /// is the beginning of another one comes after it.
 const VALUES: [(&str, &str); 9] = [
@@ -110,27 +122,33 @@ fn filled_in(text: &str) -> String {
     text
 }
 
-/// Writes copies of the bundled rules in which every `for`, `keep_firing_for` and `interval` is two seconds.
-pub fn quickened_rules(directory: &Path) -> Vec<PathBuf> {
+/// Writes copies of the bundled rules, with the times of this pace.
+pub fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(directory).expect("our own folder");
     let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
     let mut files = Vec::new();
     for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
         let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
-        let quick: Vec<String> = text.lines().map(quickened).collect();
+        let changed: Vec<String> = text.lines().map(|line| at_pace(pace, line)).collect();
         let to = directory.join(entry.file_name());
-        std::fs::write(&to, quick.join("\n")).expect("our own folder");
+        std::fs::write(&to, changed.join("\n")).expect("our own folder");
         files.push(to);
     }
     assert!(!files.is_empty(), "there are no bundled rules");
     files
 }
 
-fn quickened(line: &str) -> String {
+/// Changes the times in a line of a rule. Rules without a wait keep it so.
+fn at_pace(pace: Pace, line: &str) -> String {
+    let (keep_firing_for, kept) = match pace {
+        Pace::Quick => ("2s", None),
+        Pace::Brisk => ("20s", Some("interval: 1m")),
+        Pace::Shipped => return line.to_owned(),
+    };
     let field = line.trim_start();
-    for name in ["for: ", "keep_firing_for: ", "interval: "] {
-        if field.starts_with(name) {
-            return format!("{}{name}2s", &line[..line.len() - field.len()]);
+    for (name, time) in [("for: ", "2s"), ("keep_firing_for: ", keep_firing_for), ("interval: ", "2s")] {
+        if field.starts_with(name) && field != "for: 0s" && Some(field) != kept {
+            return format!("{}{name}{time}", &line[..line.len() - field.len()]);
         }
     }
     line.to_owned()

@@ -65,7 +65,7 @@ struct Cleared {
 }
 
 /// How long a finding must be open before its alert fires: a finding that explains it may open a moment later.
-const HOLD: Span = Span::secs(15);
+pub(super) const HOLD: Span = Span::secs(15);
 
 /// How often the same alerts are posted again, as Prometheus does by default.
 const REPEAT: Span = Span::secs(60);

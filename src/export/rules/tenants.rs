@@ -3,7 +3,7 @@
 
 use loopwatch_model::finding::{FINDINGS, FindingInfo, Severity};
 
-use super::{rule, selector};
+use super::{WAITS, rule, selector};
 
 /// The name of the alert.
 const TENANT: &str = "LoopwatchTenantFinding";
@@ -62,7 +62,7 @@ pub(super) fn tenants() -> String {
     let selector = selector(&findings, &[Severity::Critical, Severity::Warning]);
     let selector = selector.replacen('{', "{target_namespace!=\"\",", 1);
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
-    let rule = rule(TENANT, &findings, "<tenants>", severity, "{{ $labels.finding }}");
+    let rule = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}");
     // The series in annotations have the namespace of the operator.
     let rule = rule.replace(PLAIN, EXPR).replace("$labels.namespace", "$labels.operator_namespace");
     format!("{}{rule}", HEAD.replace("<selector>", &selector))

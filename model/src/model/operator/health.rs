@@ -5,13 +5,17 @@
 //! for a page if loopwatch sees all of them, and so is the lease together with the metrics or the process. One alone takes longer, and
 //! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero. If other Pods
 //! may run that loopwatch does not see, only the lease shows the absence.
+//!
+//! The full time is necessary because a kubelet may start the container again. If none is about to, or it has done so too
+//! often already, half of it is enough. A container that waits for its restart gets the full time until the finding about its
+//! restarts explains the absence, because otherwise one crash loop would page twice.
 
 use super::super::Model;
 use super::super::controllers::Liveness;
 use super::super::detection::Detection;
 use super::super::kinds::Watch;
 use super::super::sight::Sight;
-use super::pods::{self, PodsSay, Stopped};
+use super::pods::{self, Comeback, PodsSay, Stopped};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{Cause, Role, SourceId};
@@ -27,6 +31,8 @@ struct Ladder {
     absent: Vec<(Timestamp, String)>,
     /// The Pods, all of which loopwatch sees, show the absence.
     certain: bool,
+    /// Besides, none of them is likely to run soon.
+    lasting: bool,
     /// The last sign of life.
     last_life: Option<Timestamp>,
     /// When to look again although nothing has happened.
@@ -68,7 +74,12 @@ impl Model {
         let Some(ladder) = self.ladder() else { return false };
         verdicts.look_again(ladder.again);
         let settings = &self.settings;
-        let due = ladder.due(looked_since, settings.operator_down_after, settings.owner_absent_after);
+        // A page stays while the container that ended tries again.
+        let after = match ladder.certain && (ladder.lasting || self.operator.down) {
+            true => settings.operator_gone_after(),
+            false => settings.operator_down_after,
+        };
+        let due = ladder.due(looked_since, after, settings.owner_absent_after);
         let Some((strong, weak)) = due else { return false };
         let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(self.now);
         let is_strong = strong <= self.now;
@@ -114,9 +125,14 @@ impl Model {
             PodsSay::Excused(until) => {
                 return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
             }
-            PodsSay::Down(Stopped { since, state, certain, ended, restarted, .. }) => {
+            PodsSay::Down(Stopped { since, state, certain, ended, restarted, comeback, .. }) => {
                 ladder.absent.push((since, state));
                 others_may_run = !certain;
+                ladder.lasting = match comeback {
+                    Comeback::Unlikely => true,
+                    Comeback::BacksOff => self.restarts_too_often(),
+                    Comeback::Possible => false,
+                };
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
                 // A container that crashes again and again may renew the lease each time.
                 let of_others =

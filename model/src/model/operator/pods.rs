@@ -87,10 +87,23 @@ pub(super) struct Stopped {
     pub(super) ended: Timestamp,
     /// Since when a container runs that does not count as running yet. A sign of life since then may be its last one.
     pub(super) restarted: Option<Timestamp>,
+    /// Whether the operator may soon run again by itself.
+    pub(super) comeback: Comeback,
     /// The Pod has ended, so another one takes its place.
     is_over: bool,
     /// It has ended, but never ran.
     never_ran: bool,
+}
+
+/// Whether an operator that does not run may soon run again by itself. Of several Pods, the greatest value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Comeback {
+    /// Nothing shows that: there is no Pod, or its container has ended or cannot be created.
+    Unlikely,
+    /// The kubelet waits before it starts the container again.
+    BacksOff,
+    /// The kubelet starts the container, or has just done so; or its end is not certain, because the Pod terminates.
+    Possible,
 }
 
 /// The state of the operator's container in one Pod.
@@ -109,6 +122,20 @@ impl PodState {
     /// Returns whether the container has stopped in a Pod that stays, so that the kubelet starts it again.
     fn crashes(&self) -> bool {
         matches!(self, Self::Stopped(stopped) if !stopped.is_over)
+    }
+}
+
+// === impl Comeback ===
+
+impl Comeback {
+    /// Returns what the state of a container shows. After the restart of a node, it may take a while to create one.
+    fn of(container: &ContainerView) -> Self {
+        match container.waiting.as_str() {
+            _ if container.running_since.is_some() => Self::Possible,
+            "ContainerCreating" | "PodInitializing" => Self::Possible,
+            "CrashLoopBackOff" => Self::BacksOff,
+            _ => Self::Unlikely,
+        }
     }
 }
 
@@ -190,7 +217,8 @@ impl Pods {
             Some((name, ended)) => match ended > now {
                 true => PodsSay::Excused(Some(ended)),
                 false => {
-                    PodsSay::Down(Stopped { state: format!("{name}: Terminating"), certain, ..never_started(ended) })
+                    let (state, comeback) = (format!("{name}: Terminating"), Comeback::Possible);
+                    PodsSay::Down(Stopped { state, certain, comeback, ..never_started(ended) })
                 }
             },
             None => self.down(now, live(), &states, certain),
@@ -236,8 +264,9 @@ impl Pods {
                 Some(other) => {
                     let ended = other.ended.max(stopped.ended);
                     let restarted = other.restarted.into_iter().chain(stopped.restarted).min();
+                    let comeback = other.comeback.max(stopped.comeback);
                     let last = if stopped.since >= other.since { stopped } else { other };
-                    Stopped { ended, restarted, ..last }
+                    Stopped { ended, restarted, comeback, ..last }
                 }
             });
         }
@@ -258,9 +287,10 @@ impl Pods {
         let never_ran = is_over && end.is_none();
         let stopped_seen = if never_ran { Some(self.idle_since.unwrap_or(now)) } else { history.stopped_seen };
         let since = history.down_since.unwrap_or(end.or(stopped_seen).unwrap_or(history.first_seen)).min(now);
+        let comeback = Comeback::of(container);
         let stopped = |state: String, restarted| {
             let ended = end.unwrap_or(since);
-            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted, is_over, never_ran })
+            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted, comeback, is_over, never_ran })
         };
         if let Some(running) = container.running_since {
             let is_proven = running.after(PROVEN_AFTER) <= now || end.is_none();
@@ -395,8 +425,8 @@ impl PodHistory {
 
 /// Returns the state of a container that has tried to start since then.
 fn never_started(since: Timestamp) -> Stopped {
-    let state = "never started".to_owned();
-    Stopped { since, state, certain: false, ended: since, restarted: None, is_over: false, never_ran: false }
+    let (state, comeback) = ("never started".to_owned(), Comeback::Unlikely);
+    Stopped { since, state, certain: false, ended: since, restarted: None, comeback, is_over: false, never_ran: false }
 }
 
 /// Returns the Pod whose grace period ends last, if all Pods terminate, and when. The kubelet of a node that is lost never ends

@@ -50,13 +50,8 @@ impl Model {
     /// Detects an operator that the kernel kills for its memory soon after it starts.
     pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
         let settings = &self.settings;
-        let from = self.now.before(settings.restart_window);
         for (pod, history) in self.operator_pods() {
-            let at_start = history.ends_since(from).filter_map(|(end, finished)| {
-                let lived = finished.since(end.started?);
-                (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
-            });
-            let kills: Vec<(Timestamp, Span)> = at_start.collect();
+            let kills = self.kills_at_start(history);
             let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
             verdicts.look_again(Some(first.after(settings.restart_window)));
             if kills.len() < settings.startup_kills as usize {
@@ -72,6 +67,25 @@ impl Model {
             let detection = Detection::new(self.now, code, *first, self.now, || evidence);
             return verdicts.push(self.operator_subject(), detection.weak_if(!down));
         }
+    }
+
+    /// Returns when the kernel killed the container of a Pod for its memory soon after its start, and after how long.
+    fn kills_at_start(&self, history: &PodHistory) -> Vec<(Timestamp, Span)> {
+        let settings = &self.settings;
+        let ends = history.ends_since(self.now.before(settings.restart_window));
+        let at_start = ends.filter_map(|(end, finished)| {
+            let lived = finished.since(end.started?);
+            (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
+        });
+        at_start.collect()
+    }
+
+    /// Returns whether one of the two findings about the restarts of a Pod is open.
+    pub(super) fn restarts_too_often(&self) -> bool {
+        let from = self.now.before(self.settings.restart_window);
+        let restarts = |history: &PodHistory| history.restarts_since(from).len() >= self.settings.restarts as usize;
+        let kills = |history: &PodHistory| self.kills_at_start(history).len() >= self.settings.startup_kills as usize;
+        self.operator_pods().any(|(_, history)| restarts(history) || kills(history))
     }
 
     /// Returns the Pods of the operator that stay, with their histories.

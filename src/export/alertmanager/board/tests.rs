@@ -125,7 +125,7 @@ fn a_finding_fires_with_the_labels_of_the_rules_and_is_resolved_when_it_clears()
 
 #[test]
 fn an_alert_has_the_team_of_its_namespace_and_a_new_team_ends_the_old_alert() {
-    let mut board = Board::new(vec![("team".to_owned(), "platform".to_owned())]);
+    let mut board = Board::new(vec![("team".to_owned(), "platform".to_owned())], Links::default());
     let late = finding(FindingCode::Overdue, "late", Span::mins(1));
     let mut post = |at: Span, namespace: &str, team: &str| {
         let teams = BTreeMap::from([(namespace.to_owned(), team.to_owned())]);
