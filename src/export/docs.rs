@@ -55,6 +55,9 @@ fn explained(info: &FindingInfo) -> String {
         Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
         Explainer::Operator(code) => format!("{} of the operator", code.name()),
         Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),
+        Explainer::Controller(code) => {
+            format!("{} of the kind's controller, if it did not begin much later", code.name())
+        }
     });
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }

@@ -245,7 +245,18 @@ fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) 
     let id = FindingId::of(code, &subject);
     let since = ago(held);
     let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
-    Finding { id, code, subject, since, found: since, severity, confidence, evidence, explained_by: None }
+    Finding {
+        id,
+        code,
+        subject,
+        since,
+        found: since,
+        severity,
+        confidence,
+        evidence,
+        explained_by: None,
+        alerts_from: Some(since),
+    }
 }
 
 fn findings() -> Vec<Finding> {

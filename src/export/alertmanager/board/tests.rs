@@ -23,6 +23,7 @@ fn finding(code: FindingCode, name: &str, open_for: Span) -> Finding {
         confidence: Confidence::Confirmed,
         evidence: Evidence::default(),
         explained_by: None,
+        alerts_from: Some(at),
     }
 }
 
