@@ -9,6 +9,7 @@ use lab::{Lab, Widget, kind};
 use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::observation::ControllerView;
 use loopwatch_model::settings::{FindingRule, Settings};
+use loopwatch_model::time::Span;
 
 /// A change of a controller between two scrapes.
 type Fault = fn(&mut ControllerView);
@@ -291,20 +292,28 @@ fn an_absent_leader_explains_objects_that_wait() {
 }
 
 #[test]
-fn the_object_that_makes_the_operator_panic_is_one_problem() {
-    let (mut own, mut web) = healthy();
-    let other = own.lab.converged("other");
-    change(&mut own, &mut web);
-    for _ in 0..70 {
-        own.run(10, |view| add(&mut view.panicked, 1));
+fn an_object_does_not_page_at_once_when_the_operator_runs_again_after_a_restart_loop() {
+    let (mut lab, mut op) = Op::with_lab();
+    let mut web = lab.converged("other");
+    lab.apply(web.spec(2, lab.now));
+    op.crash_loop(&mut lab, 4, "Error");
+    lab.advance(Span::mins(3));
+    assert_eq!(cause_of(&lab, "Unacknowledged"), Some("OperatorDown"));
+    op.restart(&mut lab);
+    lab.run_with_lease(POD, 5);
+    assert_eq!((lab.finding("RestartLoop").severity, alerts(&lab, "Unacknowledged")), (Severity::Warning, false));
+    lab.run_with_lease(POD, 10);
+    assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
+}
+
+#[test]
+fn a_step_of_the_clock_neither_ends_nor_begins_an_alert() {
+    for by in [Span::hours(1), Span::hours(-1)] {
+        let (mut own, mut web) = healthy();
+        change(&mut own, &mut web);
+        own.run(700, |view| add(&mut view.succeeded, 1));
+        assert!(alerts(&own.lab, "Unacknowledged"));
+        own.lab.step_clock(by);
+        assert!(alerts(&own.lab, "Unacknowledged"), "{by}");
     }
-    assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("PoisonObject"), "{:?}", own.lab.findings());
-    let changed = other.clone().spec(2, own.lab.now).clone();
-    own.lab.apply(&changed);
-    for _ in 0..70 {
-        own.run(10, |view| add(&mut view.panicked, 1));
-    }
-    let waiting = own.lab.snapshot().findings;
-    let other = waiting.iter().find(|f| f.code.name() == "Unacknowledged" && f.subject.name() == "other");
-    assert!(other.is_some_and(|finding| finding.alerts_at(own.lab.now)), "another object has another problem");
 }

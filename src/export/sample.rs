@@ -308,7 +308,7 @@ fn findings() -> Vec<Finding> {
             .text("signal", "Ready=False (BackupPending)")
             .text("message", "waiting for <b>first</b> backup \"nightly-42\""),
     );
-    overdue.explained_by = Some(failing.id);
+    (overdue.explained_by, overdue.alerts_from) = (Some(failing.id), None);
     let mut regressed = finding(
         FindingCode::Regressed,
         object("Database", "team-b", "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789"),

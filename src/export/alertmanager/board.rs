@@ -272,4 +272,6 @@ fn heartbeat_text() -> Pairs {
 }
 
 #[cfg(test)]
+mod noise; // the number of alerts per incident
+#[cfg(test)]
 mod tests;

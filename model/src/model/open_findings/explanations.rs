@@ -24,7 +24,7 @@ impl OpenFindings {
         while let Some(id) = self.unexplained.pop_first() {
             let Some(finding) = self.open.get(&id) else { continue };
             let explanation = self.explanation(finding);
-            let has_ended = finding.explained_by.is_some_and(|cause| !self.is_known(cause));
+            let has_ended = finding.explained_by.is_some_and(|cause| self.has_ended(cause));
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
             finding.alerts_from = match (explanation, finding.alerts_from) {
@@ -132,9 +132,13 @@ impl OpenFindings {
         self.touch_explained(code, &subject);
     }
 
-    /// Returns whether a finding is open, or waits for room.
-    fn is_known(&self, id: FindingId) -> bool {
-        self.open.contains_key(&id) || self.waiting.contains_key(&id)
+    /// Returns whether the problem of a finding that explained another one is over, or as good as over: its evidence has become
+    /// weak.
+    fn has_ended(&self, cause: FindingId) -> bool {
+        match self.open.get(&cause) {
+            Some(finding) => finding.confidence == Confidence::Confirmed && self.weak.contains(&cause),
+            None => !self.waiting.contains_key(&cause),
+        }
     }
 }
 
