@@ -28,13 +28,14 @@ pub struct Finding {
     pub since: Timestamp,
     /// When the detector first reported it.
     pub found: Timestamp,
-    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak.
+    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak, or
+    /// that of a finding that it explains.
     pub severity: Severity,
     /// How certain it is.
     pub confidence: Confidence,
     /// Names and numbers that support the finding.
     pub evidence: Evidence,
-    /// The open finding that explains this one; `None` for a root finding. Only root findings alert.
+    /// The open finding that explains this one; `None` for a root finding.
     pub explained_by: Option<FindingId>,
     /// From when on it alerts; `None` while it does not. After the end of the finding that explained it, this is in the
     /// future: the operator needs time to work off what it missed. A finding that has alerted for [`HOLD`] goes on until it

@@ -237,5 +237,14 @@ fn recorded(file: &Path) -> BTreeMap<String, Noise> {
             }
         }
     }
+    // A finding that became confirmed later had no event then.
+    let snapshot = model.snapshot();
+    for (key, finding) in
+        groups(&snapshot).into_iter().flat_map(|(key, group)| group.0.into_iter().map(move |f| (key.clone(), f)))
+    {
+        if alerting.insert(finding.id) {
+            incidents.entry(finding.subject.to_string()).or_default().add(&key);
+        }
+    }
     incidents
 }
