@@ -149,7 +149,8 @@ fn no_finding_explains_itself() {
                 let (Explainer::Subject(code)
                 | Explainer::Kind(code)
                 | Explainer::Operator(code)
-                | Explainer::Outage(code)) = explainer
+                | Explainer::Outage(code)
+                | Explainer::Controller(code)) = explainer
                 else {
                     continue;
                 };

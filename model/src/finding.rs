@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::evidence::{Evidence, Value};
 pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A problem, with its subject, its start and its evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,15 +28,23 @@ pub struct Finding {
     pub since: Timestamp,
     /// When the detector first reported it.
     pub found: Timestamp,
-    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak.
+    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak, or
+    /// that of a finding that it explains.
     pub severity: Severity,
     /// How certain it is.
     pub confidence: Confidence,
     /// Names and numbers that support the finding.
     pub evidence: Evidence,
-    /// The open finding that explains this one; `None` for a root finding. Only root findings alert.
+    /// The open finding that explains this one; `None` for a root finding.
     pub explained_by: Option<FindingId>,
+    /// From when on it alerts; `None` while it does not. After the end of the finding that explained it, this is in the
+    /// future: the operator needs time to work off what it missed. A finding that has alerted for [`HOLD`] goes on until it
+    /// closes, even if another one explains it by then: people would believe that the problem is over.
+    pub alerts_from: Option<Timestamp>,
 }
+
+/// How long a root finding must be open before its alert is posted: a finding that explains it may open a moment later.
+pub const HOLD: Span = Span::secs(15);
 
 /// A change of a finding, for logs, notifications and the timeline of a replay.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +162,12 @@ impl Finding {
             line.push(')');
         }
         line
+    }
+
+    /// Returns whether the finding counts for alerts at an instant. Its severity and confidence decide, too.
+    #[must_use]
+    pub fn alerts_at(&self, at: Timestamp) -> bool {
+        self.alerts_from.is_some_and(|from| from <= at)
     }
 
     /// Returns the suggested command for this subject.

@@ -510,14 +510,25 @@ impl Model {
     /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as
     /// dropped if too many findings are open.
     fn raise(&mut self, subject: Subject, detection: Detection) {
-        let Tuned { enabled, severity } = self.tuned(detection.code, &subject);
+        let Tuned { enabled, severity, is_fixed } = self.tuned(detection.code, &subject);
         if !enabled {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
         let of_operator = !detection.foreign && self.is_work_of_operator(&subject);
         let Detection { code, since, evidence, weak, confidence, not_before, blocker, .. } = detection;
-        let report =
-            Report { code, subject, since, severity, weak, confidence, evidence, not_before, blocker, of_operator };
+        let report = Report {
+            code,
+            subject,
+            since,
+            severity,
+            is_fixed,
+            weak,
+            confidence,
+            evidence,
+            not_before,
+            blocker,
+            of_operator,
+        };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
             self.count_dropped("findings");
         }

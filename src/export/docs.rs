@@ -18,7 +18,7 @@ pub(super) fn findings() -> String {
         "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
          This is the complete list of findings. Open findings appear in the metrics `loopwatch_findings` and\n\
          `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
-         A finding raises an alert only if no other open finding explains it. In commands, loopwatch replaces\n\
+         A finding raises an alert only if no other open finding explains it ([alert noise](alert-noise.md)). In commands, loopwatch replaces\n\
          the placeholders in braces with the values of the subject.\n",
     );
     let mut area = "";
@@ -66,6 +66,9 @@ fn explained(info: &FindingInfo) -> String {
         Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
         Explainer::Operator(code) => format!("{} of the operator", code.name()),
         Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),
+        Explainer::Controller(code) => {
+            format!("{} of the kind's controller, if it did not begin much later", code.name())
+        }
     });
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }

@@ -243,7 +243,18 @@ fn states(kind: &KindSummary) -> BTreeMap<&'static str, u64> {
 
 impl<'a> FindingView<'a> {
     fn of(finding: &'a Finding) -> Self {
-        let Finding { id, code: _, subject, since, found, severity, confidence, evidence, explained_by } = finding;
+        let Finding {
+            id,
+            code: _,
+            subject,
+            since,
+            found,
+            severity,
+            confidence,
+            evidence,
+            explained_by,
+            alerts_from: _,
+        } = finding;
         let (info, Evidence(evidence)) = (finding.info(), evidence);
         Self {
             id: id.to_string(),

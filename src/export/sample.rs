@@ -247,7 +247,18 @@ fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) 
     let id = FindingId::of(code, &subject);
     let since = ago(held);
     let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
-    Finding { id, code, subject, since, found: since, severity, confidence, evidence, explained_by: None }
+    Finding {
+        id,
+        code,
+        subject,
+        since,
+        found: since,
+        severity,
+        confidence,
+        evidence,
+        explained_by: None,
+        alerts_from: Some(since),
+    }
 }
 
 fn findings() -> Vec<Finding> {
@@ -299,7 +310,7 @@ fn findings() -> Vec<Finding> {
             .text("signal", "Ready=False (BackupPending)")
             .text("message", "waiting for <b>first</b> backup \"nightly-42\""),
     );
-    overdue.explained_by = Some(failing.id);
+    (overdue.explained_by, overdue.alerts_from) = (Some(failing.id), None);
     let mut regressed = finding(
         FindingCode::Regressed,
         object("Database", "team-b", "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789"),

@@ -7,13 +7,15 @@
 //! The number of open findings is limited. A more severe finding takes the place of a less severe one, which then waits
 //! until there is room. Findings about limits do not count, because they report that the limit is reached.
 
+mod explanations; // which findings explain which, and from when on each alerts
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::past_events::PastEvents;
 use crate::finding::{
-    Change, Confidence, Evidence, Explainer, FINDINGS, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject,
+    Change, Confidence, Evidence, FINDINGS, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject,
 };
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The findings that are open or wait for room.
 #[derive(Debug, Default)]
@@ -29,6 +31,10 @@ pub(crate) struct OpenFindings {
     overflowed: bool,
     /// The findings with weak evidence, which are at most warnings.
     weak: BTreeSet<FindingId>,
+    /// The findings whose severity a rule of the settings sets.
+    fixed: BTreeSet<FindingId>,
+    /// The findings that have the severity of one that they explain, because they alert in its place.
+    raised: BTreeMap<FindingId, Severity>,
     /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
     blockers: BTreeMap<FindingId, Subject>,
     blocked: BTreeSet<(Subject, FindingId)>,
@@ -36,6 +42,8 @@ pub(crate) struct OpenFindings {
     operator: Option<Subject>,
     /// The findings that a finding about the operator may explain.
     of_operator: BTreeSet<FindingId>,
+    /// The kinds that controllers of the operator reconcile, as subjects, by the name of the controller.
+    reconciled: BTreeMap<String, Subject>,
     /// Findings that close at an instant unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
@@ -63,6 +71,8 @@ pub(crate) struct Report {
     pub(crate) subject: Subject,
     pub(crate) since: Timestamp,
     pub(crate) severity: Severity,
+    /// A rule of the settings sets the severity.
+    pub(crate) is_fixed: bool,
     /// The evidence does not justify waking anybody, so the finding is at most a warning.
     pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
@@ -103,7 +113,8 @@ impl OpenFindings {
         } else {
             self.weak.remove(&id);
         }
-        report.severity = self.at_most(id, report.severity);
+        self.set_fixed(id, report.is_fixed);
+        report.severity = self.allowed(id, report.severity);
         self.set_blocker(id, report.blocker.take());
         self.set_of_operator(id, report.of_operator);
         self.held.remove(&id);
@@ -114,6 +125,9 @@ impl OpenFindings {
             }
             let changed = finding.confidence != report.confidence || finding.severity != report.severity;
             let reassessed = changed.then(|| (report.code, report.subject.clone()));
+            if changed {
+                reassess(now, finding, report.confidence, report.severity);
+            }
             update(finding, report);
             let severity = finding.severity;
             if self.ranked.remove(&rank) {
@@ -135,8 +149,18 @@ impl OpenFindings {
         let restored = self.restored.remove(&id).filter(|earlier| report.not_before.is_none_or(|at| *earlier >= at));
         let since = restored.map_or(report.since, |earlier| earlier.min(report.since));
         let Report { code, subject, severity, confidence, evidence, .. } = report;
-        let finding =
-            Finding { id, code, subject, since, found: now, severity, confidence, evidence, explained_by: None };
+        let finding = Finding {
+            id,
+            code,
+            subject,
+            since,
+            found: now,
+            severity,
+            confidence,
+            evidence,
+            explained_by: None,
+            alerts_from: None,
+        };
         if !is_limited(&finding) || self.ranked.len() < limit {
             self.open(finding);
             return Raised::Open;
@@ -157,6 +181,7 @@ impl OpenFindings {
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
         self.weak.remove(&id);
+        self.fixed.remove(&id);
         self.set_blocker(id, None);
         self.of_operator.remove(&id);
         self.close(now, id);
@@ -189,17 +214,19 @@ impl OpenFindings {
         closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// Names the operator as the subject of findings.
-    pub(crate) fn set_operator(&mut self, subject: Subject) {
-        if self.operator.as_ref() != Some(&subject) {
+    /// Names the operator as the subject of findings, and the kinds that its controllers reconcile.
+    pub(crate) fn set_operator(&mut self, subject: Subject, reconciled: BTreeMap<String, Subject>) {
+        if self.operator.as_ref() != Some(&subject) || self.reconciled != reconciled {
             self.operator = Some(subject);
+            self.reconciled = reconciled;
             self.unexplained.extend(self.of_operator.iter().copied());
         }
     }
 
     /// Ends a step of the model: opens waiting findings if there is room or if they have become more severe, updates the
-    /// explanations, and announces the findings that opened or whose explanation changed.
-    pub(crate) fn settle(&mut self, now: Timestamp, limit: usize) {
+    /// explanations, and announces the findings that opened or whose explanation changed. When an explanation ends, the
+    /// operator has `recovers_within` to solve the problem before it alerts.
+    pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
         while self.ranked.len() < limit {
             let Some((_, id)) = self.queue.pop_first() else { break };
             if let Some(finding) = self.waiting.remove(&id) {
@@ -218,16 +245,7 @@ impl OpenFindings {
                 self.open(Finding { found: now, ..finding });
             }
         }
-        for id in std::mem::take(&mut self.unexplained) {
-            let Some(finding) = self.open.get(&id) else { continue };
-            let explanation = self.explanation(finding);
-            let Some(finding) = self.open.get_mut(&id) else { continue };
-            let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
-            if changed && !self.opened.contains_key(&id) {
-                let finding = finding.clone();
-                self.push_event(now, Change::Explained, finding);
-            }
-        }
+        self.update_explanations(now, recovers_within);
         let mut opened: Vec<(usize, FindingId)> =
             std::mem::take(&mut self.opened).into_iter().map(|(id, order)| (order, id)).collect();
         opened.sort_unstable();
@@ -261,10 +279,11 @@ impl OpenFindings {
         std::mem::take(&mut self.lost_events)
     }
 
-    /// Changes the severity of a finding that is open or waits.
-    pub(crate) fn set_severity(&mut self, code: FindingCode, subject: &Subject, severity: Severity) {
+    /// Changes the severity of a finding that is open or waits. `is_fixed` tells whether a rule of the settings sets it.
+    pub(crate) fn set_severity(&mut self, code: FindingCode, subject: &Subject, severity: Severity, is_fixed: bool) {
         let id = FindingId::of(code, subject);
-        let severity = self.at_most(id, severity);
+        self.set_fixed(id, is_fixed);
+        let severity = self.allowed(id, severity);
         if let Some(finding) = self.open.get_mut(&id) {
             let old = std::mem::replace(&mut finding.severity, severity);
             if self.ranked.remove(&(old, id)) {
@@ -366,6 +385,7 @@ impl OpenFindings {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         for finding in self.open.values_mut().chain(self.waiting.values_mut()) {
             finding.found = finding.found.shifted(by_ms);
+            finding.alerts_from = finding.alerts_from.map(|from| from.shifted(by_ms));
             if !has_dated_start(finding.code) {
                 finding.since = finding.since.shifted(by_ms);
                 finding.evidence.rebase_ages(by_ms);
@@ -376,9 +396,19 @@ impl OpenFindings {
         self.rebased = self.open.keys().copied().collect();
     }
 
-    /// Returns the severity that the evidence of a finding allows.
-    fn at_most(&self, id: FindingId, severity: Severity) -> Severity {
+    /// Returns the severity of a finding with the one that it may have been raised to, as far as its evidence allows.
+    fn allowed(&self, id: FindingId, severity: Severity) -> Severity {
+        let severity = self.raised.get(&id).map_or(severity, |raised| severity.min(*raised));
         if self.weak.contains(&id) { severity.max(Severity::Warning) } else { severity }
+    }
+
+    fn set_fixed(&mut self, id: FindingId, is_fixed: bool) {
+        if is_fixed {
+            self.fixed.insert(id);
+            self.raised.remove(&id);
+        } else {
+            self.fixed.remove(&id);
+        }
     }
 
     fn open(&mut self, finding: Finding) {
@@ -396,6 +426,7 @@ impl OpenFindings {
         let finding = self.open.remove(&id)?;
         self.held.remove(&id);
         self.rebased.remove(&id);
+        self.raised.remove(&id);
         self.ranked.remove(&(finding.severity, id));
         self.touch_explained(finding.code, &finding.subject);
         if self.opened.remove(&id).is_none() {
@@ -410,7 +441,7 @@ impl OpenFindings {
             return;
         }
         self.queue.insert((finding.severity, finding.id));
-        self.waiting.insert(finding.id, Finding { explained_by: None, ..finding });
+        self.waiting.insert(finding.id, Finding { explained_by: None, alerts_from: None, ..finding });
     }
 
     fn set_blocker(&mut self, id: FindingId, blocker: Option<Subject>) {
@@ -435,50 +466,6 @@ impl OpenFindings {
         }
     }
 
-    /// Marks the open findings that a finding of `code` on `subject` could explain.
-    fn touch_explained(&mut self, code: FindingCode, subject: &Subject) {
-        let first = (subject.clone(), FindingId(0));
-        let blocked = self.blocked.range(first..).take_while(|(blocker, _)| blocker == subject);
-        self.unexplained.extend(blocked.map(|(_, id)| *id));
-        for info in FINDINGS {
-            if info.explained_by.contains(&Explainer::Subject(code)) {
-                self.unexplained.insert(FindingId::of(info.code, subject));
-            }
-            if info.explained_by.contains(&Explainer::Kind(code)) {
-                let of_kind = |finding: &&Finding| {
-                    finding.code == info.code && finding.subject.whole_kind().as_ref() == Some(subject)
-                };
-                let ids = self.open.values().filter(of_kind).map(|finding| finding.id);
-                self.unexplained.extend(ids);
-            }
-            let by_operator = [Explainer::Operator(code), Explainer::Outage(code)];
-            if self.operator.as_ref() == Some(subject) && info.explained_by.iter().any(|e| by_operator.contains(e)) {
-                let ids = self.open.values().filter(|finding| finding.code == info.code).map(|finding| finding.id);
-                self.unexplained.extend(ids);
-            }
-        }
-    }
-
-    /// Returns the first open finding that explains `finding`, in the order of `explained_by`. A suspected or less severe
-    /// finding explains no other one, because it would silence the alert of that one and raise none, or a lesser one.
-    fn explanation(&self, finding: &Finding) -> Option<FindingId> {
-        finding.info().explained_by.iter().find_map(|explainer| {
-            let id = match explainer {
-                Explainer::Subject(code) => FindingId::of(*code, &finding.subject),
-                Explainer::Kind(code) => FindingId::of(*code, &finding.subject.whole_kind()?),
-                Explainer::Blocker(code) => FindingId::of(*code, self.blockers.get(&finding.id)?),
-                Explainer::Operator(code) | Explainer::Outage(code) => {
-                    let operator = self.operator.as_ref().filter(|_| self.of_operator.contains(&finding.id))?;
-                    FindingId::of(*code, operator)
-                }
-            };
-            let is_earlier =
-                |deeper: &&Finding| !matches!(explainer, Explainer::Outage(_)) || deeper.since <= finding.since;
-            let deeper = self.open.get(&id).filter(is_earlier).filter(|deeper| deeper.speaks_for(finding));
-            deeper.map(|deeper| deeper.id)
-        })
-    }
-
     fn push_event(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
         if self.events.len() >= MAX_EVENTS {
             self.events.pop_front();
@@ -488,15 +475,6 @@ impl OpenFindings {
         let event = FindingEvent { at, change, finding };
         self.past.add(&event);
         self.events.push_back(event);
-    }
-}
-
-// === impl Finding ===
-
-impl Finding {
-    /// Returns whether the alert for this finding makes one for `other` unnecessary. The most severe is the least.
-    fn speaks_for(&self, other: &Self) -> bool {
-        self.confidence >= other.confidence && self.severity <= other.severity
     }
 }
 
@@ -522,6 +500,17 @@ fn has_dated_start(code: FindingCode) -> bool {
     )
 }
 
+/// Notes that the severity or the confidence of an open finding changes, and thus its alert: nobody has been notified of that
+/// one yet.
+fn reassess(now: Timestamp, finding: &mut Finding, confidence: Confidence, severity: Severity) {
+    let could_alert = |confidence, severity| confidence == Confidence::Confirmed && severity != Severity::Info;
+    if finding.explained_by.is_some() {
+        finding.alerts_from = None;
+    } else if could_alert(confidence, severity) && !could_alert(finding.confidence, finding.severity) {
+        finding.alerts_from = finding.alerts_from.max(Some(now));
+    }
+}
+
 fn update(finding: &mut Finding, report: Report) {
     finding.since = finding.since.min(report.since);
     finding.severity = report.severity;
@@ -541,6 +530,7 @@ mod tests {
             subject,
             since: Timestamp(1),
             severity,
+            is_fixed: false,
             weak: false,
             confidence,
             evidence: Evidence::new(),
@@ -560,11 +550,11 @@ mod tests {
         let config = report(FindingCode::ConfigInvalid, "config");
         for at in [Timestamp(1), Timestamp(2)] {
             assert_eq!(findings.raise(at, config.clone(), 10), Raised::Open);
-            findings.settle(at, 10);
+            findings.settle(at, 10, Span::mins(10));
         }
         for at in [Timestamp(3), Timestamp(4)] {
             findings.clear(at, config.code, &config.subject);
-            findings.settle(at, 10);
+            findings.settle(at, 10, Span::mins(10));
         }
         let code = FindingCode::ConfigInvalid;
         assert_eq!(events(&mut findings), [(Change::Opened, code), (Change::Closed, code)]);
@@ -577,10 +567,10 @@ mod tests {
         assert_eq!(findings.raise(now, report(FindingCode::Overdue, "a"), 1), Raised::Open);
         assert_eq!(findings.raise(now, report(FindingCode::Unacknowledged, "b"), 1), Raised::Dropped);
         assert_eq!(findings.raise(now, report(FindingCode::PermissionExcess, "c"), 1), Raised::Dropped);
-        findings.settle(now, 1);
+        findings.settle(now, 1, Span::mins(10));
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), [FindingCode::Unacknowledged]);
         findings.clear(now, FindingCode::Unacknowledged, &Subject::Source { name: "b".to_owned() });
-        findings.settle(now, 1);
+        findings.settle(now, 1, Span::mins(10));
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), [FindingCode::Overdue]);
     }
 
@@ -589,9 +579,9 @@ mod tests {
         let mut findings = OpenFindings::default();
         let now = Timestamp(1);
         findings.raise(now, report(FindingCode::PhaseStuck, "a"), 10);
-        findings.settle(now, 10);
+        findings.settle(now, 10, Span::mins(10));
         findings.raise(now, report(FindingCode::Overdue, "a"), 10);
-        findings.settle(now, 10);
+        findings.settle(now, 10, Span::mins(10));
         assert_eq!(
             events(&mut findings),
             [
@@ -609,11 +599,11 @@ mod tests {
         let overdue = report(FindingCode::Overdue, "a");
         findings.raise(now, report(FindingCode::PhaseStuck, "a"), 10);
         findings.raise(now, overdue.clone(), 10);
-        findings.settle(now, 10);
+        findings.settle(now, 10, Span::mins(10));
         let roots = |findings: &OpenFindings| findings.iter().filter(|f| f.explained_by.is_none()).count();
         assert_eq!(roots(&findings), 1);
         findings.raise(now, Report { confidence: Confidence::Suspected, ..overdue }, 10);
-        findings.settle(now, 10);
+        findings.settle(now, 10, Span::mins(10));
         assert_eq!(roots(&findings), 2);
     }
 

@@ -9,6 +9,7 @@ mod pods; // what has happened to its Pods
 mod poison; // objects that make it crash
 mod process; // the process of an instance, from the kernel and from its metrics
 mod recent; // the last hour, for charts
+mod reconciled; // which controller reconciles which kind
 mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod restarts; // its restarts

@@ -26,7 +26,7 @@ pub(crate) struct Reviews {
 impl Model {
     /// Ends a step: reviews what is due for a review, and settles the findings.
     pub(crate) fn finish_step(&mut self) {
-        let limit = self.settings.limits.findings;
+        let (limit, recovers_within) = (self.settings.limits.findings, self.settings.deadline);
         loop {
             while let Some(slot) = self.reviews.objects.pop_first() {
                 self.review_object(slot);
@@ -37,7 +37,7 @@ impl Model {
             if std::mem::take(&mut self.reviews.operator) {
                 self.review_operator();
             }
-            self.open_findings.settle(self.now, limit);
+            self.open_findings.settle(self.now, limit, recovers_within);
             if !self.open_findings.take_overflow(limit) {
                 break;
             }
@@ -47,7 +47,7 @@ impl Model {
             self.count_dropped("finding_events");
         }
         self.count_dropped_traces();
-        self.open_findings.settle(self.now, limit);
+        self.open_findings.settle(self.now, limit, recovers_within);
     }
 
     /// Marks all objects with something to decide, all kinds and the operator for a review.

@@ -33,6 +33,8 @@ pub struct Tuned {
     pub enabled: bool,
     /// The severity of the finding.
     pub severity: Severity,
+    /// A rule sets the severity, so nothing else may raise it.
+    pub is_fixed: bool,
 }
 
 /// Returns whether the finding may open about the target, and its severity. `annotated` are the annotations of the object
@@ -44,14 +46,15 @@ pub fn tuned<'a>(
     target: &Target<'_>,
     annotated: impl IntoIterator<Item = &'a Annotated>,
 ) -> Tuned {
-    let mut tuned = Tuned { enabled: true, severity: code.info().severity };
+    let mut tuned = Tuned { enabled: true, severity: code.info().severity, is_fixed: false };
     let own = settings.findings.get(code.name());
     let all = settings.findings.get(ALL_FINDINGS);
     let mut rules = own.into_iter().chain(all).flatten().filter(|rule| rule.selects(target)).peekable();
     if rules.peek().is_some() {
         let rules: Vec<&FindingRule> = rules.collect();
         tuned.enabled = rules.iter().find_map(|rule| rule.enabled).unwrap_or(tuned.enabled);
-        tuned.severity = rules.iter().find_map(|rule| rule.severity).unwrap_or(tuned.severity);
+        let severity = rules.iter().find_map(|rule| rule.severity);
+        (tuned.severity, tuned.is_fixed) = (severity.unwrap_or(tuned.severity), severity.is_some());
     }
     tuned.enabled &= !annotated.into_iter().any(|annotated| annotated.ignores(code));
     tuned
@@ -172,7 +175,9 @@ impl Model {
         for (code, subject) in self.open_findings.subjects() {
             match self.tuned(code, &subject) {
                 Tuned { enabled: false, .. } => self.open_findings.clear(self.now, code, &subject),
-                Tuned { severity, .. } => self.open_findings.set_severity(code, &subject, severity),
+                Tuned { severity, is_fixed, .. } => {
+                    self.open_findings.set_severity(code, &subject, severity, is_fixed);
+                }
             }
         }
         self.review_everything();

@@ -14,6 +14,8 @@ pub mod loops;
 pub mod pods;
 pub mod steps;
 
+use std::cell::RefCell;
+
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView, Observation, Owned, Role,
@@ -25,6 +27,18 @@ use loopwatch_model::time::{Span, Timestamp};
 
 /// 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
+
+thread_local! {
+    /// What the labs of this thread observe, if a test wants to play it again.
+    static LOG: RefCell<Option<Vec<(Timestamp, Observation)>>> = const { RefCell::new(None) };
+}
+
+/// Returns everything that the lab observes in `play`.
+pub fn logged(play: impl FnOnce()) -> Vec<(Timestamp, Observation)> {
+    LOG.replace(Some(Vec::new()));
+    play();
+    LOG.take().unwrap_or_default()
+}
 
 pub struct Lab {
     pub model: Model,
@@ -74,6 +88,7 @@ impl Lab {
     }
 
     pub fn observe(&mut self, observation: Observation) {
+        LOG.with_borrow_mut(|log| log.iter_mut().for_each(|log| log.push((self.now, observation.clone()))));
         self.model.apply(self.now, observation);
     }
 

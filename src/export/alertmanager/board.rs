@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
+use loopwatch_model::finding::{Confidence, Finding, FindingCode, HOLD, Severity};
 use loopwatch_model::observation::SourceId;
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
@@ -11,7 +11,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::Pairs;
 use super::posting::{Alert, PAGE, Posting};
 use crate::export::links::Links;
-use crate::export::summary::{Findings, alert_name, runbook};
+use crate::export::summary::{alert_name, runbook};
 
 /// What fires, and what has cleared lately.
 #[derive(Debug)]
@@ -63,9 +63,6 @@ struct Cleared {
     at: Timestamp,
     annotations: Pairs,
 }
-
-/// How long a finding must be open before its alert fires: a finding that explains it may open a moment later.
-pub(super) const HOLD: Span = Span::secs(15);
 
 /// How often the same alerts are posted again, as Prometheus does by default.
 const REPEAT: Span = Span::secs(60);
@@ -161,8 +158,7 @@ impl Board {
         self.relisting.is_some()
     }
 
-    /// Clears the alerts without findings, and forgets what does not fire yet. One that fires stays if another finding explains all of its findings by now: its
-    /// recipients would believe that the problem is over.
+    /// Clears the alerts without findings, and forgets what does not fire yet.
     fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<Key, Group<'_>>) {
         let (firing, waiting) = (std::mem::take(&mut self.firing), std::mem::take(&mut self.waiting));
         let (firing, others) = firing.into_iter().partition(|(key, _)| groups.contains_key(key));
@@ -230,34 +226,25 @@ impl Board {
     }
 }
 
-/// The confirmed findings of one alert.
+/// The findings of one alert.
 #[derive(Debug, Default)]
-struct Group<'a> {
-    roots: Vec<&'a Finding>,
-    /// Findings that another one explains.
-    explained: Vec<&'a Finding>,
-}
+struct Group<'a>(Vec<&'a Finding>);
 
 // === impl Group ===
 
 impl Group<'_> {
     /// Returns whether a new alert may fire.
     fn is_due(&self, now: Timestamp) -> bool {
-        self.roots.iter().any(|finding| now.since(finding.found) >= HOLD)
-    }
-
-    /// Returns the findings that the alert shows: the roots, unless there are none any more.
-    fn findings(&self) -> &[&Finding] {
-        if self.roots.is_empty() { &self.explained } else { &self.roots }
+        self.0.iter().any(|finding| finding.alerts_at(now.before(HOLD)))
     }
 
     fn since(&self) -> Timestamp {
-        self.findings().iter().map(|finding| finding.since).min().unwrap_or_default()
+        self.0.iter().map(|finding| finding.since).min().unwrap_or_default()
     }
 
     /// Returns the findings that have been open longest.
     fn worst(&self) -> Vec<&Finding> {
-        let mut worst: Vec<&Finding> = self.findings().to_vec();
+        let mut worst: Vec<&Finding> = self.0.clone();
         worst.sort_by_key(|finding| (finding.since, finding.id));
         worst.truncate(NAMED);
         worst
@@ -265,13 +252,13 @@ impl Group<'_> {
 
     fn shown(&self) -> (usize, Vec<String>) {
         let names = self.worst().into_iter().map(|finding| finding.subject.name().to_owned());
-        (self.findings().len(), names.collect())
+        (self.0.len(), names.collect())
     }
 
     fn annotations(&self, now: Timestamp, key: &Key, links: &Links) -> Pairs {
         let (info, worst) = (key.code.info(), self.worst());
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
-        let mut text = format!("{} in {place}: {} affected.\n{}", key.kind, self.findings().len(), info.advice);
+        let mut text = format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
         let named = worst.iter().filter(|finding| !finding.subject.name().is_empty());
         let named: Vec<String> =
             named.map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since))).collect();
@@ -282,9 +269,8 @@ impl Group<'_> {
             text.push_str(&format!("\n{}: {}.\nNext: {}", first.subject, first.summary(), first.command()));
         }
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
-        let findings = self.findings();
         let given = [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
-        let links = [(PAGE, links.page(findings)), ("dashboard_url", links.dashboard(findings))];
+        let links = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))];
         let links = links.into_iter().filter_map(|(name, link)| Some((name, link?)));
         given.into_iter().chain(links).map(|(name, value)| (name.to_owned(), value)).collect()
     }
@@ -292,10 +278,11 @@ impl Group<'_> {
 
 /// The alerts of a snapshot.
 fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
-    let tree = Findings::of(snapshot);
     let mut groups = BTreeMap::<Key, Group<'_>>::new();
     let alerting = |finding: &&Finding| {
-        finding.confidence == Confidence::Confirmed && alert_name(finding.info(), finding.severity).is_some()
+        finding.confidence == Confidence::Confirmed
+            && alert_name(finding.info(), finding.severity).is_some()
+            && finding.alerts_at(snapshot.at)
     };
     for finding in snapshot.findings.iter().filter(alerting) {
         let subject = &finding.subject;
@@ -307,9 +294,7 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
             namespace: subject.namespace().to_owned(),
             team: snapshot.teams.get(subject.namespace()).cloned().unwrap_or_default(),
         };
-        let group = groups.entry(key).or_default();
-        let list = if tree.root_of(finding).is_some() { &mut group.explained } else { &mut group.roots };
-        list.push(finding);
+        groups.entry(key).or_default().0.push(finding);
     }
     groups
 }
@@ -328,5 +313,7 @@ fn heartbeat_text() -> Pairs {
     [("summary".to_owned(), "loopwatch runs".to_owned()), ("description".to_owned(), text.to_owned())].into()
 }
 
+#[cfg(test)]
+mod noise; // the number of alerts per incident
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use loopwatch_model::finding::HOLD;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 use serde_json::Value;
 
 use super::EVALUATE;
-use super::board::HOLD;
 use crate::sources::options::DEFAULT_INTERVAL;
 
 /// The time within which faults that need no patience must page: the best time that another tool quotes, 2.4 minutes.

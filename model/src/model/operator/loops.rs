@@ -229,11 +229,10 @@ impl Model {
     /// Returns the number of suspended objects of the kind that a controller reconciles; of all primary kinds if its name
     /// names none.
     fn skipped_objects(&self, controller: &str) -> u64 {
-        let primary = || self.kinds.iter().enumerate().filter(|(_, kind)| kind.role == Role::Primary);
-        let named = primary().find(|(_, kind)| kind.kind.eq_ignore_ascii_case(controller)).map(|(number, _)| number);
+        let named = self.kind_of_controller(controller);
         let counted = self.watches.iter().filter(|watch| {
-            let kind = usize::from(watch.kind);
-            watch.active && self.kinds[kind].role == Role::Primary && named.is_none_or(|named| named == kind)
+            let is_primary = self.kinds[usize::from(watch.kind)].role == Role::Primary;
+            watch.active && is_primary && named.is_none_or(|named| named == watch.kind)
         });
         let namespaces = counted.flat_map(|watch| &watch.namespaces);
         namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()

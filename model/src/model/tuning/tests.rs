@@ -24,7 +24,7 @@ fn widget(namespace: &str) -> Subject {
 }
 
 fn decide(settings: &Settings, code: FindingCode, subject: &Subject) -> (bool, Severity) {
-    let Tuned { enabled, severity } = tuned(settings, code, &Target::of(subject), []);
+    let Tuned { enabled, severity, .. } = tuned(settings, code, &Target::of(subject), []);
     (enabled, severity)
 }
 

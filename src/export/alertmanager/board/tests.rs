@@ -24,6 +24,7 @@ fn finding(code: FindingCode, name: &str, open_for: Span) -> Finding {
         confidence: Confidence::Confirmed,
         evidence: Evidence::default(),
         explained_by: None,
+        alerts_from: Some(at),
     }
 }
 
@@ -167,7 +168,7 @@ fn findings_that_are_new_suspected_informative_or_explained_do_not_fire() {
     let mut informative = finding(FindingCode::Overdue, "informative", Span::mins(1));
     informative.severity = Severity::Info;
     let mut explained = finding(FindingCode::StatusLag, "explained", Span::mins(1));
-    explained.explained_by = Some(new.id);
+    (explained.explained_by, explained.alerts_from) = (Some(new.id), None);
     let all = [new, suspected, informative, explained];
     assert_eq!(board.after(Span::ZERO, &all), Some(vec![]));
     assert_eq!(board.after(Span::secs(1), &all).map(|alerts| alerts.len()), Some(1), "the first is 15 s old");
@@ -241,6 +242,7 @@ fn a_clock_that_is_set_back_makes_no_alert_that_ends_before_it_begins() {
     let gone = finding(FindingCode::Unacknowledged, "gone", Span::mins(1));
     board.after(Span::ZERO, &[late.clone(), gone]);
     board.after(Span::mins(1), std::slice::from_ref(&late));
+    let late = Finding { alerts_from: late.alerts_from.map(|from| from.before(Span::hours(1))), ..late }; // as the model does
     let alerts = board.after(Span::hours(-1), &[late]).expect("a repetition, by the new clock");
     let now = Value::from(time(Span::hours(-1)));
     let times: Vec<_> = alerts.iter().map(|alert| (&alert["startsAt"], &alert["endsAt"])).collect();

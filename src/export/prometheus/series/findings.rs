@@ -9,11 +9,10 @@ use crate::export::prometheus::encode::Samples;
 use crate::export::summary::Findings;
 
 pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
-    let tree = Findings::of(&shown.snapshot);
     let mut counts = BTreeMap::<_, u64>::new();
     for finding in &shown.snapshot.findings {
         let subject = &finding.subject;
-        let explained = tree.root_of(finding).is_some();
+        let explained = !finding.alerts_at(shown.snapshot.at);
         let of_finding = (finding.code, finding.severity, finding.confidence, explained);
         let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
         *counts.entry(key).or_default() += 1;
@@ -47,6 +46,8 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
     for finding in shown.snapshot.findings.iter().take(shown.object_series) {
         let subject = &finding.subject;
         let name = |key| first_name(&finding.evidence, key);
+        // The alert of a finding that still alerts names its objects.
+        let root = tree.root_of(finding).filter(|_| !finding.alerts_at(shown.snapshot.at));
         let (blocker_kind, blocker_name) = name("blocker").split_once(' ').unwrap_or_default();
         samples.put(
             &[
@@ -63,7 +64,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
                 name("actor"),
                 blocker_kind,
                 blocker_name,
-                tree.root_of(finding).map_or("", |root| root.code.name()),
+                root.map_or("", |root| root.code.name()),
             ],
             1_u64,
         );
