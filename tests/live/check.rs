@@ -92,12 +92,13 @@ fn faults_and_health() {
 }
 
 /// Creates a Deployment with the operator's account, as in a real cluster. The operator itself runs as a process.
+/// Nobody runs Pods here, so the Deployment is paused: it has none.
 fn deployment_of_the_operator() -> String {
     let name = "widget-operator";
     let labels = json!({"app": name});
     bed().kube.apply(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+        "spec": {"replicas": 1, "paused": true, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
             "spec": {"serviceAccountName": ACCOUNT, "containers": [{"name": "manager", "image": "none"}]}}}}));
     format!("{NAMESPACE}/{name}")
 }

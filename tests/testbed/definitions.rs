@@ -3,13 +3,17 @@
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::binaries::{Missing, module_folder};
 use super::kube::{Kube, documents};
-use super::wait::eventually;
+use super::wait::{eventually, until};
 
 /// The folder of the Go module that pins the versions, below `controlplane`.
 const PINNED_BY: &str = "definitions";
+
+/// The time within which the API server begins or ends to serve a kind.
+const SOON: Duration = Duration::from_secs(30);
 
 /// A Go module with definitions.
 struct Source {
@@ -45,8 +49,9 @@ pub struct Definitions {
     keda_trigger: String,
 }
 
-/// Definitions in a cluster. They are removed when this is dropped: other tests count what they find.
-pub struct Installed(Kube, Vec<String>);
+/// Definitions in a cluster: their names, and the paths of their objects. They are removed when this is dropped: other tests
+/// count what they find, or install them again.
+pub struct Installed(Kube, Vec<(String, String)>);
 
 /// Finds the definitions in the cache of Go, or downloads their modules.
 ///
@@ -75,13 +80,13 @@ impl Definitions {
     pub fn install(&self, kube: &Kube) -> Installed {
         let mut installed = Installed(kube.clone(), Vec::new());
         for (text, plural, api) in &self.texts {
+            let path = format!("/apis/{api}/{plural}");
             for definition in documents(text) {
                 kube.apply(&definition);
-                installed.1.push(definition["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+                let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                installed.1.push((name, path.clone()));
             }
-            eventually(std::time::Duration::from_secs(30), &format!("{plural} are served"), || {
-                kube.get(&format!("/apis/{api}/{plural}"))
-            });
+            eventually(SOON, &format!("{plural} are served"), || kube.get(&path));
         }
         installed
     }
@@ -95,8 +100,12 @@ impl Definitions {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        for name in &self.1 {
+        for (name, path) in &self.1 {
             self.0.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name);
+            let gone = until(SOON, || self.0.get(path).map_or_else(|_| Ok(()), |_| Err(String::new())));
+            if gone.is_err() {
+                eprintln!("{name} is still served");
+            }
         }
     }
 }
