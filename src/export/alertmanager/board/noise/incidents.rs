@@ -31,7 +31,7 @@ const fn more(name: &'static str, pages: usize, why: &'static str, play: fn() ->
 const FIRST: &str = "the ticket opens first; its page replaces it when objects have waited for too long";
 
 /// Why the operator pages twice.
-const LATER: &str = "the operator is gone after its first end, but only several show that it ends again and again; after that, the finding is a warning for an hour";
+const LATER: &str = "OperatorDown opens after the first end of the container, and the finding about its restarts only after several; when the operator runs again, that one is a warning for an hour";
 
 pub(super) const ALL: &[Incident] = &[
     once("nothing: changes of healthy objects", 0, healthy),
@@ -48,7 +48,7 @@ pub(super) const ALL: &[Incident] = &[
     more(
         "all workers are busy while 20 objects change",
         1,
-        "busy workers are a problem only later than objects that wait",
+        "WorkersSaturated needs longer to open than the finding about the objects that wait",
         || controller(20, is_busy),
     ),
     more("a controller does not begin while 20 objects wait", 1, FIRST, || controller(20, never_begins)),
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Incident] = &[
     more(
         "an object has paged already when the operator dies",
         2,
-        "nobody knows the cause of the first page before the second",
+        "the cause of the first page is not known yet when it is sent",
         dies_later,
     ),
 ];
