@@ -4,7 +4,7 @@ use loopwatch_model::observation::{ConditionStatus, ControllerView, MetricsView,
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use super::lab::loops::{Loop, add};
+use super::lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
 use super::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use super::lab::{Lab, Widget};
 
@@ -80,35 +80,9 @@ pub(super) const ALL: &[Incident] = &[
     ),
 ];
 
-/// A change of a controller between two scrapes.
-type Change = fn(&mut ControllerView);
-
-fn fails(view: &mut ControllerView) {
-    add(&mut view.failed, 1);
-}
-
 fn works(view: &mut ControllerView) {
     add(&mut view.succeeded, 1);
     (view.longest_running_seconds, view.workers_busy, view.queue_depth) = (Some(0.0), Some(0), Some(0));
-}
-
-fn hangs(view: &mut ControllerView) {
-    view.longest_running_seconds = view.longest_running_seconds.map(|running| running + 10.0);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_busy(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_flooded(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    view.queue_depth = Some(view.queue_depth.unwrap_or(0) + 600);
-}
-
-fn never_begins(view: &mut ControllerView) {
-    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) = (Some(0), Some(0), Some(0), Some(2));
 }
 
 fn panics(view: &mut ControllerView) {
@@ -222,7 +196,7 @@ fn leaderless() -> Settings {
 }
 
 /// A controller misbehaves for 40 minutes while objects change.
-fn controller(count: usize, fault: Change) -> Settings {
+fn controller(count: usize, fault: Fault) -> Settings {
     let mut own = Loop::new();
     let mut widgets = many(&mut own.lab, count);
     own.run(300, works);
