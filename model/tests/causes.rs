@@ -2,40 +2,13 @@
 
 mod lab;
 
-use lab::loops::{Loop, add};
+use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
 use lab::pods::{Op, POD};
 use lab::steps::other_kind;
 use lab::{Lab, Widget, kind};
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::observation::ControllerView;
 use loopwatch_model::settings::{FindingRule, Settings};
 use loopwatch_model::time::Span;
-
-/// A change of a controller between two scrapes.
-type Fault = fn(&mut ControllerView);
-
-fn fails(view: &mut ControllerView) {
-    add(&mut view.failed, 1);
-}
-
-fn hangs(view: &mut ControllerView) {
-    view.longest_running_seconds = view.longest_running_seconds.map(|running| running + 10.0);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_busy(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_flooded(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    view.queue_depth = Some(view.queue_depth.unwrap_or(0) + 600);
-}
-
-fn never_begins(view: &mut ControllerView) {
-    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) = (Some(0), Some(0), Some(0), Some(2));
-}
 
 /// Each fault, and its finding.
 const FAULTS: [(&str, Fault); 5] = [

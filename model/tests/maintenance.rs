@@ -122,6 +122,32 @@ fn loopwatch_that_starts_during_the_maintenance_knows_no_earlier_wait() {
     assert_eq!(alerts(&lab), Vec::<String>::new());
 }
 
+/// loopwatch may fail to read the workload when it starts.
+#[test]
+fn changes_from_before_the_start_of_loopwatch_have_their_time_after_the_maintenance() {
+    for is_read_at_once in [true, false] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        if !is_read_at_once {
+            let mut unread = Op::running(&lab);
+            (unread.view.workload, unread.view.complete) = (None, false);
+            unread.view.pods.clear();
+            unread.seen(&mut lab);
+            lab.advance(Span::secs(1));
+        }
+        stop(&mut lab, &mut op);
+        let mut widget = Widget::new("other", lab.ago(Span::hours(5)));
+        lab.apply(widget.ready().spec(2, lab.ago(Span::hours(3))));
+        lab.advance(Span::mins(30));
+        assert_eq!((alerts(&lab), late(&lab)), (vec![], 0));
+        start(&mut lab, &mut op);
+        lab.run_with_lease(OTHER_POD, 9);
+        assert_eq!((alerts(&lab), late(&lab)), (vec![], 0), "read at once: {is_read_at_once}");
+        lab.run_with_lease(OTHER_POD, 2);
+        assert_eq!(alerts(&lab), ["Unacknowledged Widget team-a/other"], "it has its deadline, and no more");
+    }
+}
+
 #[test]
 fn near_misses_an_operator_that_is_gone_without_being_scaled_down_and_a_deletion_that_waits_for_a_stopped_one() {
     let (mut lab, mut op) = Op::with_lab();

@@ -14,8 +14,7 @@ use crate::recording::Recording;
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
 const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
 
-/// How many times as fast as it happened the incident plays, unless the user says otherwise: most of it fits into half a
-/// minute.
+/// The default speed. At ten times its original speed, most of the incident fits into half a minute.
 const SPEED: f64 = 10.0;
 
 /// Flags of `demo`.
@@ -24,7 +23,7 @@ pub(super) struct DemoArgs {
     /// Print the report and exit, instead of playing the incident on the page
     #[arg(long)]
     once: bool,
-    /// Play the incident at N times its original speed; it lasts almost seven minutes
+    /// Play the incident at N times its original speed; it lasts seven minutes
     #[arg(long, value_name = "N", default_value_t = SPEED, value_parser = speed, conflicts_with = "once")]
     speed: f64,
     #[command(flatten)]

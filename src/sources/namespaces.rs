@@ -1,5 +1,5 @@
-//! Namespaces: annotations that silence findings or set deadlines, the label that names their team, and deletions. loopwatch watches the metadata of all
-//! namespaces if the account may, and reads the conditions of those that are being deleted.
+//! Namespaces: annotations that silence findings or set deadlines, the label that names their team, and deletions. loopwatch
+//! watches the metadata of all namespaces if the account may, and reads the conditions of those that are being deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

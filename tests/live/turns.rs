@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::bed::{bed, test, test_with};
 use crate::case::Case;
-use collector::{Collector, Mood};
+use collector::{Collector, Mood, SLOW};
 use loopwatch_testbed::accounts::reader_account;
 use loopwatch_testbed::http;
 use loopwatch_testbed::operator::ACCOUNT;
@@ -113,7 +113,7 @@ fn leader() {
     );
 }
 
-/// Whatever the collector does, `/metrics` answers at once, and what the collector does not get is counted.
+/// `/metrics` never waits for the collector, and spans that the collector does not take are counted.
 fn moods() {
     let collector = Collector::start(Mood::Fine);
     let endpoint = format!("http://127.0.0.1:{}", collector.port);
@@ -150,7 +150,7 @@ fn moods() {
         }
     }
     assert!(spans("dropped") == 0.0);
-    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    assert!(slowest < SLOW, "{slowest:?}: it waited for the collector");
     eprintln!("moods: the slowest /metrics took {slowest:?}");
 }
 

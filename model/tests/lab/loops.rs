@@ -72,3 +72,29 @@ pub fn requests(lab: &mut Lab, seconds: i64, counts: &mut Vec<(String, u64)>, pe
         lab.scraped(MetricsView { instance: INSTANCE.into(), requests, ..MetricsView::default() });
     }
 }
+
+/// A change of a controller between two scrapes.
+pub type Fault = fn(&mut ControllerView);
+
+pub fn fails(view: &mut ControllerView) {
+    add(&mut view.failed, 1);
+}
+
+pub fn hangs(view: &mut ControllerView) {
+    view.longest_running_seconds = view.longest_running_seconds.map(|running| running + 10.0);
+    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
+}
+
+pub fn is_busy(view: &mut ControllerView) {
+    add(&mut view.succeeded, 1);
+    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
+}
+
+pub fn is_flooded(view: &mut ControllerView) {
+    add(&mut view.succeeded, 1);
+    view.queue_depth = Some(view.queue_depth.unwrap_or(0) + 600);
+}
+
+pub fn never_begins(view: &mut ControllerView) {
+    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) = (Some(0), Some(0), Some(0), Some(2));
+}

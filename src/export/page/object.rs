@@ -280,7 +280,7 @@ fn entries(page: &mut String, explanation: &Explanation) {
     }
     page.push_str("</ol>");
     if let Some(more) = entries.len().checked_sub(ENTRIES).filter(|more| *more > 0) {
-        let _ = write!(page, "<p class=\"more\">and {} earlier entries</p>", Number(more as u64));
+        let _ = write!(page, "<p class=\"more\">and {} earlier</p>", Number(more as u64));
     }
     page.push_str("</section>");
 }

@@ -156,7 +156,8 @@ fn turn(page: &mut String, table: &ObjectTable<'_>) {
         let target = target("objects?", table.query, place);
         let _ = write!(page, "<a href=\"{}\"{rel}>{name}</a>", Escaped(&target));
     };
-    if *has_previous {
+    // The objects before a place may be gone.
+    if *has_previous || (rows.is_empty() && *matching > 0) {
         link("First page", "", &[]);
     }
     if let Some(first) = rows.first().filter(|_| *has_previous) {

@@ -2,7 +2,8 @@
 //!
 //! All replicas see the same traces and the same lease. A trace that has ended therefore waits in each of them until the lease
 //! is renewed the next time, and the replica whose Pod has renewed it sends the trace: if the leader dies, the next one has
-//! all traces that ended since the last renewal. Without a lease, nothing waits.
+//! all traces that ended since the last renewal. If nobody takes the lease, the replica that led last sends them. Without a
+//! lease, nothing waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) struct Turns {
     waiting: VecDeque<Waiting>,
     /// The number of spans that wait.
     spans: usize,
-    /// The answer of the last election.
+    /// This replica sends: it leads, or nobody does and it was the last one that led.
     leads: bool,
     /// Another replica can take over.
     stands_by: bool,
@@ -88,7 +89,8 @@ impl Turns {
     /// Takes traces that have ended, and returns those whose sender is decided.
     pub(super) fn decide(&mut self, traces: Vec<Trace>, election: &LeaderElection) -> Decided {
         let holders: Vec<String> = election.leases.iter().map(|lease| lease.holder.clone()).collect();
-        (self.leads, self.stands_by) = (self.leadership.leads(&holders), election.stands_by);
+        let leads = self.leadership.leads(&holders);
+        self.stands_by = election.stands_by;
         let mut held = election.leases.iter().filter(|lease| self.leadership.concerns(&lease.holder)).peekable();
         let (is_held, mut renewals, mut duration) = (held.peek().is_some(), Vec::new(), Duration::ZERO);
         for LeaseView { name, renewed, duration: lasts, .. } in held {
@@ -98,6 +100,9 @@ impl Turns {
         }
         if is_held {
             self.patience = duration + TAKE_OVER;
+        }
+        if is_held || !self.leadership.elects() {
+            self.leads = leads;
         }
         let waits = self.leadership.elects() || (self.leadership.is_in_pod() && self.started.elapsed() < START);
         let mut decided = Decided::default();
@@ -204,6 +209,26 @@ mod tests {
         advance(Duration::from_secs(1)).await;
         assert_eq!(decide(&mut one, &[], &lease(ONE, 1)), (vec![1], 0), "the operator is down, and its sidecar is not");
         assert_eq!(decide(&mut two, &[], &lease(ONE, 1)), (vec![], 1));
+    }
+
+    /// An operator that fails releases its lease, and the kubelet may wait for minutes before it starts the operator again.
+    #[tokio::test(start_paused = true)]
+    async fn the_last_leader_sends_what_waits_if_nobody_takes_a_released_lease() {
+        let [mut one, mut two] = [ONE, TWO].map(|pod| Turns::new(Some(pod.to_owned())));
+        let mut both = |generations: &[i64], holder: &str| {
+            [decide(&mut one, generations, &lease(holder, 1)), decide(&mut two, generations, &lease(holder, 1))]
+        };
+        let nothing = || (vec![], 0);
+        assert_eq!(both(&[1], ONE), [nothing(), nothing()]);
+        assert_eq!(both(&[2], ""), [nothing(), nothing()], "another replica may take over");
+        advance(LEASE + TAKE_OVER + Duration::from_secs(1)).await;
+        assert_eq!(both(&[], ""), [(vec![1, 2], 0), (vec![], 2)]);
+        // The only replica stops after its operator.
+        let mut turns = Turns::new(Some(ONE.to_owned()));
+        assert_eq!(decide(&mut turns, &[1], &lease(ONE, 1)), (vec![], 0));
+        let released = LeaderElection { stands_by: false, ..lease("", 1) };
+        assert_eq!(decide(&mut turns, &[2], &released), (vec![], 0));
+        assert_eq!(turns.close().own.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

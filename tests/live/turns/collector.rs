@@ -38,7 +38,7 @@ pub(crate) struct Root {
 pub(crate) enum Mood {
     /// 200.
     Fine,
-    /// 200, after a second and a half.
+    /// 200, after [`SLOW`].
     Slow,
     /// Nothing.
     Hanging,
@@ -51,6 +51,9 @@ pub(crate) enum Mood {
     /// 429, with `Retry-After`.
     Busy,
 }
+
+/// The time that a slow collector takes to answer.
+pub(crate) const SLOW: Duration = Duration::from_millis(1_500);
 
 // === impl Mood ===
 
@@ -96,7 +99,7 @@ impl Collector {
         locked(&self.state).mood = mood;
     }
 
-    /// Returns the number of requests and connections so far.
+    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> usize {
         locked(&self.state).requests
     }
@@ -115,7 +118,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
             state.mood
         };
         match mood {
-            Mood::Slow => pause(Duration::from_millis(1_500)),
+            Mood::Slow => pause(SLOW),
             Mood::Hanging => pause(Duration::from_secs(5)),
             _ => {}
         }

@@ -32,8 +32,11 @@ pub(crate) struct Pods {
     idle_since: Option<Timestamp>,
     /// When loopwatch saw that the workload should have Pods again, after it should have had none.
     wanted_since: Option<Timestamp>,
-    /// Since when the workload should have no Pods, according to the latest view. If it was so in the first view, since ever.
+    /// Since when the workload should have no Pods, according to the latest view. If it was so when loopwatch first saw the
+    /// workload, since a Pod was last seen to run, or since the epoch.
     pub(super) unwanted_since: Option<Timestamp>,
+    /// A view has shown the workload. The first one may not, because a request failed.
+    knows_workload: bool,
     /// When the latest view was taken.
     viewed: Option<Timestamp>,
     /// When loopwatch could last see the Pods again after it could not.
@@ -154,7 +157,6 @@ impl Pods {
     ) -> Vec<ContainerEnd> {
         let mut ends = Vec::new();
         let up = up.unwrap_or(now);
-        let is_first = self.viewed.is_none();
         if self.viewed.replace(now).is_some_and(|viewed| up > viewed) {
             self.regained = Some(up);
         }
@@ -175,7 +177,9 @@ impl Pods {
         }
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
         let replicas = view.workload.as_ref().map(|workload| workload.replicas);
-        let began = if is_first { Timestamp(0) } else { now };
+        // Nothing shows since when a workload has been stopped that loopwatch sees for the first time.
+        let began = if self.knows_workload { now } else { self.last_running.unwrap_or(Timestamp(0)) };
+        self.knows_workload |= replicas.is_some();
         let unwanted_since = (replicas == Some(0)).then(|| self.unwanted_since.unwrap_or(began));
         if std::mem::replace(&mut self.unwanted_since, unwanted_since).is_some() && unwanted_since.is_none() {
             self.wanted_since = Some(now);

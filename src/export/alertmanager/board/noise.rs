@@ -29,7 +29,7 @@ end, and counts the alerts that begin, once through the [rules](../alerts/findin
   of what it explains, so that its alert pages instead, unless the [settings](tuning.md) set its severity.
 - An alert begins at the earliest 15 s after its finding: a finding that explains it may open a moment later. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
-- When a finding closes that explained others, the operator has its `deadline` to catch up before these alert.
+- When a finding closes that explained others, the operator has its `deadline` to catch up before those alert.
 
 ";
 
@@ -194,8 +194,9 @@ fn one_incident_pages_once() {
 const OF_SCENARIOS: &str = "
 ## Recorded incidents
 The [recordings](../tests/scenarios/) of real runs have thresholds of seconds and faults that end at once, so most of their findings are
-too short for an alert. This table counts as if each alert began at once: no order of opening and closing is forgiven. An incident is
-one object, kind or operator with alerts. \"Pages\" and \"tickets\" are the most of any incident.
+too short for an alert. This table therefore counts as if each alert began at once, also if a finding that explains it opens a moment
+later. An incident is one object, kind or operator with alerts. The columns for pages and tickets show the largest number for one
+incident.
 
 | recording | incidents | pages | tickets | incidents with more than one alert |
 |---|---|---|---|---|

@@ -50,6 +50,9 @@ fn the_only_page_has_no_others_beside_it() {
     }
     let one = SortedPage { rows: sample().rows[..1].to_vec(), matching: 1, ..SortedPage::default() };
     assert!(page_of(&Filter::default(), "", &one).contains("1 object."));
+    let empty =
+        page_of(&Filter::default(), "before=a", &SortedPage { has_next: true, matching: 7, ..SortedPage::default() });
+    assert!(empty.contains("of 7 in all") && empty.contains("<a href=\"objects?\">First page</a>"), "{empty}");
     let filter = Filter::default();
     let order = SortOrder { key: SortKey::Name, reversed: true };
     let table = ObjectTable { filter: &filter, query: "sort=-name", order, objects: &one };

@@ -213,7 +213,7 @@ fn history(explanation: &Explanation) -> Vec<String> {
     let mut lines: Vec<String> =
         all.drain(earlier..).map(|entry| format!("{} ago: {}", age(explanation.at, entry.at), entry.text)).collect();
     if earlier > 0 {
-        lines.insert(0, format!("{earlier} earlier entries; -o json lists them"));
+        lines.insert(0, format!("and {earlier} earlier; -o json lists all"));
     }
     lines
 }

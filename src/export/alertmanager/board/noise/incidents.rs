@@ -4,7 +4,7 @@ use loopwatch_model::observation::{ConditionStatus, ControllerView, MetricsView,
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use super::lab::loops::{Loop, add};
+use super::lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
 use super::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use super::lab::{Lab, Widget};
 
@@ -31,7 +31,7 @@ const fn more(name: &'static str, pages: usize, why: &'static str, play: fn() ->
 const FIRST: &str = "the ticket opens first; its page replaces it when objects have waited for too long";
 
 /// Why the operator pages twice.
-const LATER: &str = "the operator is gone after its first end, but only several show that it ends again and again; after that, the finding is a warning for an hour";
+const LATER: &str = "OperatorDown opens after the first end of the container, and the finding about its restarts only after several; when the operator runs again, that one is a warning for an hour";
 
 pub(super) const ALL: &[Incident] = &[
     once("nothing: changes of healthy objects", 0, healthy),
@@ -48,7 +48,7 @@ pub(super) const ALL: &[Incident] = &[
     more(
         "all workers are busy while 20 objects change",
         1,
-        "busy workers are a problem only later than objects that wait",
+        "WorkersSaturated needs longer to open than the finding about the objects that wait",
         || controller(20, is_busy),
     ),
     more("a controller does not begin while 20 objects wait", 1, FIRST, || controller(20, never_begins)),
@@ -75,40 +75,14 @@ pub(super) const ALL: &[Incident] = &[
     more(
         "an object has paged already when the operator dies",
         2,
-        "nobody knows the cause of the first page before the second",
+        "the cause of the first page is not known yet when it is sent",
         dies_later,
     ),
 ];
 
-/// A change of a controller between two scrapes.
-type Change = fn(&mut ControllerView);
-
-fn fails(view: &mut ControllerView) {
-    add(&mut view.failed, 1);
-}
-
 fn works(view: &mut ControllerView) {
     add(&mut view.succeeded, 1);
     (view.longest_running_seconds, view.workers_busy, view.queue_depth) = (Some(0.0), Some(0), Some(0));
-}
-
-fn hangs(view: &mut ControllerView) {
-    view.longest_running_seconds = view.longest_running_seconds.map(|running| running + 10.0);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_busy(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
-}
-
-fn is_flooded(view: &mut ControllerView) {
-    add(&mut view.succeeded, 1);
-    view.queue_depth = Some(view.queue_depth.unwrap_or(0) + 600);
-}
-
-fn never_begins(view: &mut ControllerView) {
-    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) = (Some(0), Some(0), Some(0), Some(2));
 }
 
 fn panics(view: &mut ControllerView) {
@@ -222,7 +196,7 @@ fn leaderless() -> Settings {
 }
 
 /// A controller misbehaves for 40 minutes while objects change.
-fn controller(count: usize, fault: Change) -> Settings {
+fn controller(count: usize, fault: Fault) -> Settings {
     let mut own = Loop::new();
     let mut widgets = many(&mut own.lab, count);
     own.run(300, works);
