@@ -35,6 +35,9 @@ pub(crate) struct OpenFindings {
     fixed: BTreeSet<FindingId>,
     /// The findings that have the severity of one that they explain, because they alert in its place.
     raised: BTreeMap<FindingId, Severity>,
+    /// The findings that another one explained while they waited for the operator to catch up: since when, and when they would
+    /// have alerted.
+    deferred: BTreeMap<FindingId, (Timestamp, Timestamp)>,
     /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
     blockers: BTreeMap<FindingId, Subject>,
     blocked: BTreeSet<(Subject, FindingId)>,
@@ -392,6 +395,7 @@ impl OpenFindings {
             }
         }
         self.held.values_mut().chain(self.aside.values_mut()).for_each(|until| *until = until.shifted(by_ms));
+        self.deferred.values_mut().for_each(|(at, from)| (*at, *from) = (at.shifted(by_ms), from.shifted(by_ms)));
         self.past.rebase(by_ms);
         self.rebased = self.open.keys().copied().collect();
     }
@@ -427,6 +431,7 @@ impl OpenFindings {
         self.held.remove(&id);
         self.rebased.remove(&id);
         self.raised.remove(&id);
+        self.deferred.remove(&id);
         self.ranked.remove(&(finding.severity, id));
         self.touch_explained(finding.code, &finding.subject);
         if self.opened.remove(&id).is_none() {
