@@ -1,7 +1,7 @@
 //! Checkpoints: the state that survives a restart, which is learned times, the start times of open findings, and signs of
 //! life of controllers. Objects are not stored, because the API server lists them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,13 @@ pub struct Checkpoint {
     pub learned: BTreeMap<String, Vec<u64>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
+    /// The open findings that do not alert, because another one explains them (`null`) or because the operator has until the
+    /// instant to catch up, by finding ID.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub silent: BTreeMap<String, Option<Timestamp>>,
+    /// The IDs in `findings` that are about controllers. loopwatch finds these again only after several scrapes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub of_controllers: BTreeSet<String>,
     /// The fields that name objects which the operator creates, as `group/Kind path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,

@@ -120,6 +120,8 @@ impl Pseudonyms {
             // The IDs of findings are hashes of names without a key; see `findings`.
             Observation::Restored(mut checkpoint) => {
                 checkpoint.findings.clear();
+                checkpoint.silent.clear();
+                checkpoint.of_controllers.clear();
                 checkpoint.outputs = self.outputs(&checkpoint.outputs);
                 let leases = std::mem::take(&mut checkpoint.leases).into_iter().map(|(key, lease)| {
                     let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
@@ -139,6 +141,17 @@ impl Pseudonyms {
     /// The start times of findings, under the IDs that the findings get in a replay.
     pub(super) fn findings(&self, findings: &[Finding]) -> BTreeMap<String, Timestamp> {
         findings.iter().map(|f| (FindingId::of(f.code, &self.subject(&f.subject)).to_string(), f.since)).collect()
+    }
+
+    /// The findings that do not alert, of a checkpoint, under the same IDs.
+    pub(super) fn silent(
+        &self,
+        findings: &[Finding],
+        silent: &BTreeMap<String, Option<Timestamp>>,
+    ) -> BTreeMap<String, Option<Timestamp>> {
+        let until = |f: &Finding| silent.get(&f.id.to_string()).copied();
+        let id = |f: &Finding| FindingId::of(f.code, &self.subject(&f.subject)).to_string();
+        findings.iter().filter_map(|f| Some((id(f), until(f)?))).collect()
     }
 
     fn subject(&self, subject: &Subject) -> Subject {

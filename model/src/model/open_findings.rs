@@ -35,6 +35,9 @@ pub(crate) struct OpenFindings {
     fixed: BTreeSet<FindingId>,
     /// The findings that have the severity of one that they explain, because they alert in its place.
     raised: BTreeMap<FindingId, Severity>,
+    /// The findings that another one explained while they waited for the operator to catch up: since when, and when they would
+    /// have alerted.
+    deferred: BTreeMap<FindingId, (Timestamp, Timestamp)>,
     /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
     blockers: BTreeMap<FindingId, Subject>,
     blocked: BTreeSet<(Subject, FindingId)>,
@@ -48,6 +51,8 @@ pub(crate) struct OpenFindings {
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
     restored: BTreeMap<FindingId, Timestamp>,
+    /// Until when those of them that did not alert in the earlier run do not alert yet.
+    silent: BTreeMap<FindingId, Timestamp>,
     /// Entries of `restored` about objects that a watch no longer sees, with the time until which they are kept. At most
     /// [`MAX_WAITING`].
     aside: BTreeMap<FindingId, Timestamp>,
@@ -148,6 +153,7 @@ impl OpenFindings {
         self.aside.remove(&id);
         let restored = self.restored.remove(&id).filter(|earlier| report.not_before.is_none_or(|at| *earlier >= at));
         let since = restored.map_or(report.since, |earlier| earlier.min(report.since));
+        let silent_until = self.silent.remove(&id).filter(|_| restored.is_some());
         let Report { code, subject, severity, confidence, evidence, .. } = report;
         let finding = Finding {
             id,
@@ -159,7 +165,7 @@ impl OpenFindings {
             confidence,
             evidence,
             explained_by: None,
-            alerts_from: None,
+            alerts_from: silent_until.map(|until| until.max(now)),
         };
         if !is_limited(&finding) || self.ranked.len() < limit {
             self.open(finding);
@@ -318,8 +324,15 @@ impl OpenFindings {
         self.restored.iter().map(|(id, since)| (*id, *since)).chain(found).collect()
     }
 
-    pub(crate) fn restore(&mut self, restored: BTreeMap<FindingId, Timestamp>) {
-        self.restored = restored;
+    /// Returns the open findings that do not alert, and until when if that is known, as it should survive a restart.
+    pub(crate) fn silent(&self, now: Timestamp) -> BTreeMap<FindingId, Option<Timestamp>> {
+        let waiting = self.silent.iter().map(|(id, until)| (*id, Some(*until)));
+        let open = self.open.values().filter(|finding| !finding.alerts_at(now));
+        waiting.chain(open.map(|finding| (finding.id, finding.alerts_from))).collect()
+    }
+
+    pub(crate) fn restore(&mut self, restored: BTreeMap<FindingId, Timestamp>, silent: BTreeMap<FindingId, Timestamp>) {
+        (self.restored, self.silent) = (restored, silent);
     }
 
     /// Keeps the start of a finding until `until`, as over a restart: its subject goes out of sight, and may return.
@@ -330,6 +343,19 @@ impl OpenFindings {
             self.restored.insert(id, finding.since);
             self.aside.insert(id, until);
         }
+    }
+
+    /// Keeps the restored start of a finding until an instant, although nothing shows its problem before.
+    pub(crate) fn keep_until(&mut self, id: FindingId, until: Timestamp) {
+        if self.restored.contains_key(&id) && self.aside.len() < MAX_WAITING {
+            self.aside.insert(id, until);
+        }
+    }
+
+    /// Returns the findings about controllers that are open or may open again, with others that are set aside.
+    pub(crate) fn of_controllers(&self) -> impl Iterator<Item = FindingId> {
+        let open = self.open.values().filter(|finding| matches!(finding.subject, Subject::Controller { .. }));
+        open.map(|finding| finding.id).chain(self.aside.keys().copied())
     }
 
     /// Forgets what was set aside for too long.
@@ -370,6 +396,7 @@ impl OpenFindings {
     pub(crate) fn keep_restored(&mut self, now: Timestamp, ids: &BTreeSet<FindingId>) {
         self.forget_aside(now);
         self.restored.retain(|id, _| ids.contains(id) || self.aside.contains_key(id));
+        self.silent.retain(|id, _| self.restored.contains_key(id));
     }
 
     /// Forgets the start times of an earlier run for problems of `subject` that it no longer has.
@@ -377,6 +404,7 @@ impl OpenFindings {
         for info in FINDINGS.iter().filter(|info| !codes.contains(&info.code)) {
             let id = FindingId::of(info.code, subject);
             self.restored.remove(&id);
+            self.silent.remove(&id);
             self.aside.remove(&id);
         }
     }
@@ -391,7 +419,12 @@ impl OpenFindings {
                 finding.evidence.rebase_ages(by_ms);
             }
         }
-        self.held.values_mut().chain(self.aside.values_mut()).for_each(|until| *until = until.shifted(by_ms));
+        let Self { held, aside, silent, .. } = self;
+        held.values_mut()
+            .chain(aside.values_mut())
+            .chain(silent.values_mut())
+            .for_each(|until| *until = until.shifted(by_ms));
+        self.deferred.values_mut().for_each(|(at, from)| (*at, *from) = (at.shifted(by_ms), from.shifted(by_ms)));
         self.past.rebase(by_ms);
         self.rebased = self.open.keys().copied().collect();
     }
@@ -427,6 +460,7 @@ impl OpenFindings {
         self.held.remove(&id);
         self.rebased.remove(&id);
         self.raised.remove(&id);
+        self.deferred.remove(&id);
         self.ranked.remove(&(finding.severity, id));
         self.touch_explained(finding.code, &finding.subject);
         if self.opened.remove(&id).is_none() {

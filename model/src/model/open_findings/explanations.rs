@@ -13,6 +13,10 @@ use crate::time::{Span, Timestamp};
 /// fail, and a scrape shows that afterwards.
 const SHOWN_WITHIN: Span = Span::mins(2);
 
+/// How long a finding must be open until its alert has fired, at the latest: the longest `for` of the rules, a scrape and an
+/// evaluation.
+const FIRES_WITHIN: Span = Span::mins(3);
+
 /// The area of findings that are causes, and may get the severity of what they explain.
 const CAUSES: &str = "operator";
 
@@ -28,8 +32,15 @@ impl OpenFindings {
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
             finding.alerts_from = match (explanation, finding.alerts_from) {
-                (Some(_), Some(from)) if !has_notified(finding, from, now) => None,
-                (None, None) if has_ended => Some(now.after(recovers_within)),
+                (Some(_), Some(from)) if !has_notified(finding, from, now) => {
+                    self.deferred.insert(id, (now, from));
+                    None
+                }
+                (None, None) if has_ended => {
+                    // A cause that comes and goes too quickly for an alert must not silence this one again and again.
+                    let deferred = self.deferred.remove(&id).filter(|(at, _)| now.since(*at) < FIRES_WITHIN);
+                    Some(deferred.map_or(now.after(recovers_within), |(_, from)| from))
+                }
                 (None, None) => Some(now),
                 (_, from) => from,
             };
