@@ -27,6 +27,7 @@ use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::guard::{self, Program};
 use loopwatch_testbed::operator::{self, Operator};
 use loopwatch_testbed::sidecar::program as loopwatch;
+use loopwatch_testbed::webhook::Webhook;
 use loopwatch_testbed::{binaries, ports, repository, sidecar};
 
 fn main() -> ExitCode {
@@ -65,12 +66,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Measures loopwatch while it also scrapes an operator, reads its process and keeps its state.
+/// Measures loopwatch while it also scrapes an operator, reads its process, keeps its state, sends traces and posts alerts.
 fn measure_beside_operator(plane: &ControlPlane, kubeconfig: &Path) -> Figures {
     operator::install(plane);
     plane.kube.namespace("beside");
     let operator = Operator::start(plane, "beside.operator", "beside", &[]);
+    let (collector, alertmanager) = (Webhook::listen(), Webhook::listen());
     let flags = [
+        format!("--otlp=http://127.0.0.1:{}", collector.port),
+        format!("--alertmanager=http://127.0.0.1:{}", alertmanager.port),
         format!("--scrape=http://{}/metrics", operator.metrics),
         format!("--pprof=http://{}/debug/pprof", operator.pprof),
         format!("--pid={}", operator.process.id()),

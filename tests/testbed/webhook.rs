@@ -44,7 +44,7 @@ impl Webhook {
     }
 }
 
-/// Reads a request with a JSON body and answers with 200.
+/// Reads a request and answers with 200. A body that is not JSON counts as null.
 fn receive(stream: TcpStream, answer: &impl Fn(&Value) -> Option<Value>) -> Option<Value> {
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream);
@@ -63,7 +63,7 @@ fn receive(stream: TcpStream, answer: &impl Fn(&Value) -> Option<Value>) -> Opti
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let body = serde_json::from_slice(&body).ok()?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
     let answer = answer(&body).map_or(String::new(), |answer| answer.to_string());
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
     reader.into_inner().write_all(format!("{head}{answer}").as_bytes()).ok()?;
