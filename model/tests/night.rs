@@ -5,6 +5,7 @@ mod lab;
 use lab::loops::{Loop, add};
 use lab::pods::{Op, POD};
 use lab::{Lab, Widget};
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 /// Returns whether a finding alerts.
@@ -98,6 +99,83 @@ fn an_object_that_alerted_before_a_restart_of_loopwatch_alerts_at_once() {
     lab.advance(Span::mins(15));
     assert!(alerts(&lab, "Unacknowledged"));
     let mut lab = lab.restart();
+    lab.list(&[web.clone()]);
+    assert!(alerts(&lab, "Unacknowledged"));
+}
+
+/// Returns a lab in which loopwatch and the operator have started together, a moment ago, and a widget that the operator has not
+/// acknowledged for 40 minutes.
+fn started_together() -> (Lab, Op, Widget) {
+    let lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut op = Op::running(&lab);
+    op.view.pods[0].created = Some(lab.ago(Span::secs(20)));
+    op.container().running_since = Some(lab.ago(Span::secs(10)));
+    let mut web = Widget::new("web", lab.ago(Span::hours(3)));
+    web.status_written = Some(lab.ago(Span::hours(3)));
+    web.ready().spec(2, lab.ago(Span::mins(40)));
+    (lab, op, web)
+}
+
+#[test]
+fn an_operator_that_starts_with_its_sidecar_may_work_off_what_waited_before() {
+    for pods_first in [true, false] {
+        let (mut lab, op, web) = started_together();
+        if pods_first {
+            op.seen(&mut lab);
+            lab.list(&[web.clone()]);
+        } else {
+            lab.list(&[web.clone()]);
+            lab.advance(Span::secs(5));
+            op.seen(&mut lab);
+        }
+        lab.advance_by_minutes(9);
+        assert!(lab.has("Unacknowledged") && !alerts(&lab, "Unacknowledged"), "{pods_first}");
+        lab.advance_by_minutes(2);
+        assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
+    }
+}
+
+#[test]
+fn a_sidecar_that_starts_before_the_operator_waits_for_it() {
+    let (mut lab, mut op, web) = started_together();
+    (op.container().running_since, op.container().waiting) = (None, "PodInitializing".into());
+    op.seen(&mut lab);
+    lab.list(&[web.clone()]);
+    for _ in 0..3 {
+        lab.advance_by_minutes(1);
+        op.seen(&mut lab);
+    }
+    (op.container().running_since, op.container().waiting) = (Some(lab.now), String::new());
+    op.seen(&mut lab);
+    lab.advance_by_minutes(9);
+    assert!(!alerts(&lab, "Unacknowledged"));
+    // Another start later is no excuse.
+    (op.container().running_since, op.container().restarts) = (Some(lab.now), 1);
+    op.seen(&mut lab);
+    lab.advance_by_minutes(2);
+    assert!(alerts(&lab, "Unacknowledged"));
+}
+
+#[test]
+fn an_operator_that_has_run_for_long_gets_no_time_when_loopwatch_starts() {
+    let (mut lab, mut op, web) = started_together();
+    op.container().running_since = Some(lab.ago(Span::hours(1)));
+    op.seen(&mut lab);
+    lab.list(&[web.clone()]);
+    lab.advance(Span::secs(1));
+    assert!(alerts(&lab, "Unacknowledged"));
+}
+
+#[test]
+fn an_object_that_alerted_before_both_restarted_goes_on() {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.apply(web.spec(2, lab.now));
+    lab.advance(Span::mins(15));
+    let mut lab = lab.restart();
+    let mut op = Op::running(&lab);
+    op.container().running_since = Some(lab.now);
+    op.seen(&mut lab);
     lab.list(&[web.clone()]);
     assert!(alerts(&lab, "Unacknowledged"));
 }

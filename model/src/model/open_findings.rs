@@ -53,6 +53,10 @@ pub(crate) struct OpenFindings {
     restored: BTreeMap<FindingId, Timestamp>,
     /// Until when those of them that did not alert in the earlier run do not alert yet.
     silent: BTreeMap<FindingId, Timestamp>,
+    /// The open findings with a start time of an earlier run.
+    reopened: BTreeSet<FindingId>,
+    /// When the operator began, if that was shortly before loopwatch, and until when it may work off what waited before.
+    began: Option<(Timestamp, Timestamp)>,
     /// Entries of `restored` about objects that a watch no longer sees, with the time until which they are kept. At most
     /// [`MAX_WAITING`].
     aside: BTreeMap<FindingId, Timestamp>,
@@ -167,6 +171,9 @@ impl OpenFindings {
             explained_by: None,
             alerts_from: silent_until.map(|until| until.max(now)),
         };
+        if restored.is_some() {
+            self.reopened.insert(id);
+        }
         if !is_limited(&finding) || self.ranked.len() < limit {
             self.open(finding);
             return Raised::Open;
@@ -419,6 +426,7 @@ impl OpenFindings {
                 finding.evidence.rebase_ages(by_ms);
             }
         }
+        self.began = self.began.map(|(began, until)| (began.shifted(by_ms), until.shifted(by_ms)));
         let Self { held, aside, silent, .. } = self;
         held.values_mut()
             .chain(aside.values_mut())
@@ -461,6 +469,7 @@ impl OpenFindings {
         self.rebased.remove(&id);
         self.raised.remove(&id);
         self.deferred.remove(&id);
+        self.reopened.remove(&id);
         self.ranked.remove(&(finding.severity, id));
         self.touch_explained(finding.code, &finding.subject);
         if self.opened.remove(&id).is_none() {

@@ -63,6 +63,10 @@ pub(crate) struct Operator {
     recovery: Recovery,
     /// When loopwatch first heard of it.
     heard_since: Option<Timestamp>,
+    /// When loopwatch first saw its Pods.
+    first_seen: Option<Timestamp>,
+    /// It has been seen running.
+    has_begun: bool,
     /// It is gone, and that justifies a page.
     down: bool,
     /// The findings about it that are open.
@@ -206,8 +210,28 @@ impl Model {
             self.review_deletions(); // their controller has stopped, or is back
         }
         self.review_stop(was_stopped);
+        self.note_beginning();
         self.review_revision();
         self.operator_heard();
+    }
+
+    /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it, and loopwatch itself may have
+    /// been replaced with it.
+    fn note_beginning(&mut self) {
+        let (now, settings) = (self.now, &self.settings);
+        let Some(view) = self.operator.view.as_ref().filter(|_| !self.operator.has_begun) else { return };
+        let known = || view.pods.iter().filter(|pod| pod.deleted.is_none() && !pod.phase.is_empty());
+        if known().next().is_none() {
+            return;
+        }
+        let running = known().filter_map(|pod| pod.containers.first()?.running_since).min();
+        let first_seen = *self.operator.first_seen.get_or_insert(now);
+        self.operator.has_begun = running.is_some() || now.since(first_seen) >= settings.operator_start_within;
+        let began = running.map_or(now, |running| running.min(now));
+        let until = began.after(settings.deadline);
+        if until > now {
+            self.open_findings.operator_began(now, began, until);
+        }
     }
 
     pub(super) fn metrics_scraped(&mut self, view: MetricsView) {
@@ -302,7 +326,12 @@ impl Model {
         operator.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
         operator.recovery.clock_stepped(by_ms);
         operator.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
-        operator.heard_since.iter_mut().chain(&mut operator.due).for_each(|at| *at = at.shifted(by_ms));
+        operator
+            .heard_since
+            .iter_mut()
+            .chain(&mut operator.first_seen)
+            .chain(&mut operator.due)
+            .for_each(|at| *at = at.shifted(by_ms));
         self.reviews.operator = true;
     }
 }

@@ -29,6 +29,7 @@ impl OpenFindings {
             let Some(finding) = self.open.get(&id) else { continue };
             let explanation = self.explanation(finding);
             let has_ended = finding.explained_by.is_some_and(|cause| self.has_ended(cause));
+            let may_catch_up = self.open.get(&id).and_then(|finding| self.may_catch_up(finding, now));
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
             finding.alerts_from = match (explanation, finding.alerts_from) {
@@ -41,7 +42,7 @@ impl OpenFindings {
                     let deferred = self.deferred.remove(&id).filter(|(at, _)| now.since(*at) < FIRES_WITHIN);
                     Some(deferred.map_or(now.after(recovers_within), |(_, from)| from))
                 }
-                (None, None) => Some(now),
+                (None, None) => Some(may_catch_up.unwrap_or(now)),
                 (_, from) => from,
             };
             let stands_for = (finding.alerts_from.is_none() && finding.confidence == Confidence::Confirmed)
@@ -54,6 +55,31 @@ impl OpenFindings {
                 self.push_event(now, Change::Explained, finding);
             }
         }
+    }
+
+    /// Notes when the operator began, which was shortly before loopwatch did. It has until an instant to work off what waited
+    /// before: nobody could see whether `OperatorDown` explained that.
+    pub(crate) fn operator_began(&mut self, now: Timestamp, began: Timestamp, until: Timestamp) {
+        self.began = Some((began, until));
+        let silenced = self
+            .open
+            .values()
+            .filter(|finding| finding.alerts_from.is_some_and(|from| !has_notified(finding, from, now)));
+        let silenced = silenced.filter_map(|finding| Some((finding.id, self.may_catch_up(finding, now)?)));
+        for (id, until) in silenced.collect::<Vec<_>>() {
+            if let Some(finding) = self.open.get_mut(&id) {
+                finding.alerts_from = Some(until);
+            }
+        }
+    }
+
+    /// Returns until when the operator may work off what has waited since before it began. A finding of an earlier run has had
+    /// its time.
+    fn may_catch_up(&self, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
+        let (_, until) = self.began.filter(|(began, until)| finding.since < *began && now < *until)?;
+        let by_outage = finding.info().explained_by.contains(&Explainer::Operator(FindingCode::OperatorDown));
+        let is_new = self.of_operator.contains(&finding.id) && !self.reopened.contains(&finding.id);
+        (by_outage && is_new).then_some(until)
     }
 
     /// Marks the open findings that a finding of `code` on `subject` could explain.
