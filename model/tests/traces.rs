@@ -152,8 +152,8 @@ fn a_newer_spec_ends_the_trace_and_the_rest_of_one() {
     assert!(key.to_string().ends_with("|3"), "{key}");
 }
 
-#[test]
-fn a_rejection_ends_the_trace_when_the_status_said_so() {
+/// An object whose second generation the operator has rejected after 4 s.
+fn rejected() -> (Lab, Widget) {
     let mut lab = lab();
     let mut web = lab.converged("web");
     ended(&mut lab);
@@ -161,6 +161,12 @@ fn a_rejection_ends_the_trace_when_the_status_said_so() {
     lab.advance(Span::secs(4));
     lab.apply(web.failed("InvalidSpec"));
     lab.advance(Span::mins(30));
+    (lab, web)
+}
+
+#[test]
+fn a_rejection_ends_the_trace_when_the_status_said_so() {
+    let (mut lab, _) = rejected();
     let traces = lab.model.traces();
     assert_eq!(lines(&traces[0])[0], "web spec_changed rejected after 4s");
     assert!(traces[0].is_failure() && traces[0].signal.contains("Stalled"), "{:?}", traces[0].signal);
@@ -637,13 +643,7 @@ fn a_step_of_the_clock_moves_events_with_their_trace() {
 
 #[test]
 fn the_generation_after_a_rejection_links_to_it() {
-    let mut lab = lab();
-    let mut web = lab.converged("web");
-    ended(&mut lab);
-    lab.apply(web.spec(2, lab.now));
-    lab.advance(Span::secs(4));
-    lab.apply(web.failed("InvalidSpec"));
-    lab.advance(Span::mins(30));
+    let (mut lab, mut web) = rejected();
     let rejected = lab.model.traces();
     assert_eq!((rejected.len(), rejected[0].outcome), (1, Outcome::Rejected));
     lab.apply(web.spec(3, lab.now));
