@@ -46,7 +46,7 @@ fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
     assert!(own.lab.has("Unacknowledged") && alerts(&own.lab, "ReconcileFailing"));
     for restarts in 1..=2 {
         own.lab = own.lab.restart();
-        own.lab.list(&[web.clone()]);
+        own.lab.list(std::slice::from_ref(&web));
         // It takes five minutes to find the cause again.
         own.run(120 * restarts, |view| add(&mut view.failed, 1));
         assert!(!alerts(&own.lab, "Unacknowledged"), "after restart {restarts}");
@@ -66,7 +66,7 @@ fn restarts_of_loopwatch_do_not_silence_an_object_without_end() {
     // The controller works again, but the object still waits.
     for minute in 0..15 {
         own.lab = own.lab.restart();
-        own.lab.list(&[web.clone()]);
+        own.lab.list(std::slice::from_ref(&web));
         own.run(60, |view| add(&mut view.succeeded, 1));
         assert_eq!(alerts(&own.lab, "Unacknowledged"), minute >= 9, "{minute}");
     }
@@ -84,7 +84,7 @@ fn a_restart_of_loopwatch_does_not_end_the_time_to_catch_up() {
     assert!(lab.has("Unacknowledged") && !alerts(&lab, "Unacknowledged"));
     let mut lab = lab.restart();
     op.seen(&mut lab);
-    lab.list(&[web.clone()]);
+    lab.list(std::slice::from_ref(&web));
     lab.run_with_lease(POD, 8);
     assert!(!alerts(&lab, "Unacknowledged"));
     lab.run_with_lease(POD, 3);
@@ -99,7 +99,7 @@ fn an_object_that_alerted_before_a_restart_of_loopwatch_alerts_at_once() {
     lab.advance(Span::mins(15));
     assert!(alerts(&lab, "Unacknowledged"));
     let mut lab = lab.restart();
-    lab.list(&[web.clone()]);
+    lab.list(std::slice::from_ref(&web));
     assert!(alerts(&lab, "Unacknowledged"));
 }
 
@@ -122,9 +122,9 @@ fn an_operator_that_starts_with_its_sidecar_may_work_off_what_waited_before() {
         let (mut lab, op, web) = started_together();
         if pods_first {
             op.seen(&mut lab);
-            lab.list(&[web.clone()]);
+            lab.list(std::slice::from_ref(&web));
         } else {
-            lab.list(&[web.clone()]);
+            lab.list(std::slice::from_ref(&web));
             lab.advance(Span::secs(5));
             op.seen(&mut lab);
         }
@@ -140,7 +140,7 @@ fn a_sidecar_that_starts_before_the_operator_waits_for_it() {
     let (mut lab, mut op, web) = started_together();
     (op.container().running_since, op.container().waiting) = (None, "PodInitializing".into());
     op.seen(&mut lab);
-    lab.list(&[web.clone()]);
+    lab.list(std::slice::from_ref(&web));
     for _ in 0..3 {
         lab.advance_by_minutes(1);
         op.seen(&mut lab);
@@ -161,7 +161,7 @@ fn an_operator_that_has_run_for_long_gets_no_time_when_loopwatch_starts() {
     let (mut lab, mut op, web) = started_together();
     op.container().running_since = Some(lab.ago(Span::hours(1)));
     op.seen(&mut lab);
-    lab.list(&[web.clone()]);
+    lab.list(std::slice::from_ref(&web));
     lab.advance(Span::secs(1));
     assert!(alerts(&lab, "Unacknowledged"));
 }
@@ -176,6 +176,6 @@ fn an_object_that_alerted_before_both_restarted_goes_on() {
     let mut op = Op::running(&lab);
     op.container().running_since = Some(lab.now);
     op.seen(&mut lab);
-    lab.list(&[web.clone()]);
+    lab.list(std::slice::from_ref(&web));
     assert!(alerts(&lab, "Unacknowledged"));
 }
