@@ -282,3 +282,14 @@ fn an_alertmanager_config_in_the_namespace_of_a_tenant_receives_the_alerts_for_i
     assert_eq!(receivers(&config, &own), "pager");
     let _ = fs::remove_file(config);
 }
+
+#[test]
+fn the_example_of_alertmanager_names_findings_that_exist() {
+    let example = read("deploy/examples/prometheus/alertmanager.yml");
+    let lists = example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+    let named: Vec<&str> = lists.flat_map(|list| list.split('|')).collect();
+    assert!(!named.is_empty());
+    for name in named {
+        assert!(FINDINGS.iter().any(|info| info.name == name && info.area == "operator"), "{name}");
+    }
+}
