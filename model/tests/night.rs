@@ -35,14 +35,20 @@ fn a_kind_that_fails_now_and_then_does_not_hide_objects_that_fail_for_long() {
     assert_eq!(alerted, (14..40).collect::<Vec<_>>(), "{:?}", lab.findings());
 }
 
-#[test]
-fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
+/// Returns a controller whose reconciles all fail, and a widget that waits because of that.
+fn explained_by_failures() -> (Loop, Widget) {
     let mut own = Loop::new();
     let mut web = own.lab.converged("web");
     own.run(360, |view| add(&mut view.failed, 1));
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     own.run(700, |view| add(&mut view.failed, 1));
+    (own, web)
+}
+
+#[test]
+fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
+    let (mut own, web) = explained_by_failures();
     assert!(own.lab.has("Unacknowledged") && alerts(&own.lab, "ReconcileFailing"));
     for restarts in 1..=2 {
         own.lab = own.lab.restart();
@@ -57,12 +63,7 @@ fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
 
 #[test]
 fn restarts_of_loopwatch_do_not_silence_an_object_without_end() {
-    let mut own = Loop::new();
-    let mut web = own.lab.converged("web");
-    own.run(360, |view| add(&mut view.failed, 1));
-    let now = own.lab.now;
-    own.lab.apply(web.spec(2, now));
-    own.run(700, |view| add(&mut view.failed, 1));
+    let (mut own, web) = explained_by_failures();
     // The controller works again, but the object still waits.
     for minute in 0..15 {
         own.lab = own.lab.restart();

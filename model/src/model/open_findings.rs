@@ -11,6 +11,7 @@ mod explanations; // which findings explain which, and from when on each alerts
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use self::explanations::can_alert;
 use super::past_events::PastEvents;
 use crate::finding::{
     Change, Confidence, Evidence, FINDINGS, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject,
@@ -546,10 +547,9 @@ fn has_dated_start(code: FindingCode) -> bool {
 /// Notes that the severity or the confidence of an open finding changes, and thus its alert: nobody has been notified of that
 /// one yet.
 fn reassess(now: Timestamp, finding: &mut Finding, confidence: Confidence, severity: Severity) {
-    let could_alert = |confidence, severity| confidence == Confidence::Confirmed && severity != Severity::Info;
     if finding.explained_by.is_some() {
         finding.alerts_from = None;
-    } else if could_alert(confidence, severity) && !could_alert(finding.confidence, finding.severity) {
+    } else if can_alert(confidence, severity) && !can_alert(finding.confidence, finding.severity) {
         finding.alerts_from = finding.alerts_from.max(Some(now));
     }
 }

@@ -29,7 +29,7 @@ impl OpenFindings {
             let Some(finding) = self.open.get(&id) else { continue };
             let explanation = self.explanation(finding);
             let has_ended = finding.explained_by.is_some_and(|cause| self.has_ended(cause));
-            let may_catch_up = self.open.get(&id).and_then(|finding| self.may_catch_up(finding, now));
+            let may_catch_up = self.may_catch_up(finding, now);
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
             finding.alerts_from = match (explanation, finding.alerts_from) {
@@ -179,7 +179,12 @@ impl OpenFindings {
     }
 }
 
+/// Returns whether a finding with this confidence and severity alerts, unless another one explains it.
+pub(super) fn can_alert(confidence: Confidence, severity: Severity) -> bool {
+    confidence == Confidence::Confirmed && severity != Severity::Info
+}
+
 /// Returns whether people may have been notified of a finding that alerts from an instant on.
 fn has_notified(finding: &Finding, from: Timestamp, now: Timestamp) -> bool {
-    finding.confidence == Confidence::Confirmed && finding.severity != Severity::Info && now >= from.after(HOLD)
+    can_alert(finding.confidence, finding.severity) && now >= from.after(HOLD)
 }
