@@ -423,6 +423,10 @@ impl Record {
         self.hot.as_ref()?.unconverged.as_ref()
     }
 
+    pub(crate) fn unconverged_mut(&mut self) -> Option<&mut Unconverged> {
+        self.hot.as_mut()?.unconverged.as_mut()
+    }
+
     /// Returns the deletion, if the object is being deleted.
     pub(crate) fn deletion(&self) -> Option<&Deletion> {
         self.hot.as_ref()?.deletion.as_ref()
