@@ -558,38 +558,6 @@ impl Model {
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
         primary.into_iter().any(|known| *known.kind == **kind && *known.group == **group)
     }
-
-    fn acquire_text(&mut self, text: &str) -> Symbol {
-        self.texts.acquire(text).unwrap_or_else(|empty| {
-            self.count_dropped("texts");
-            empty
-        })
-    }
-
-    fn acquire_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
-        self.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
-            self.count_dropped("condition_shapes");
-            empty
-        })
-    }
-
-    /// Returns the symbol of a finalizer set. A set that does not fit must not read as empty.
-    fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
-            self.count_dropped("finalizer_sets");
-            self.finalizer_sets.acquire(&[Arc::from(OTHER)]).unwrap_or(self.other_finalizers)
-        })
-    }
-
-    /// Returns the finalizers of an object as far as the model knows them.
-    fn finalizers_of(&self, slot: Slot) -> Vec<Arc<str>> {
-        let Some(record) = self.store.get(slot) else { return Vec::new() };
-        match record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
-            Some(deletion) => deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect(),
-            None if record.finalizers == self.other_finalizers => Vec::new(),
-            None => self.finalizer_sets.get(record.finalizers).to_vec(),
-        }
-    }
 }
 
 /// Returns the `source` label of `loopwatch_observations_total`, or `None` for ticks, which are not counted.
