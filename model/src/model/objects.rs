@@ -32,6 +32,9 @@ enum Known {
 impl Model {
     /// Handles a version of an object from a list, or from a watch event if `live`.
     pub(crate) fn object_seen(&mut self, watch: u16, mut view: ObjectView, live: bool) {
+        if live {
+            self.version_reached(watch, &view.version, true);
+        }
         let version = store::version_number(&view.version);
         let known = match self.recognize(watch, &view, version, live) {
             Known::Settled => return,
@@ -90,6 +93,7 @@ impl Model {
 
     /// Handles the deletion of an object, which a watch event of this version shows.
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
+        self.version_reached(watch, version, true);
         self.watches[watch as usize].include(key);
         let known = self.store.find(watch, &key.namespace, &key.name);
         let version = store::version_number(version);

@@ -15,6 +15,14 @@ use crate::time::Timestamp;
 // === impl Model ===
 
 impl Model {
+    /// Reviews an object whose timer has fired.
+    pub(crate) fn object_due(&mut self, slot: Slot) {
+        if let Some(hot) = self.store.get_mut(slot).and_then(|record| record.hot.as_mut()) {
+            hot.due = None;
+        }
+        self.review_object(slot);
+    }
+
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and reviews its kind. If
     /// its watch is blind, only the obligation can end, as unknown; the rest waits for the return of sight.
     pub(crate) fn review_object(&mut self, slot: Slot) {
