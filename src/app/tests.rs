@@ -5,7 +5,7 @@ use loopwatch_model::settings::Settings;
 use tokio::time::Instant;
 
 use super::*;
-use crate::export::notify::Webhook;
+use crate::export::notify::{Notifier, Webhook};
 use crate::export::notify::receiver::Receiver;
 
 fn watch_id() -> WatchId {
