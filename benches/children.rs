@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use loopwatch::sources::decode::{HashKey, object};
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Observation, Role, Scope, StatusSchema, WatchId, WatchedKind, Why};
+use loopwatch_model::observation::{Observation, Role, WatchedKind};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_testbed::kinds::watched;
 use serde_json::{Value, json};
 
 /// Rounds. The fastest one counts, because other processes slow down the others.
@@ -19,25 +20,10 @@ const OBJECTS: usize = 2_000;
 
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
-fn watched(role: Role) -> WatchedKind {
-    let (group, version, kind, resource) = match role {
-        Role::Primary => ("example.org", "v1", "Shop", "shops"),
-        _ => ("apps", "v1", "Deployment", "deployments"),
-    };
-    WatchedKind {
-        watch: WatchId::new(group, resource, &Scope::AllNamespaces),
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        resource: resource.into(),
-        scope: Scope::AllNamespaces,
-        role,
-        status: StatusSchema::Subresource,
-        why: Why::StatusPermission,
-        missing: Vec::new(),
-        suspected: false,
-        filtered: role == Role::Child,
-        metadata_only: role == Role::Child,
+fn kind(role: Role) -> WatchedKind {
+    match role {
+        Role::Primary => watched("example.org", "Shop", "shops", role),
+        _ => watched("apps", "Deployment", "deployments", role),
     }
 }
 
@@ -103,7 +89,7 @@ fn measure(
     role: Role,
     text: fn(usize, i64) -> Vec<u8>,
 ) -> (Duration, Duration) {
-    let (watch, key) = (watched(role).watch, HashKey([3; 16]));
+    let (watch, key) = (kind(role).watch, HashKey([3; 16]));
     let mut best = (Duration::MAX, Duration::MAX);
     for round in 0..ROUNDS {
         let texts: Vec<Vec<u8>> = (0..OBJECTS).map(|number| text(number, round)).collect();
@@ -125,7 +111,7 @@ fn measure(
 
 fn main() {
     let (mut model, mut now) = (Model::new(Settings::default()), START);
-    let kinds = [Role::Primary, Role::Child].map(watched);
+    let kinds = [Role::Primary, Role::Child].map(kind);
     model.apply(now, Observation::KindsDiscovered(kinds.to_vec()));
     for kind in kinds {
         model.apply(now, Observation::ListBegan { watch: kind.watch.clone(), epoch: 1 });

@@ -13,12 +13,13 @@ use loopwatch::export::traces::{Sampling, Target, TraceExporter};
 use loopwatch::telemetry::{SelfMetrics, SpanLabels};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
-    Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope, StatusSchema,
-    StatusShape, WatchId, WatchedKind, Why,
+    Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, StatusShape,
+    WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trace::Trace;
+use loopwatch_testbed::kinds::watched;
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
@@ -38,24 +39,8 @@ const OPEN: usize = 20_000;
 
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
-fn kind(name: &str, role: Role) -> WatchedKind {
-    let resource = format!("{}s", name.to_lowercase());
-    let group = if role == Role::Primary { "example.org" } else { "" };
-    WatchedKind {
-        watch: WatchId::new(group, &resource, &Scope::AllNamespaces),
-        group: group.into(),
-        version: "v1".into(),
-        kind: name.into(),
-        resource,
-        scope: Scope::AllNamespaces,
-        role,
-        status: StatusSchema::Subresource,
-        why: Why::StatusPermission,
-        missing: Vec::new(),
-        suspected: false,
-        filtered: role == Role::Child,
-        metadata_only: role == Role::Child,
-    }
+fn kinds() -> (WatchedKind, WatchedKind) {
+    (watched("example.org", "Shop", "shops", Role::Primary), watched("", "ConfigMap", "configmaps", Role::Child))
 }
 
 fn uid(number: usize) -> String {
@@ -123,7 +108,7 @@ fn model(gathers: bool, shops: &WatchedKind, configs: &WatchedKind) -> Model {
 #[cfg(feature = "jemalloc")]
 fn open(gathers: bool) -> usize {
     let before = allocated();
-    let (shops, configs) = (kind("Shop", Role::Primary), kind("ConfigMap", Role::Child));
+    let (shops, configs) = kinds();
     let mut model = model(gathers, &shops, &configs);
     for number in 0..OPEN {
         let object = Box::new(shop(number, 2 * number + 2, None));
@@ -136,7 +121,7 @@ fn open(gathers: bool) -> usize {
 
 /// Creates objects that converge, each with one child; returns the CPU time and the traces.
 fn converge(gathers: bool, objects: usize) -> (Duration, Vec<Trace>) {
-    let (shops, configs) = (kind("Shop", Role::Primary), kind("ConfigMap", Role::Child));
+    let (shops, configs) = kinds();
     let mut model = model(gathers, &shops, &configs);
     let (begin, mut traces, mut version) = (cpu(), Vec::new(), 1);
     for first in (0..objects).step_by(500) {

@@ -10,19 +10,15 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Probe};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-use crate::export::alertmanager::Alerting;
-use crate::export::notify::Notifier;
-use crate::export::traces::{Target, TraceExporter};
+use crate::export::traces::TraceExporter;
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
-use crate::sources::cluster::OwnPod;
 use crate::sources::decode::HashKey;
 use crate::sources::profiles::ProfileStore;
 use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
@@ -31,6 +27,7 @@ use crate::telemetry::SelfMetrics;
 mod memory;
 mod rebuild;
 mod reload;
+mod senders;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -38,6 +35,8 @@ mod tests;
 use self::rebuild::Connection;
 pub(crate) use self::reload::{Configuration, Reload};
 use self::reload::{Effective, Reloader};
+pub(crate) use self::senders::Outlets;
+use self::senders::Senders;
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
 /// the sources wait, and so does the API server.
@@ -89,8 +88,7 @@ pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
 /// changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, notify, alerting, traces, profiles, .. } =
-        configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, profiles, .. } = configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
     if let Some(dir) = &state_dir {
@@ -101,18 +99,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     exporter.set_profiles(ProfileStore::new(profiles.profile_dir.as_deref()));
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
-    let requests = &exporter.metrics().notify_requests;
-    let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
-    let notifying = notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
-    let alerting = alerting
-        .options(serve_flags.links())
-        .map(|options| Alerting::start(&options, model.clone(), exporter.metrics()));
-    let (target, _) = traces.target(); // the problems are among those of the configuration
-    let tracing = target.and_then(|target| start_tracing(&target, exporter.metrics(), host));
-    if let Some((traces, _)) = &tracing {
-        lock(&model).gather_traces();
-        exporter.set_traces(traces.clone());
-    }
+    let senders = Senders::start(&configuration.flags, &model, &exporter);
     let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
     let (sender, effective) = watch::channel(Effective {
@@ -123,10 +110,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     });
     let connection = Connection::new(&effective.borrow(), hash_key());
     let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone())
-        .with_outlets(Outlets {
-            notifier: notifying.as_ref().map(|(notifier, _)| notifier.clone()),
-            traces: tracing.as_ref().map(|(traces, _)| traces.clone()),
-        });
+        .with_outlets(senders.outlets());
     if let Some(reload) = reload {
         let reloader = Reloader { current: configuration, feed: core.feed().clone(), exporter, effective: sender };
         tokio::spawn(reloader.run(reload, stop.clone()));
@@ -137,43 +121,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state::save(dir, &lock(&model));
     }
     // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
-    let notified = async {
-        if let Some((notifier, delivering)) = notifying {
-            notifier.close(delivering).await;
-        }
-    };
-    let traced = async {
-        if let Some((traces, sending)) = tracing {
-            traces.close(sending).await;
-        }
-    };
-    let alerted = async {
-        if let Some(alerting) = alerting {
-            alerting.close().await;
-        }
-    };
-    tokio::join!(notified, traced, alerted);
+    senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
-}
-
-/// Where the pump sends what the model reports, besides the log.
-#[derive(Clone, Default)]
-pub(crate) struct Outlets {
-    /// Takes the reference events.
-    pub(crate) notifier: Option<Notifier>,
-    /// Takes the traces.
-    pub(crate) traces: Option<TraceExporter>,
-}
-
-/// Starts to send traces, unless a variable of OpenTelemetry prevents it.
-fn start_tracing(
-    target: &Target,
-    metrics: &Arc<SelfMetrics>,
-    host: Option<String>,
-) -> Option<(TraceExporter, JoinHandle<()>)> {
-    let started = TraceExporter::start(target, metrics.clone(), host);
-    started.inspect_err(|problem| warn!(problem, "cannot send traces")).ok()
 }
 
 /// Why the pump stopped.

@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use loopwatch::sources::scrape::intake;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
-    Manager, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Role, Scope, StatusSchema, WatchId,
-    WatchedKind, Why,
+    Manager, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Role, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_testbed::kinds::watched;
 use tikv_jemalloc_ctl::{epoch, stats};
 
 #[global_allocator]
@@ -31,25 +31,10 @@ const SCRAPE_BUDGET: usize = 4 << 20;
 /// Held by the test that measures: jemalloc counts the memory of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn watched(role: Role) -> WatchedKind {
-    let (group, kind, resource) = match role {
-        Role::Primary => ("example.io", "Widget", "widgets"),
-        _ => ("", "ConfigMap", "configmaps"),
-    };
-    WatchedKind {
-        watch: WatchId::new(group, resource, &Scope::AllNamespaces),
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        resource: resource.into(),
-        scope: Scope::AllNamespaces,
-        role,
-        status: StatusSchema::Subresource,
-        why: Why::StatusPermission,
-        missing: Vec::new(),
-        suspected: false,
-        filtered: role == Role::Child,
-        metadata_only: role == Role::Child,
+fn kind(role: Role) -> WatchedKind {
+    match role {
+        Role::Primary => watched("example.io", "Widget", "widgets", role),
+        _ => watched("", "ConfigMap", "configmaps", role),
     }
 }
 
@@ -96,7 +81,7 @@ fn allocated() -> usize {
 }
 
 fn list(model: &mut Model, role: Role, objects: impl Iterator<Item = ObjectView>) {
-    let watch = watched(role).watch;
+    let watch = kind(role).watch;
     model.apply(NOW, Observation::ListBegan { watch: watch.clone(), epoch: 1 });
     for object in objects {
         model.apply(NOW, Observation::Listed { watch: watch.clone(), object: Box::new(object) });
@@ -107,7 +92,7 @@ fn list(model: &mut Model, role: Role, objects: impl Iterator<Item = ObjectView>
 /// Returns the memory of the children, each with this number of owners, in bytes per child.
 fn measure(owners: usize) -> usize {
     let mut model = Model::new(Settings::default());
-    model.apply(NOW, Observation::KindsDiscovered(vec![watched(Role::Primary), watched(Role::Child)]));
+    model.apply(NOW, Observation::KindsDiscovered(vec![kind(Role::Primary), kind(Role::Child)]));
     let primaries = (0..CHILDREN).filter(|n| n % SIBLINGS < 3).map(|n| {
         let mut view = view(1_000_000 + n, format!("widget-{n}"), Vec::new());
         view.key.namespace = namespace(n);

@@ -1,10 +1,14 @@
 //! The model: all watched objects, and the findings about them.
 //!
 //! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time, and then handles the
-//! observation. Objects live in `store.rs`. The code that judges an object works on an `ObjectContext`, which also
-//! gives access to the object's kind and to the totals of its namespace.
+//! observation. The tour begins in `apply.rs`, where each observation goes to its part. Objects live in `store.rs`, and
+//! `objects.rs` takes one version of an object through the parts. The code that judges an object works on an
+//! `ObjectContext`, which also gives access to the object's kind and to the totals of its namespace.
 //!
 //! The parts are listed in the order in which a newcomer should read them.
+
+// The input.
+mod apply; // what one observation does
 
 // Data.
 mod intern; // texts and lists shared by many objects
@@ -69,6 +73,7 @@ mod revisions; // which revision of it is in charge
 mod sight; // what a watch can see
 mod watches;
 mod sources;
+mod definitions; // of custom resources: whether they have a status subresource
 mod skipped; // objects that a source could not read
 mod clock; // steps of the clock
 pub mod annotated; // annotations that silence findings and set deadlines
@@ -76,6 +81,7 @@ mod teams; // of namespaces
 pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
 
 // The output.
+mod checkpoints; // what survives a restart
 mod recent_past; // the last hours, for charts and timelines
 mod readiness; // for `/readyz`
 mod show;
@@ -86,7 +92,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::configurations::Configurations;
-use self::containers::{Container, Containers};
+use self::containers::Containers;
 use self::controllers::Controllers;
 use self::crossings::Crossings;
 use self::detection::Detection;
@@ -109,22 +115,17 @@ use self::revisions::Revisions;
 use self::softdelete::SoftDeleted;
 use self::sources::{Sources, source_subject};
 use self::store::{Slot, Store};
-use self::timers::{Timer, Timers};
+use self::timers::Timers;
 use self::traces::Traces;
 use self::tuning::Tuned;
-use crate::checkpoint::{Checkpoint, FinalizerMemory};
-use crate::finding::{Evidence, FindingCode, FindingEvent, FindingId, Subject};
-use crate::observation::{
-    DefinitionView, LeaseView, Observation, PermissionsView, PodView, Probe, Role, SourceId, StatusSchema, WatchId,
-};
+use crate::checkpoint::FinalizerMemory;
+use crate::finding::{FindingEvent, Subject};
+use crate::observation::{DefinitionView, PermissionsView, Probe, Role, SourceId, WatchId};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
 /// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
 const MAX_INTERNED: usize = 50_000;
-
-/// The maximum number of definitions that can be reviewed again.
-const MAX_DEFINITIONS: usize = 2_000;
 
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`],
 /// [`Model::reference_events`], [`Model::traces`], [`Model::probes`] and [`Model::checkpoint`] are its output.
@@ -260,27 +261,6 @@ impl Model {
         &self.settings
     }
 
-    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's
-    /// time never goes back: an `at` before the current time counts as the current time.
-    pub fn apply(&mut self, at: Timestamp, observation: Observation) {
-        if let Observation::ClockStepped { by_ms } = observation {
-            // By the old setting, the step happened at `before`.
-            let before = at.shifted(by_ms.saturating_neg());
-            self.fire_timers(before);
-            self.time_passes(before);
-            self.now = self.now.max(before);
-            self.clock_stepped(by_ms);
-        }
-        self.fire_timers(at);
-        self.time_passes(at);
-        self.now = self.now.max(at);
-        if let Some(label) = source_label(&observation) {
-            *self.observations.entry(label).or_default() += 1;
-        }
-        self.handle(observation);
-        self.finish_step();
-    }
-
     /// Returns when the next timer is due. Until then only observations change the model.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
@@ -303,217 +283,6 @@ impl Model {
     /// Removes and returns the finding events since the last call. Only the newest 10,000 are kept.
     pub fn finding_events(&mut self) -> Vec<FindingEvent> {
         self.open_findings.take_events()
-    }
-
-    /// Returns what shows which replica leads.
-    #[must_use]
-    pub fn leader_election(&self) -> LeaderElection {
-        let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
-        LeaderElection {
-            leases: self.leases.held(self.now).map(|row| row.lease.clone()).collect(),
-            stands_by: self.operator.view.as_ref().is_some_and(|view| view.pods.iter().any(stands_by)),
-        }
-    }
-
-    /// Returns the state that should survive a restart.
-    #[must_use]
-    pub fn checkpoint(&self) -> Checkpoint {
-        let mut learned = self.restored_learning.clone();
-        let kinds = self.kinds.iter().filter(|kind| !kind.learned.is_empty());
-        learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
-        let findings = self.open_findings.start_times();
-        let silent = self.open_findings.silent(self.now);
-        Checkpoint {
-            learned,
-            findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
-            of_controllers: self.open_findings.of_controllers().map(|id| id.to_string()).collect(),
-            silent: silent.into_iter().map(|(id, until)| (id.to_string(), until)).collect(),
-            outputs: self.references.outputs().cloned().collect(),
-            leases: self.controllers.remembered(),
-            finalizers: self.finalizer_memories(),
-        }
-    }
-
-    fn fire_timers(&mut self, at: Timestamp) {
-        while let Some((due, timer)) = self.timers.pop(at) {
-            self.time_passes(due);
-            self.now = self.now.max(due);
-            match timer {
-                Timer::Object(slot) => {
-                    if let Some(hot) = self.store.get_mut(slot).and_then(|record| record.hot.as_mut()) {
-                        hot.due = None;
-                    }
-                    self.review_object(slot);
-                }
-                Timer::Kind(number) => {
-                    self.kinds[number as usize].due = None;
-                    self.review_kind(number);
-                }
-                Timer::Source(number) => self.source_due(number),
-                Timer::Audit(number) => self.audit_due(number),
-                Timer::Links => self.links_due(),
-                Timer::Hazards => self.hazards_due(),
-                Timer::Reads => self.reads_due(),
-                Timer::References => self.references_due(),
-                Timer::Containers => self.containers_due(),
-                Timer::Configurations => self.configurations_due(),
-                Timer::Operator => self.operator_due(),
-                Timer::Findings => {
-                    self.findings_due = None;
-                    self.hold_limits();
-                    self.findings_due();
-                }
-            }
-            self.finish_step();
-        }
-    }
-
-    fn handle(&mut self, observation: Observation) {
-        match observation {
-            Observation::Restored(checkpoint) => self.restore(*checkpoint),
-            Observation::KindsDiscovered(list) => {
-                self.sources.note_success(&SourceId::Discovery, self.now);
-                self.kinds_discovered(&list);
-            }
-            Observation::ListBegan { watch, epoch } => self.with_watch(&watch, |model, n| model.list_began(n, epoch)),
-            Observation::Listed { watch, object } => {
-                self.with_watch(&watch, |model, n| model.object_seen(n, *object, false))
-            }
-            Observation::ListEnded { watch, epoch, version } => {
-                self.with_watch(&watch, |model, n| model.list_ended(n, epoch, &version));
-            }
-            Observation::Applied { watch, object } => self.with_watch(&watch, |model, n| {
-                model.version_reached(n, &object.version, true);
-                model.object_seen(n, *object, true);
-            }),
-            Observation::Deleted { watch, key, version } => self.with_watch(&watch, |model, n| {
-                model.version_reached(n, &version, true);
-                model.object_deleted(n, &key, &version);
-            }),
-            Observation::Progressed { watch, version } => {
-                self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));
-            }
-            Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
-            Observation::DefinitionSeen(definition) => self.definition_seen(definition),
-            Observation::DefinitionGone(name) => self.definition_gone(name),
-            Observation::DefinitionsListed(names) => {
-                self.retain_containers(|container| match container {
-                    Container::Namespace(_) => true,
-                    Container::Definition(name) => names.contains(name),
-                });
-                let gone: Vec<String> = self.definitions.keys().filter(|name| !names.contains(name)).cloned().collect();
-                gone.into_iter().for_each(|name| self.definition_gone(name));
-            }
-            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
-            Observation::NamespaceSeen(namespace) => self.namespace_seen(namespace),
-            Observation::NamespaceGone(name) => self.namespace_gone(&name),
-            Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
-            Observation::LeaseSeen(lease) => self.lease_seen(lease),
-            Observation::LeaseGone { namespace, name } => {
-                self.leases.gone(namespace, name);
-                self.review_revision();
-                self.reviews.operator = true;
-            }
-            Observation::LeasesListed { namespace, names } => {
-                self.sources.note_success(&SourceId::Lease, self.now);
-                self.leases.listed(&namespace, &names);
-                self.set_leases_visible(true);
-                self.review_revision();
-            }
-            Observation::EventSeen { watch, event } => self.event_seen(&watch, *event),
-            Observation::OperatorSeen(view) => self.operator_seen(*view),
-            Observation::MetricsScraped(view) => self.metrics_scraped(*view),
-            Observation::ScrapeFailed { instance, cause, detail } => self.scrape_failed(&instance, cause, &detail),
-            Observation::ProcessSeen(view) => self.process_seen(*view),
-            Observation::ProcessGone { instance } => self.process_gone(&instance),
-            Observation::Answered { probe: Probe::Profile { instance, kind }, answer } => {
-                self.profiled(&instance, kind, answer);
-            }
-            Observation::Answered { probe: Probe::Count(watch), answer } => self.count_answered(&watch, &answer),
-            Observation::Answered { probe, answer } => self.read_answered(&probe, &answer),
-            Observation::SourceFailed { source, .. }
-            | Observation::SourceOff { source, .. }
-            | Observation::SourceRestricted { source, .. }
-            | Observation::SourceRecovered { source }
-                if self.has_ended(&source) => {}
-            Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
-            Observation::SourceOff { source, reason } => self.source_off(&source, reason),
-            Observation::SourceRecovered { source } => self.source_recovered(&source),
-            Observation::SourceRestricted { source, reason } => self.source_restricted(&source, reason),
-            Observation::SettingsChanged(settings) => self.settings_changed(*settings),
-            Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
-        }
-    }
-
-    /// Handles an observation of a watch. Ignores it if the watch is not in the latest list of discovered watches.
-    fn with_watch(&mut self, id: &WatchId, handle: impl FnOnce(&mut Self, u16)) {
-        let Some(number) = self.find_watch(id).filter(|number| self.watches[*number as usize].active) else { return };
-        self.sources.note_success(&SourceId::Watch(id.clone()), self.now);
-        handle(self, number);
-    }
-
-    fn restore(&mut self, checkpoint: Checkpoint) {
-        for kind in &mut self.kinds {
-            if let Some(numbers) = checkpoint.learned.get(&kind.name()) {
-                kind.learned = learned::Learned::from_numbers(numbers);
-            }
-        }
-        self.restored_learning = checkpoint.learned;
-        self.references.restore_outputs(checkpoint.outputs);
-        self.controllers.restore(checkpoint.leases);
-        self.restore_finalizers(checkpoint.finalizers);
-        let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));
-        let findings = checkpoint.findings.iter().filter_map(|(finding, since)| Some((id(finding)?, *since)));
-        // It takes a while to find the explanations again.
-        let found_until = self.now.after(self.settings.deadline);
-        let silent = checkpoint.silent.iter();
-        let silent = silent.filter_map(|(finding, until)| Some((id(finding)?, until.unwrap_or(found_until))));
-        self.open_findings.restore(findings.collect(), silent.collect());
-        let of_controllers = checkpoint.of_controllers.iter().filter_map(id);
-        of_controllers.for_each(|id| self.open_findings.keep_until(id, found_until));
-    }
-
-    fn definition_seen(&mut self, definition: DefinitionView) {
-        self.note_definition(&definition);
-        self.definitions.remove(&definition.name);
-        if definition.status == StatusSchema::InBody && self.definitions.len() < MAX_DEFINITIONS {
-            self.definitions.insert(definition.name.clone(), definition.clone());
-        }
-        self.review_definition(definition);
-    }
-
-    fn definition_gone(&mut self, name: String) {
-        self.definitions.remove(&name);
-        self.forget_container(&Container::Definition(name.clone()));
-        let subject = Subject::Definition { name };
-        self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
-    }
-
-    /// Opens or closes the finding about a definition.
-    fn review_definition(&mut self, definition: DefinitionView) {
-        let subject = Subject::Definition { name: definition.name };
-        if definition.status == StatusSchema::InBody {
-            let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
-            // The creation time is the best evidence, because loopwatch does not see earlier versions of a definition.
-            let (now, since) = (self.now, definition.created.unwrap_or(self.now).min(self.now));
-            self.raise(subject, Detection::new(now, FindingCode::StatusSubresourceMissing, since, now, || evidence));
-        } else {
-            self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
-        }
-    }
-
-    fn lease_seen(&mut self, lease: LeaseView) {
-        self.sources.note_success(&SourceId::Lease, self.now);
-        let renewed = self.leases.is_renewed_by(&lease);
-        self.note_leader(&lease);
-        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after) {
-            self.review_deletions();
-        }
-        if !self.leases.seen(self.now, lease) {
-            self.count_dropped("leases");
-        }
-        self.operator_shows_life();
-        self.review_revision();
     }
 
     /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as
@@ -558,68 +327,4 @@ impl Model {
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
         primary.into_iter().any(|known| *known.kind == **kind && *known.group == **group)
     }
-
-    fn acquire_text(&mut self, text: &str) -> Symbol {
-        self.texts.acquire(text).unwrap_or_else(|empty| {
-            self.count_dropped("texts");
-            empty
-        })
-    }
-
-    fn acquire_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
-        self.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
-            self.count_dropped("condition_shapes");
-            empty
-        })
-    }
-
-    /// Returns the symbol of a finalizer set. A set that does not fit must not read as empty.
-    fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
-            self.count_dropped("finalizer_sets");
-            self.finalizer_sets.acquire(&[Arc::from(OTHER)]).unwrap_or(self.other_finalizers)
-        })
-    }
-
-    /// Returns the finalizers of an object as far as the model knows them.
-    fn finalizers_of(&self, slot: Slot) -> Vec<Arc<str>> {
-        let Some(record) = self.store.get(slot) else { return Vec::new() };
-        match record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
-            Some(deletion) => deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect(),
-            None if record.finalizers == self.other_finalizers => Vec::new(),
-            None => self.finalizer_sets.get(record.finalizers).to_vec(),
-        }
-    }
-}
-
-/// Returns the `source` label of `loopwatch_observations_total`, or `None` for ticks, which are not counted.
-const fn source_label(observation: &Observation) -> Option<&'static str> {
-    Some(match observation {
-        Observation::Restored(_) => "checkpoint",
-        Observation::KindsDiscovered(_) | Observation::PermissionsReviewed(_) => "discovery",
-        Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
-        Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
-        Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) | Observation::DefinitionsListed(_) => {
-            "definitions"
-        }
-        Observation::LeaseSeen(_) | Observation::LeaseGone { .. } | Observation::LeasesListed { .. } => "lease",
-        Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
-            "namespaces"
-        }
-        Observation::EventSeen { .. } => "events",
-        Observation::OperatorSeen(_) => "pods",
-        Observation::MetricsScraped(_) | Observation::ScrapeFailed { .. } => "metrics",
-        Observation::ProcessSeen(_) | Observation::ProcessGone { .. } => "process",
-        Observation::SettingsChanged(_) => "config",
-        Observation::Answered { probe: Probe::Profile { .. }, .. } => "profiles",
-        Observation::Answered { probe: Probe::Count(_), .. } => "audit",
-        Observation::Answered { probe: Probe::Read(_) | Probe::Dependents { .. }, .. } => "reads",
-        Observation::SourceFailed { .. }
-        | Observation::SourceRecovered { .. }
-        | Observation::SourceOff { .. }
-        | Observation::SourceRestricted { .. }
-        | Observation::Skipped { .. } => "source",
-        Observation::ClockStepped { .. } => "clock",
-        Observation::Tick => return None,
-    })
 }

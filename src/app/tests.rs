@@ -1,33 +1,14 @@
-use loopwatch_model::observation::{
-    Hashes, ObjectKey, ObjectView, Observation, Reference, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
-};
+use loopwatch_model::observation::{Hashes, ObjectKey, ObjectView, Observation, Reference, Role, WatchedKind};
 use loopwatch_model::settings::Settings;
+use loopwatch_testbed::kinds::watched;
 use tokio::time::Instant;
 
 use super::*;
-use crate::export::notify::Webhook;
 use crate::export::notify::receiver::Receiver;
-
-fn watch_id() -> WatchId {
-    WatchId("widgets.example.io".into())
-}
+use crate::export::notify::{Notifier, Webhook};
 
 fn kind() -> WatchedKind {
-    WatchedKind {
-        watch: watch_id(),
-        group: "example.io".into(),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        resource: "widgets".into(),
-        scope: Scope::AllNamespaces,
-        role: Role::Primary,
-        status: StatusSchema::Subresource,
-        why: Why::StatusPermission,
-        missing: Vec::new(),
-        suspected: false,
-        filtered: false,
-        metadata_only: false,
-    }
+    watched("example.io", "Widget", "widgets", Role::Primary)
 }
 
 /// A version of the widget `web`, whose spec refers to an object in another namespace.
@@ -42,7 +23,7 @@ fn widget(version: u64, name: &str) -> Observation {
         hashes: Hashes { spec: version, ..Hashes::default() },
         ..ObjectView::default()
     };
-    Observation::Applied { watch: watch_id(), object: Box::new(object) }
+    Observation::Applied { watch: kind().watch, object: Box::new(object) }
 }
 
 #[tokio::test]
@@ -56,8 +37,8 @@ async fn a_changed_reference_reaches_the_webhook_within_a_second() {
     let pumping = tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
     for start in [
         Observation::KindsDiscovered(vec![kind()]),
-        Observation::ListBegan { watch: watch_id(), epoch: 1 },
-        Observation::ListEnded { watch: watch_id(), epoch: 1, version: "1".into() },
+        Observation::ListBegan { watch: kind().watch, epoch: 1 },
+        Observation::ListEnded { watch: kind().watch, epoch: 1, version: "1".into() },
         widget(2, ""),
     ] {
         feed.send(start).await.expect("the pump runs");

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-use loopwatch_model::observation::{Cause, ObjectKey, ObjectView, Observation, SourceId, WatchId};
+use loopwatch_model::observation::{
+    Cause, NamespaceView, ObjectKey, ObjectView, Observation, SourceId, WatchId, WatchedKind,
+};
 use loopwatch_model::time::Timestamp;
 
 /// The state of all sources, as observations.
@@ -76,35 +78,16 @@ impl Held {
     /// If an object cannot be serialised.
     pub(super) fn note(&mut self, at: Timestamp, observation: &Observation) -> io::Result<()> {
         self.at = self.at.max(at);
+        if let Some(topic) = Topic::of(observation) {
+            self.latest.insert(topic, observation.clone());
+        }
         match observation {
-            Observation::KindsDiscovered(kinds) => {
-                let stays = |watch: &WatchId| kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty());
-                let gone: Vec<WatchId> = self.watches.keys().filter(|watch| !stays(watch)).cloned().collect();
-                for watch in gone {
-                    self.watches.remove(&watch);
-                    if !kinds.iter().any(|kind| kind.watch == watch) {
-                        self.sources.remove(&SourceId::Watch(watch));
-                    }
-                }
-                for kind in kinds.iter().filter(|kind| kind.missing.is_empty()) {
-                    self.watches.entry(kind.watch.clone()).or_default();
-                }
-                self.latest.insert(Topic::Kinds, observation.clone());
-            }
-            Observation::DefinitionSeen(definition) => {
-                self.latest.insert(Topic::Definition(definition.name.clone()), observation.clone());
-            }
+            Observation::KindsDiscovered(kinds) => self.kinds_discovered(kinds),
             Observation::DefinitionGone(name) => _ = self.latest.remove(&Topic::Definition(name.clone())),
             Observation::DefinitionsListed(names) => self.latest.retain(|topic, _| match topic {
                 Topic::Definition(name) => names.contains(name),
                 _ => true,
             }),
-            Observation::PermissionsReviewed(view) => {
-                self.latest.insert(Topic::Permissions(view.namespace.clone()), observation.clone());
-            }
-            Observation::LeaseSeen(lease) => {
-                self.latest.insert(Topic::Lease(lease.namespace.clone(), lease.name.clone()), observation.clone());
-            }
             Observation::LeaseGone { namespace, name } => {
                 self.latest.remove(&Topic::Lease(namespace.clone(), name.clone()));
             }
@@ -112,35 +95,16 @@ impl Held {
                 Topic::Lease(within, name) => within != namespace || names.contains(name),
                 _ => true,
             }),
-            Observation::NamespacesListed(namespaces) => {
-                self.latest.retain(|topic, _| !matches!(topic, Topic::Namespace(_)));
-                for namespace in namespaces {
-                    let seen = Observation::NamespaceSeen(namespace.clone());
-                    self.latest.insert(Topic::Namespace(namespace.name.clone()), seen);
-                }
-            }
-            Observation::NamespaceSeen(namespace) => {
-                self.latest.insert(Topic::Namespace(namespace.name.clone()), observation.clone());
-            }
+            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
+            Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
             Observation::OperatorSeen(view) => {
                 let is_of = |instance: &String| view.pods.iter().any(|pod| instance.ends_with(&pod.name));
                 self.latest.retain(|topic, _| match topic {
                     Topic::Metrics(instance) | Topic::Process(instance) => !view.complete || is_of(instance),
                     _ => true,
                 });
-                self.latest.insert(Topic::Operator, observation.clone());
-            }
-            Observation::MetricsScraped(view) => {
-                self.latest.insert(Topic::Metrics(view.instance.clone()), observation.clone());
-            }
-            Observation::ScrapeFailed { instance, .. } => {
-                self.latest.insert(Topic::Metrics(instance.clone()), observation.clone());
-            }
-            Observation::ProcessSeen(view) => {
-                self.latest.insert(Topic::Process(view.instance.clone()), observation.clone());
             }
             Observation::ProcessGone { instance } => _ = self.latest.remove(&Topic::Process(instance.clone())),
-            Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
             Observation::SourceFailed { source, .. }
             | Observation::SourceRecovered { source }
             | Observation::SourceRestricted { source, .. }
@@ -162,17 +126,32 @@ impl Held {
                     watch.skipped.push(*cause);
                 }
             }
-            // The checkpoint of the model replaces `Restored`, and its settings, in the header, `SettingsChanged`. The
-            // others describe an instant, not a state.
-            Observation::Restored(_)
-            | Observation::SettingsChanged(_)
-            | Observation::Skipped { .. }
-            | Observation::Answered { .. }
-            | Observation::EventSeen { .. }
-            | Observation::ClockStepped { .. }
-            | Observation::Tick => {}
+            _ => {} // all that matters about it is its topic, if it has one
         }
         Ok(())
+    }
+
+    /// Forgets the watches that have ended, and prepares for new ones.
+    fn kinds_discovered(&mut self, kinds: &[WatchedKind]) {
+        let stays = |watch: &WatchId| kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty());
+        let gone: Vec<WatchId> = self.watches.keys().filter(|watch| !stays(watch)).cloned().collect();
+        for watch in gone {
+            self.watches.remove(&watch);
+            if !kinds.iter().any(|kind| kind.watch == watch) {
+                self.sources.remove(&SourceId::Watch(watch));
+            }
+        }
+        for kind in kinds.iter().filter(|kind| kind.missing.is_empty()) {
+            self.watches.entry(kind.watch.clone()).or_default();
+        }
+    }
+
+    fn namespaces_listed(&mut self, namespaces: &[NamespaceView]) {
+        self.latest.retain(|topic, _| !matches!(topic, Topic::Namespace(_)));
+        for namespace in namespaces {
+            let seen = Observation::NamespaceSeen(namespace.clone());
+            self.latest.insert(Topic::Namespace(namespace.name.clone()), seen);
+        }
     }
 
     /// Passes the observations that rebuild this state to `write`.
@@ -185,6 +164,52 @@ impl Held {
             watch.replay(id, &mut write)?;
         }
         self.sources.values().try_for_each(write)
+    }
+}
+
+// === impl Topic ===
+
+impl Topic {
+    /// The topic of which an observation is the latest one.
+    fn of(observation: &Observation) -> Option<Self> {
+        Some(match observation {
+            Observation::KindsDiscovered(_) => Self::Kinds,
+            Observation::DefinitionSeen(definition) => Self::Definition(definition.name.clone()),
+            Observation::PermissionsReviewed(view) => Self::Permissions(view.namespace.clone()),
+            Observation::NamespaceSeen(namespace) => Self::Namespace(namespace.name.clone()),
+            Observation::LeaseSeen(lease) => Self::Lease(lease.namespace.clone(), lease.name.clone()),
+            Observation::OperatorSeen(_) => Self::Operator,
+            Observation::MetricsScraped(view) => Self::Metrics(view.instance.clone()),
+            Observation::ScrapeFailed { instance, .. } => Self::Metrics(instance.clone()),
+            Observation::ProcessSeen(view) => Self::Process(view.instance.clone()),
+            // They do not replace each other, or `note` keeps them elsewhere.
+            Observation::DefinitionGone(_)
+            | Observation::DefinitionsListed(_)
+            | Observation::LeaseGone { .. }
+            | Observation::LeasesListed { .. }
+            | Observation::NamespacesListed(_)
+            | Observation::NamespaceGone(_)
+            | Observation::ProcessGone { .. }
+            | Observation::ListBegan { .. }
+            | Observation::Listed { .. }
+            | Observation::ListEnded { .. }
+            | Observation::Applied { .. }
+            | Observation::Deleted { .. }
+            | Observation::Progressed { .. }
+            | Observation::Skipped { .. }
+            | Observation::SourceFailed { .. }
+            | Observation::SourceRecovered { .. }
+            | Observation::SourceRestricted { .. }
+            | Observation::SourceOff { .. } => return None,
+            // The checkpoint of the model replaces `Restored`, and its settings, in the header, `SettingsChanged`. The
+            // others describe an instant, not a state.
+            Observation::Restored(_)
+            | Observation::SettingsChanged(_)
+            | Observation::Answered { .. }
+            | Observation::EventSeen { .. }
+            | Observation::ClockStepped { .. }
+            | Observation::Tick => return None,
+        })
     }
 }
 

@@ -27,6 +27,7 @@ pub mod gizmo;
 pub mod guard;
 pub mod http;
 pub mod jaeger;
+pub mod kinds;
 pub mod kopf;
 pub mod kube;
 pub mod kustomize;

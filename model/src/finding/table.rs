@@ -1,4 +1,4 @@
-//! The one table of findings, and the types of its rows.
+//! The one table of findings, and the types of its rows. A table is read row by row, so it may be longer than other files.
 
 use serde::{Deserialize, Serialize};
 

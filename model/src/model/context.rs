@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Model;
 use super::intern::{ConditionSet, Interner};
 use super::kinds::{Kind, WatchNamespace};
 use super::reading::{Acknowledged, Verdict};
@@ -93,6 +94,43 @@ pub(crate) struct Restored {
     pub(crate) not_recovered: Option<Timestamp>,
     /// It was stuck in a phase.
     pub(crate) phase_stuck: Option<Timestamp>,
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Returns the context in which to judge an object.
+    pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
+        let record = self.store.get(slot)?;
+        let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
+        let annotated_deadline = self.annotated_deadline(annotated, &record.namespace);
+        let namespace_deleted = self.containers.has_namespace(&record.namespace);
+        let operator_stopped = self.is_stopped_for(record.watch);
+        let record = self.store.get_mut(slot)?;
+        let watch = self.watches.get_mut(record.watch as usize)?;
+        Some(ObjectContext {
+            now: self.now,
+            settings: &self.settings,
+            sight: watch.sight(self.now),
+            regained: watch.regained,
+            lost: watch.lost_since.unwrap_or(watch.lost),
+            unseen_since: watch.unseen_since(self.now),
+            blind: watch.blind.is_some(),
+            namespace_deleted,
+            operator_stopped,
+            annotated_deadline,
+            may_add_history: self.histories < self.settings.limits.histories,
+            history_denied: false,
+            slot,
+            kind: self.kinds.get_mut(watch.kind as usize)?,
+            namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
+            record,
+            texts: &self.texts,
+            condition_sets: &self.condition_sets,
+            traces: &mut self.traces,
+            served_groups: &self.served_groups,
+        })
+    }
 }
 
 // === impl ObjectContext ===

@@ -1,5 +1,8 @@
 //! Kinds, their watches, and the totals that the model counts as objects change.
 
+mod namespace; // of a watch
+mod watch;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -8,12 +11,13 @@ use super::learned::{Durations, Learned};
 use super::orphans::Siblings;
 use super::store::Slot;
 use super::voices::Voices;
-use crate::observation::{ObjectKey, Role, Scope, StatusSchema, WatchId, WatchedKind};
+use crate::observation::{Role, StatusSchema, WatchedKind};
 use crate::settings::Settings;
-use crate::snapshot::{
-    DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals, ObjectState, WatchTotals,
-};
+use crate::snapshot::{DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals};
 use crate::time::{Span, Timestamp};
+
+pub(crate) use self::namespace::WatchNamespace;
+pub(crate) use self::watch::{PendingCount, Watch};
 
 /// One kind, over all of its watches.
 #[derive(Debug, Default)]
@@ -102,102 +106,8 @@ pub(crate) struct FinalizerWaits {
     pub(crate) removals: Durations,
 }
 
-/// One kind in one scope.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(crate) id: WatchId,
-    pub(crate) kind: u16,
-    pub(crate) scope: Scope,
-    /// The watch is in the latest list of discovered watches.
-    pub(crate) active: bool,
-    /// Verbs that the API server denies.
-    pub(crate) missing: Vec<String>,
-    /// The watch does not report all objects, so audits do not apply.
-    pub(crate) filtered: bool,
-    /// The watch shows the objects of a dump, which may lack others.
-    pub(crate) dumped: bool,
-    /// The first list is complete.
-    pub(crate) synced: bool,
-    pub(crate) totals: WatchTotals,
-    /// The number of the current list, or of the last one, as counted by the model.
-    pub(crate) epoch: u32,
-    /// The source's epoch of the list in progress.
-    pub(crate) listing: Option<u64>,
-    /// Its source fails.
-    pub(crate) failing: bool,
-    /// When its source began to fail; set once the failure has lasted for `source_failing_after`. Its objects then count
-    /// as unknown.
-    pub(crate) blind: Option<Timestamp>,
-    /// Since when its objects may be out of date; see `sight.rs`.
-    pub(crate) lost_since: Option<Timestamp>,
-    /// The end of the grace after blindness.
-    pub(crate) grace_until: Timestamp,
-    /// The length of that grace.
-    pub(crate) grace: Span,
-    /// When sight returned last.
-    pub(crate) regained: Timestamp,
-    /// When the blindness before that began.
-    pub(crate) lost: Timestamp,
-    /// Its objects have been up to date before.
-    pub(crate) seen_before: bool,
-    /// Its source has failed, or its permission was gone, since its objects were up to date.
-    pub(crate) failed_before: bool,
-    /// Objects to review when sight returns.
-    pub(crate) postponed: BTreeSet<Slot>,
-    /// The next list is read anew, because the kind is read in another way: an equal version does not mean that an
-    /// object is unchanged.
-    pub(crate) reread: bool,
-    /// The number of objects of which the current epoch is known.
-    pub(crate) current: u64,
-    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last seen. At most
-    /// [`MAX_EXCLUDED`].
-    pub(crate) excluded: BTreeMap<u64, u32>,
-    /// The newest resource version of an event that changed an object.
-    pub(crate) newest_object: u64,
-    /// The newest resource version of any event, bookmark or list.
-    pub(crate) newest: u64,
-    pub(crate) audit: AuditState,
-    /// Objects that the source skipped since the beginning of the last list.
-    pub(crate) skipped: u32,
-    pub(crate) namespaces: Vec<WatchNamespace>,
-    pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
-}
-
-/// The maximum number of excluded objects that a watch remembers.
-const MAX_EXCLUDED: usize = 100_000;
-
-/// The audit of a watch.
-#[derive(Debug, Default)]
-pub(crate) struct AuditState {
-    pub(crate) due: Option<Timestamp>,
-    /// The API server's count at a version that the watch has not reached yet.
-    pub(crate) pending: Option<PendingCount>,
-    /// Consecutive audits that found the same difference.
-    pub(crate) agreeing: u32,
-}
-
-/// An object count of the API server at one resource version.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingCount {
-    /// When the count arrived.
-    pub(crate) at: Timestamp,
-    pub(crate) objects: u64,
-    pub(crate) version: u64,
-    /// When the watch delivered the last event that the count already included.
-    pub(crate) late_event: Option<Timestamp>,
-}
-
 /// The name under which namespaces beyond `limits.namespaces` are counted.
 pub(crate) const OTHER: &str = "_other";
-
-/// One namespace of one watch.
-#[derive(Debug)]
-pub(crate) struct WatchNamespace {
-    pub(crate) name: Arc<str>,
-    pub(crate) totals: NamespaceTotals,
-    /// The instant up to which `state_ms` is counted.
-    counted_to: Timestamp,
-}
 
 // === impl Kind ===
 
@@ -276,9 +186,7 @@ impl Kind {
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         self.configured_deadline(settings).unwrap_or(settings.deadline)
     }
-}
 
-impl Kind {
     /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
     /// change.
     pub(crate) fn generation_is_unreliable(&self) -> bool {
@@ -355,128 +263,5 @@ impl Departed {
     fn rebase(&mut self, by_ms: i64) {
         self.left = self.left.shifted(by_ms);
         self.regressed.values_mut().for_each(|since| *since = since.shifted(by_ms));
-    }
-}
-
-// === impl Watch ===
-
-impl Watch {
-    /// Returns whether the objects of a namespace, or those without one, are in the scope of the watch.
-    pub(crate) fn covers(&self, namespace: &str) -> bool {
-        self.scope.namespace().is_none_or(|within| within == namespace)
-    }
-
-    /// Moves all own instants by `by_ms` milliseconds.
-    pub(crate) fn rebase(&mut self, by_ms: i64) {
-        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        self.blind.iter_mut().for_each(shift);
-        self.lost_since.iter_mut().for_each(shift);
-        shift(&mut self.grace_until);
-        shift(&mut self.regained);
-        shift(&mut self.lost);
-        self.audit.due.iter_mut().for_each(shift);
-        if let Some(pending) = self.audit.pending.as_mut() {
-            shift(&mut pending.at);
-            pending.late_event.iter_mut().for_each(shift);
-        }
-        self.namespaces.iter_mut().for_each(|namespace| shift(&mut namespace.counted_to));
-    }
-
-    pub(crate) fn new(watched: &WatchedKind, kind: u16, now: Timestamp) -> Self {
-        let (id, scope) = (watched.watch.clone(), watched.scope.clone());
-        Self { id, kind, scope, active: true, lost_since: Some(now), ..Self::default() }
-    }
-
-    /// Remembers an object that does not fit into the model.
-    pub(crate) fn exclude(&mut self, key: &ObjectKey) {
-        let fingerprint = fingerprint(key);
-        if self.excluded.len() < MAX_EXCLUDED || self.excluded.contains_key(&fingerprint) {
-            self.excluded.insert(fingerprint, self.epoch);
-        }
-    }
-
-    /// Forgets that an object was excluded: it fits now, or is gone.
-    pub(crate) fn include(&mut self, key: &ObjectKey) {
-        if !self.excluded.is_empty() {
-            self.excluded.remove(&fingerprint(key));
-        }
-    }
-
-    /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have objects, further ones
-    /// share the position of [`OTHER`], and the second value is then `false`. The third is a namespace that had to make
-    /// room, because it has no objects.
-    pub(crate) fn namespace(
-        &mut self,
-        namespace: &str,
-        limit: usize,
-        now: Timestamp,
-    ) -> (u32, bool, Option<WatchNamespace>) {
-        if let Some(position) = self.namespace_index.get(namespace) {
-            return (*position, true, None);
-        }
-        let has_room = self.namespaces.len() < limit;
-        let empty = if has_room { None } else { self.namespaces.iter().position(WatchNamespace::may_make_room) };
-        let fits = has_room || empty.is_some();
-        let name: Arc<str> = if fits { namespace.into() } else { OTHER.into() };
-        if let Some(position) = self.namespace_index.get(&name) {
-            return (*position, fits, None);
-        }
-        let new = WatchNamespace { name: name.clone(), totals: NamespaceTotals::default(), counted_to: now };
-        let (position, evicted) = match empty {
-            Some(position) => (position, Some(std::mem::replace(&mut self.namespaces[position], new))),
-            None => {
-                self.namespaces.push(new);
-                (self.namespaces.len() - 1, None)
-            }
-        };
-        if let Some(evicted) = &evicted {
-            self.namespace_index.remove(&evicted.name);
-        }
-        let position = u32::try_from(position).unwrap_or(u32::MAX);
-        self.namespace_index.insert(name, position);
-        (position, fits, evicted)
-    }
-}
-
-/// Returns a 64-bit fingerprint of an object's namespace and name (FNV-1a).
-fn fingerprint(key: &ObjectKey) -> u64 {
-    let bytes = key.namespace.bytes().chain([0xff]).chain(key.name.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-// === impl WatchNamespace ===
-
-impl WatchNamespace {
-    /// Returns whether it stands for several namespaces, and any of these has objects.
-    pub(crate) fn is_shared(&self) -> bool {
-        *self.name == *OTHER && self.totals.states.iter().any(|objects| *objects > 0)
-    }
-
-    fn may_make_room(&self) -> bool {
-        *self.name != *OTHER && self.totals.states.iter().all(|objects| *objects == 0)
-    }
-
-    /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count as unknown.
-    pub(crate) fn count_to(&mut self, now: Timestamp, blind: bool) {
-        let elapsed = u64::try_from(now.since(self.counted_to).0).unwrap_or(0);
-        for (index, objects) in self.totals.states.iter().enumerate() {
-            let state = if blind { ObjectState::Unknown as usize } else { index };
-            let counted = &mut self.totals.state_ms[state];
-            *counted = counted.saturating_add(objects.saturating_mul(elapsed));
-        }
-        self.counted_to = self.counted_to.max(now);
-    }
-
-    /// Returns the totals at `now`. While `blind`, all objects are unknown.
-    pub(crate) fn at(&self, now: Timestamp, blind: bool) -> NamespaceTotals {
-        let mut counted = Self { name: self.name.clone(), totals: self.totals.clone(), ..*self };
-        counted.count_to(now, blind);
-        if blind {
-            let states = &mut counted.totals.states;
-            let objects = states.iter().sum();
-            *states = Default::default();
-            states[ObjectState::Unknown as usize] = objects;
-        }
-        counted.totals
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::observation::LeaseView;
+use super::Model;
+use crate::observation::{LeaseView, PodView, SourceId};
 use crate::snapshot::LeaseRow;
 use crate::time::{Span, Timestamp};
 
@@ -29,6 +30,47 @@ pub struct LeaderElection {
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     rows: BTreeMap<(String, String), LeaseRow>,
+}
+
+// === impl Model ===
+
+impl Model {
+    pub(super) fn lease_seen(&mut self, lease: LeaseView) {
+        self.sources.note_success(&SourceId::Lease, self.now);
+        let renewed = self.leases.is_renewed_by(&lease);
+        self.note_leader(&lease);
+        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after) {
+            self.review_deletions();
+        }
+        if !self.leases.seen(self.now, lease) {
+            self.count_dropped("leases");
+        }
+        self.operator_shows_life();
+        self.review_revision();
+    }
+
+    pub(super) fn lease_gone(&mut self, namespace: String, name: String) {
+        self.leases.gone(namespace, name);
+        self.review_revision();
+        self.reviews.operator = true;
+    }
+
+    pub(super) fn leases_listed(&mut self, namespace: &str, names: &[String]) {
+        self.sources.note_success(&SourceId::Lease, self.now);
+        self.leases.listed(namespace, names);
+        self.set_leases_visible(true);
+        self.review_revision();
+    }
+
+    /// Returns what shows which replica leads.
+    #[must_use]
+    pub fn leader_election(&self) -> LeaderElection {
+        let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
+        LeaderElection {
+            leases: self.leases.held(self.now).map(|row| row.lease.clone()).collect(),
+            stands_by: self.operator.view.as_ref().is_some_and(|view| view.pods.iter().any(stands_by)),
+        }
+    }
 }
 
 // === impl Leases ===

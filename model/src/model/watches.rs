@@ -22,6 +22,7 @@ const SHORTEST_AUDIT: Span = Span::secs(1);
 impl Model {
     /// Replaces the set of watches.
     pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
+        self.sources.note_success(&SourceId::Discovery, self.now);
         // First, the watches that are no longer discovered make room.
         let wanted: BTreeSet<&WatchId> = list.iter().map(|watched| &watched.watch).collect();
         for number in 0..self.watches.len() {

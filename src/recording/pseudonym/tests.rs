@@ -1,9 +1,9 @@
 use std::path::Path;
 
-use loopwatch_model::checkpoint::Checkpoint;
+use loopwatch_model::checkpoint::{Checkpoint, SeenLease};
 use loopwatch_model::model::Model;
 use loopwatch_model::model::reading;
-use loopwatch_model::observation::Role;
+use loopwatch_model::observation::{NamespaceView, ObjectView, Reference, Role, StartupRead, WatchId};
 use loopwatch_model::snapshot::Snapshot;
 use serde_json::value::RawValue;
 

@@ -7,23 +7,11 @@ use loopwatch_model::observation::{Cause, Observation, PermissionsView, Role, Sc
 
 use super::{Job, Running};
 use crate::sources::address::collection;
-use crate::sources::audit;
-use crate::sources::children::{ChildSink, Owners, PrimarySink};
-use crate::sources::cluster::OwnPod;
-use crate::sources::definitions::{DefinitionSink, Definitions};
+use crate::sources::children::Owners;
 use crate::sources::discovery::{Discovered, Discovery};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
-use crate::sources::lease::{self, LeaseSink};
-use crate::sources::namespaces::{self, NamespaceSink};
-use crate::sources::options::{LeaseSelection, Selection};
-use crate::sources::pods::PodsReader;
-use crate::sources::process;
-use crate::sources::profiles::{self, Profiler};
-use crate::sources::reads::{self, Reader};
-use crate::sources::sync::SyncReporter;
-use crate::sources::watch::objects::ObjectSink;
-use crate::sources::watch::{Sink, WatchTarget, Watcher};
+use crate::sources::watch::WatchTarget;
 
 // === impl Running ===
 
@@ -33,15 +21,7 @@ impl Running {
     pub(super) async fn apply(&mut self, found: Discovered) -> Result<(), Closed> {
         let Discovered { kinds, permissions, problem } = found;
         let is_first = self.kinds.is_none();
-        for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
-            self.feed.send(Observation::PermissionsReviewed(view.clone())).await?;
-        }
-        let is_gone = |view: &&PermissionsView| permissions.iter().all(|now| now.namespace != view.namespace);
-        for view in self.permissions.iter().filter(is_gone) {
-            let view = PermissionsView { namespace: view.namespace.clone(), ..PermissionsView::default() };
-            self.feed.send(Observation::PermissionsReviewed(view)).await?;
-        }
-        self.permissions = permissions;
+        self.report_permissions(permissions).await?;
         let (run, over) = self.within_limit(&kinds);
         let primaries = run.values().filter(|kind| kind.role == Role::Primary);
         let owners: Owners = primaries.map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
@@ -87,6 +67,20 @@ impl Running {
         let all: Vec<WatchId> = self.kinds.iter().flatten().map(|kind| kind.watch.clone()).collect();
         self.sync.discovered(&all);
         self.report_problem(problem, is_first).await
+    }
+
+    /// Reports what has changed of the account's permissions.
+    async fn report_permissions(&mut self, permissions: Vec<PermissionsView>) -> Result<(), Closed> {
+        for view in permissions.iter().filter(|view| !self.permissions.contains(view)) {
+            self.feed.send(Observation::PermissionsReviewed(view.clone())).await?;
+        }
+        let is_gone = |view: &&PermissionsView| permissions.iter().all(|now| now.namespace != view.namespace);
+        for view in self.permissions.iter().filter(is_gone) {
+            let view = PermissionsView { namespace: view.namespace.clone(), ..PermissionsView::default() };
+            self.feed.send(Observation::PermissionsReviewed(view)).await?;
+        }
+        self.permissions = permissions;
+        Ok(())
     }
 
     async fn report_problem(&mut self, problem: Option<String>, is_first: bool) -> Result<(), Closed> {
@@ -135,106 +129,6 @@ impl Running {
         let children = run.values().filter(|kind| kind.role == Role::Child);
         let children = children.map(|kind| (kind.group.clone(), kind.kind.clone())).collect();
         *self.children.write().unwrap_or_else(PoisonError::into_inner) = children;
-    }
-
-    /// Starts a job, unless there is no longer anything to watch.
-    pub(super) fn start(&mut self, job: &Job) {
-        match job {
-            Job::Watch(watch) => {
-                let target = self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
-                let Some(target) = target else { return };
-                let (hash_key, annotations) = (self.options.hash_key, self.options.annotations.clone());
-                let sink = ObjectSink { watch: watch.clone(), hash_key, annotations };
-                let (reporter, once) = (self.sync.reporter(watch), self.options.once);
-                let is_filtered = |kind: &WatchedKind| kind.watch == *watch && kind.filtered;
-                if self.kinds.iter().flatten().any(is_filtered) {
-                    let kept = self.kept.entry(watch.clone()).or_default().clone();
-                    self.spawn(job, target, ChildSink::new(sink, Arc::clone(&self.owners), kept), reporter, once);
-                } else {
-                    let clock = self.feed.clock().clone();
-                    let sink = PrimarySink::new(sink, self.new_primaries.clone(), clock);
-                    self.spawn(job, target, sink, reporter, once);
-                }
-            }
-            Job::Definitions => {
-                let sink = DefinitionSink::new(self.definitions.clone());
-                self.spawn(job, Definitions::target(), sink, SyncReporter::silent(), self.options.once);
-            }
-            Job::Lease => {
-                if let Some(namespace) = self.lease_namespace() {
-                    let (target, sink) = (lease::target(&namespace), LeaseSink::new(namespace));
-                    self.spawn(job, target, sink, SyncReporter::silent(), self.options.once);
-                }
-            }
-            Job::Namespaces => {
-                let (listed, team_label) = (Arc::clone(&self.namespaces_listed), self.options.team_label.clone());
-                let sink = NamespaceSink::new(listed, self.terminating.clone(), team_label);
-                self.spawn(job, namespaces::target(), sink, SyncReporter::silent(), self.options.once);
-            }
-            Job::Terminating => {
-                let (cluster, feed) = (self.cluster.clone(), self.feed.clone());
-                let failed = self.tasks.has_panicked(job);
-                self.tasks.spawn(job.clone(), self.terminating.clone().follow(cluster, feed, failed));
-            }
-            Job::Events(watch) => {
-                let Some((target, sink)) = self.events.watch_of(watch, self.feed.clock()) else { return };
-                self.spawn(job, target, sink, SyncReporter::silent(), false);
-            }
-            Job::Pods => {
-                let Some(identity) = self.cluster.operator().cloned() else { return };
-                let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
-                let reader = PodsReader::new(cluster, identity, feed, shared, self.pods.clone(), self.options.once);
-                self.tasks.spawn(job.clone(), reader.run());
-            }
-            Job::Audit => {
-                let (cluster, targets, feed) = (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());
-                let failed = self.tasks.has_panicked(job);
-                self.tasks.spawn(job.clone(), audit::run(cluster, targets, feed, Arc::clone(&self.counts), failed));
-            }
-            Job::Reads => {
-                let reader = Reader::new(self.cluster.clone(), &self.options, self.children.clone());
-                let (feed, probes) = (self.feed.clone(), Arc::clone(&self.reads));
-                let failed = self.tasks.has_panicked(job);
-                self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));
-            }
-            Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
-            Job::Profiles => {
-                let (options, own) = (self.options.profiles.clone(), self.cluster.own_pod().cloned());
-                let profiler = Profiler::new(options, own, Arc::clone(&self.metrics_addresses));
-                let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
-                let failed = self.tasks.has_panicked(job);
-                self.tasks.spawn(job.clone(), profiles::run(profiler, feed, probes, failed));
-            }
-            Job::Process => {
-                let pod = self.cluster.own_pod().map(OwnPod::instance);
-                let (clues, every) = (self.pods.clues().subscribe(), self.options.scrape.interval);
-                let reader = process::Reader::new(self.options.process, pod, clues, every);
-                self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
-            }
-        }
-    }
-
-    fn spawn<S: Sink + 'static>(
-        &mut self,
-        job: &Job,
-        target: WatchTarget,
-        sink: S,
-        reporter: SyncReporter,
-        once: bool,
-    ) {
-        let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
-        let watcher = Watcher::new(cluster, target, sink, feed, shared, reporter, once);
-        self.tasks.spawn(job.clone(), watcher.run());
-    }
-
-    /// The namespace of the leases to follow.
-    pub(super) fn lease_namespace(&self) -> Option<String> {
-        match &self.options.lease {
-            LeaseSelection::Off => None,
-            // An administrator who watches every kind has no operator namespace.
-            LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
-            LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
-        }
     }
 }
 

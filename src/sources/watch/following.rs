@@ -38,41 +38,53 @@ impl<S: Sink> Watcher<S> {
         }
     }
 
-    /// Reads one line of a stream.
+    /// Reads the next line of a stream, or takes note of silence or the end.
     pub(super) async fn follow(
         &mut self,
         mut stream: Box<WatchStream>,
-        mut version: String,
+        version: String,
         proven_at: Option<Instant>,
     ) -> Result<WatchState, Closed> {
         let quiet_since = stream.quiet_since();
-        let line = match stream
-            .next(proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true))), GATHER)
-            .await
-        {
-            Ok(StreamItem::Line(line)) => line,
+        let silent_at = proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true)));
+        match stream.next(silent_at, GATHER).await {
+            Ok(StreamItem::Line(line)) => match self.handle(&line, &version, quiet_since, &stream) {
+                Ok(reached) => self.go_on(stream, reached.unwrap_or(version), proven_at).await,
+                Err(failure) => self.state_after_failure(&failure, version, 0).await,
+            },
             Ok(StreamItem::Oversized) => {
                 self.skip(Cause::TooLarge);
                 self.flush().await?;
-                return Ok(WatchState::Following { stream, version, proven_at });
+                Ok(WatchState::Following { stream, version, proven_at })
             }
             Ok(StreamItem::Silence) if proven_at.is_some() => {
                 self.report_recovered().await?;
-                return Ok(WatchState::Following { stream, version, proven_at: None });
+                Ok(WatchState::Following { stream, version, proven_at: None })
             }
             Ok(StreamItem::Silence) => {
                 // Perhaps the API server sends none. Expects bookmarks again only after the next one.
                 self.bookmarks = Some(false);
                 let failure = Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
-                return self.state_after_failure(&failure, version, 0).await;
+                self.state_after_failure(&failure, version, 0).await
             }
-            Ok(StreamItem::End) => return self.ended(stream, version).await,
+            Ok(StreamItem::End) => self.ended(stream, version).await,
             Err(failure) => {
                 self.reset_backoffs_after(&stream);
-                return self.state_after_failure(&failure, version, 0).await;
+                self.state_after_failure(&failure, version, 0).await
             }
-        };
-        let handled = match Event::parse(&line) {
+        }
+    }
+
+    /// Handles one line of a stream, and skips an object that it cannot read. Returns the version that the watch has now
+    /// reached, if that is another one, or the failure that ends the stream.
+    fn handle(
+        &mut self,
+        line: &[u8],
+        version: &str,
+        quiet_since: Instant,
+        stream: &WatchStream,
+    ) -> Result<Option<String>, Failure> {
+        let handled = match Event::parse(line) {
             Ok(Event::Added(object) | Event::Modified(object)) => self.sink.applied(object, &mut self.out),
             Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
             Ok(Event::Bookmark { version, .. }) => {
@@ -84,21 +96,32 @@ impl<S: Sink> Watcher<S> {
                 Ok(version)
             }
             Ok(Event::Error(failure)) => {
-                self.reset_backoffs_after(&stream);
-                return self.state_after_failure(&failure, version, 0).await;
+                self.reset_backoffs_after(stream);
+                return Err(failure);
             }
-            Err(failure) if self.garbled_after.as_ref() != Some(&version) => {
-                self.garbled_after = Some(version.clone());
-                return self.state_after_failure(&failure, version, 0).await;
+            Err(failure) if self.garbled_after.as_deref() != Some(version) => {
+                self.garbled_after = Some(version.to_owned());
+                return Err(failure);
             }
             Err(failure) => Err(failure),
         };
         match handled {
             // The version of an object of a list without a version may be older than the list.
-            Ok(reached) if !version.is_empty() && !reached.is_empty() => version = reached,
-            Ok(_) => {}
-            Err(failure) => self.skip(failure.cause),
+            Ok(reached) => Ok(Some(reached).filter(|reached| !version.is_empty() && !reached.is_empty())),
+            Err(failure) => {
+                self.skip(failure.cause);
+                Ok(None)
+            }
         }
+    }
+
+    /// Continues with a stream that has sent a line.
+    async fn go_on(
+        &mut self,
+        stream: Box<WatchStream>,
+        version: String,
+        proven_at: Option<Instant>,
+    ) -> Result<WatchState, Closed> {
         self.flush().await?;
         if proven_at.is_some() {
             self.report_recovered().await?;

@@ -1,0 +1,90 @@
+//! What loopwatch sends by itself: reference events to a webhook, alerts to Alertmanager and traces to a collector.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::{SharedModel, lock};
+use crate::config::Flags;
+use crate::export::Exporter;
+use crate::export::alertmanager::Alerting;
+use crate::export::notify::Notifier;
+use crate::export::traces::{Target, TraceExporter};
+use crate::sources::cluster::OwnPod;
+use crate::telemetry::SelfMetrics;
+
+/// The senders that the flags ask for, with their tasks.
+pub(super) struct Senders {
+    notifying: Option<(Notifier, JoinHandle<()>)>,
+    alerting: Option<Alerting>,
+    tracing: Option<(TraceExporter, JoinHandle<()>)>,
+}
+
+/// Where the pump sends what the model reports, besides the log.
+#[derive(Clone, Default)]
+pub(crate) struct Outlets {
+    /// Takes the reference events.
+    pub(crate) notifier: Option<Notifier>,
+    /// Takes the traces.
+    pub(crate) traces: Option<TraceExporter>,
+}
+
+// === impl Senders ===
+
+impl Senders {
+    /// Starts the senders.
+    pub(super) fn start(flags: &Flags, model: &SharedModel, exporter: &Exporter) -> Self {
+        let metrics = exporter.metrics();
+        let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
+        let requests = &metrics.notify_requests;
+        let notifying = flags.notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
+        let alerting = flags.alerting.options(flags.serve.links());
+        let alerting = alerting.map(|options| Alerting::start(&options, model.clone(), metrics));
+        let (target, _) = flags.traces.target(); // the problems are among those of the configuration
+        let tracing = target.and_then(|target| start_tracing(&target, metrics, host));
+        if let Some((traces, _)) = &tracing {
+            lock(model).gather_traces();
+            exporter.set_traces(traces.clone());
+        }
+        Self { notifying, alerting, tracing }
+    }
+
+    /// Returns where the pump sends what the model reports.
+    pub(super) fn outlets(&self) -> Outlets {
+        Outlets {
+            notifier: self.notifying.as_ref().map(|(notifier, _)| notifier.clone()),
+            traces: self.tracing.as_ref().map(|(traces, _)| traces.clone()),
+        }
+    }
+
+    /// Sends what is still in the queues, all at the same time.
+    pub(super) async fn close(self) {
+        let notified = async {
+            if let Some((notifier, delivering)) = self.notifying {
+                notifier.close(delivering).await;
+            }
+        };
+        let traced = async {
+            if let Some((traces, sending)) = self.tracing {
+                traces.close(sending).await;
+            }
+        };
+        let alerted = async {
+            if let Some(alerting) = self.alerting {
+                alerting.close().await;
+            }
+        };
+        tokio::join!(notified, traced, alerted);
+    }
+}
+
+/// Starts to send traces, unless a variable of OpenTelemetry prevents it.
+fn start_tracing(
+    target: &Target,
+    metrics: &Arc<SelfMetrics>,
+    host: Option<String>,
+) -> Option<(TraceExporter, JoinHandle<()>)> {
+    let started = TraceExporter::start(target, metrics.clone(), host);
+    started.inspect_err(|problem| warn!(problem, "cannot send traces")).ok()
+}

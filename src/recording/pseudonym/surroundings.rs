@@ -1,0 +1,124 @@
+//! What surrounds objects: their kinds and watches, namespaces, leases, Events, permissions, and reads of single objects.
+
+use loopwatch_model::observation::{
+    Answer, DefinitionView, Dependent, EventView, LeaseView, NamespaceView, ObjectAddress, ObjectKey, PermissionsView,
+    Probe, Scope, SourceId, WatchId, WatchedKind,
+};
+
+use super::Pseudonyms;
+
+// === impl Pseudonyms ===
+
+impl Pseudonyms {
+    pub(super) fn kind(&self, kind: WatchedKind) -> WatchedKind {
+        let WatchedKind {
+            watch,
+            group,
+            version,
+            kind,
+            resource,
+            scope,
+            role,
+            status,
+            why,
+            suspected,
+            filtered,
+            metadata_only,
+            missing,
+        } = kind;
+        let scope = match scope {
+            Scope::Namespace(namespace) => Scope::Namespace(self.namespace(&namespace)),
+            other @ (Scope::Cluster | Scope::AllNamespaces) => other,
+        };
+        let watch = self.watch(&watch);
+        WatchedKind {
+            watch,
+            group,
+            version,
+            kind,
+            resource,
+            scope,
+            role,
+            status,
+            why,
+            suspected,
+            filtered,
+            metadata_only,
+            missing,
+        }
+    }
+
+    pub(super) fn watch(&self, watch: &WatchId) -> WatchId {
+        match watch.0.split_once('/') {
+            Some((resource, namespace)) => WatchId(format!("{resource}/{}", self.namespace(namespace)).into()),
+            None => watch.clone(),
+        }
+    }
+
+    pub(super) fn source(&self, source: SourceId) -> SourceId {
+        match source {
+            SourceId::Watch(watch) => SourceId::Watch(self.watch(&watch)),
+            other => other,
+        }
+    }
+
+    pub(super) fn definition(&self, definition: DefinitionView) -> DefinitionView {
+        let conditions = definition.conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        DefinitionView { conditions, ..definition }
+    }
+
+    pub(super) fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
+        let NamespaceView { name, annotations, team, deleted, conditions } = namespace;
+        let conditions = conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        let (name, annotations) = (self.namespace(&name), self.annotations(annotations));
+        NamespaceView { name, annotations, team: self.name("label", &team), deleted, conditions }
+    }
+
+    pub(super) fn permissions(&self, view: PermissionsView) -> PermissionsView {
+        let PermissionsView { namespace, incomplete, missing, excess, left_out } = view;
+        let namespace = self.namespace(&namespace);
+        // `left_out` contains only counts and the names of kinds.
+        PermissionsView { namespace, incomplete, missing, excess, left_out }
+    }
+
+    pub(super) fn lease(&self, lease: LeaseView) -> LeaseView {
+        let LeaseView { namespace, name, holder, renewed, written, duration, transitions } = lease;
+        let (namespace, name) = (self.namespace(&namespace), self.name("lease", &name));
+        let holder = self.name("holder", &holder);
+        LeaseView { namespace, name, holder, renewed, written, duration, transitions }
+    }
+
+    pub(super) fn event(&self, event: EventView) -> EventView {
+        let EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted } = event;
+        let (uid, about) = (self.uid(&uid), self.object_key(about));
+        let (reason, message, reporter) = (self.value(&reason), self.prose(&message), self.words(&reporter));
+        EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted }
+    }
+
+    pub(super) fn probe(&self, probe: Probe) -> Probe {
+        match probe {
+            Probe::Count(watch) => Probe::Count(self.watch(&watch)),
+            Probe::Read(address) => Probe::Read(self.address(address)),
+            Probe::Dependents { owner, uid } => Probe::Dependents { owner: self.address(owner), uid },
+            Probe::Profile { instance, kind } => Probe::Profile { instance: self.instance(&instance), kind },
+        }
+    }
+
+    pub(super) fn answer(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Found(object) => Answer::Found(Box::new(self.object(*object))),
+            Answer::Dependents { found, complete } => {
+                let dependent = |d: Dependent| Dependent { object: self.object(d.object), ..d };
+                Answer::Dependents { found: found.into_iter().map(dependent).collect(), complete }
+            }
+            Answer::Profiled(profile) => Answer::Profiled(Box::new(self.profile(*profile))),
+            Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => answer,
+        }
+    }
+
+    fn address(&self, address: ObjectAddress) -> ObjectAddress {
+        let ObjectAddress { group, kind, namespace, name } = address;
+        let ObjectKey { namespace, name } = self.object_key(ObjectKey { namespace, name });
+        ObjectAddress { group, kind: self.kind_name(kind), namespace, name }
+    }
+}
