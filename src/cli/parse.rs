@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches};
 use loopwatch_model::settings::Settings;
 
 use super::{Cli, Command, LogFlags};
-use crate::config::{self, File};
+use crate::config::{self, ClusterFlags, File};
 
 /// The command with its settings, and the problems of the configuration.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
     let mut arguments = arguments.to_vec();
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
+    let mut unknown = None;
     loop {
         let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
         let error = match command.try_get_matches_from(&arguments) {
@@ -58,18 +59,35 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
                 if let Command::Run(args) = &cli.command {
                     problems.extend(args.flags.traces.target().1);
                 }
+                problems.extend(cli.command.cluster().and_then(ClusterFlags::problem));
                 let settings = file.unwrap_or_default().settings;
                 return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
             }
             Err(error) => error,
         };
-        let problem = one_line(&error, &arguments);
+        let problem = value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        unknown = unknown_flag(&arguments, &error).or(unknown);
         if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
         }
         problems.push(problem);
     }
+}
+
+/// The position and the name of the unknown flag that an error is about.
+fn unknown_flag(arguments: &[OsString], error: &clap::Error) -> Option<(usize, String)> {
+    let named = named(error).filter(|named| error.kind() == ErrorKind::UnknownArgument && named.starts_with('-'))?;
+    Some((position(arguments, named)?, flag(named).to_owned()))
+}
+
+/// The problem of an argument that may be the value of the unknown flag that was before it. It may be secret.
+fn value_of(unknown: &Option<(usize, String)>, arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    let (position, flag) = unknown.as_ref()?;
+    let argument = arguments.get(*position)?.to_string_lossy();
+    let is_value = error.kind() == ErrorKind::UnknownArgument && named(error) == Some(&*argument);
+    (is_value && !argument.starts_with('-'))
+        .then(|| format!("unexpected argument after '{flag}', not shown as it may be secret"))
 }
 
 /// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict
@@ -85,7 +103,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
         return not_utf8(arguments); // clap names neither the argument nor the variable
     }
-    let text = without_url(error);
+    let text = without_value(error);
     let lines = text
         .lines()
         .map(str::trim)
@@ -113,9 +131,16 @@ pub(super) fn command_of(arguments: &[OsString]) -> String {
     path
 }
 
-/// The text of an error. It does not quote the value of a flag for a URL: any part of a URL that is not valid may be secret.
-fn without_url(error: &clap::Error) -> String {
+/// The text of an error. It does not quote the value of an unknown flag, which may be a misspelt flag for a token, and of a flag
+/// for a URL: any part of a URL that is not valid may be secret.
+fn without_value(error: &clap::Error) -> String {
     let text = error.to_string();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(named) = named(error).filter(|named| named.starts_with('-') && flag(named) != *named)
+        && !is_known(flag(named))
+    {
+        return text.replace(named, &format!("{} …", flag(named)));
+    }
     match error.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(value)) if named(error).is_some_and(|named| named.contains("URL")) => {
             text.replace(&format!("'{value}'"), "'…'")
@@ -199,6 +224,15 @@ fn named(error: &clap::Error) -> Option<&str> {
         ContextValue::String(named) => Some(named),
         _ => None,
     }
+}
+
+/// Whether a command has this flag.
+fn is_known(flag: &str) -> bool {
+    let (command, long) = (Cli::command(), flag.trim_start_matches('-'));
+    std::iter::once(&command).chain(command.get_subcommands()).any(|command| {
+        let mut flags = command.get_arguments().filter_map(clap::Arg::get_long);
+        flags.any(|known| known == long)
+    })
 }
 
 /// The flag in the name of an argument.
@@ -313,6 +347,42 @@ mod tests {
                 assert_eq!(problems.len(), 1, "{problems:?}");
                 assert!(problems[0].contains(&format!("--{flag}")) && !problems[0].contains("S3CRET"), "{problems:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_value_of_an_unknown_flag_is_not_quoted_because_it_may_be_secret() {
+        let nearest = "--alertmanager-token-file";
+        for (given, named) in [
+            (vec!["--alertmanager-token=S3CRET"], nearest),
+            (vec!["--alertmanager-token", "S3CRET"], nearest),
+            (vec!["--alertmanager-token S3CRET"], "--alertmanager-token"),
+            (vec!["--alertmanager-token", "two words S3CRET", "--expose-ui"], nearest),
+            (vec!["-t", "S3CRET"], "-t"),
+            (vec!["-tS3CRET"], "-t"),
+            (vec!["-t=S3CRET"], "-t"),
+        ] {
+            let line = |command: &str| {
+                let line = ["loopwatch", command].into_iter().chain(given.iter().copied());
+                line.map(OsString::from).collect::<Vec<_>>()
+            };
+            let Parsed { problems, .. } = parse(&line("run")).expect("run always starts");
+            let shown = problems.join("; ");
+            assert!(shown.contains(named) && !shown.contains("S3CRET"), "{given:?}: {shown}");
+            let error = one_line(&parse(&line("check")).expect_err("an unknown flag"), &line("check"));
+            assert!(error.contains("'-") && !error.contains("S3CRET"), "{given:?}: {error}");
+        }
+        let Parsed { problems, .. } = parse(&arguments("loopwatch run --expose-ui word")).expect("run always starts");
+        assert!(problems[0].contains("'word'"), "the value of no flag: {problems:?}");
+    }
+
+    #[test]
+    fn addresses_of_metrics_beyond_the_limit_are_a_problem() {
+        for (count, problem) in [(50, None), (53, Some("--scrape: 53 addresses; loopwatch reads only the first 50"))] {
+            let urls: Vec<String> = (1..=count).map(|port| format!("http://127.0.0.1:{port}")).collect();
+            let line = format!("run --scrape {}", urls.join(","));
+            let Parsed { problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect("valid");
+            assert_eq!(problems, Vec::from_iter(problem.map(str::to_owned)));
         }
     }
 
