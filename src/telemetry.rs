@@ -111,6 +111,8 @@ pub struct AlertingMetrics {
     pub firing: Gauge,
     /// Alerts without room.
     pub dropped: Counter,
+    /// Addresses of Alertmanagers beyond the limit, counted at each posting.
+    pub addresses_dropped: Counter,
 }
 
 /// Labels of [`AlertingMetrics::requests`].

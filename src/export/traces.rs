@@ -60,6 +60,8 @@ pub struct Target {
     pub within: Duration,
     /// Which traces to send.
     pub sampling: Sampling,
+    /// Where secrets may go by mistake, for the log.
+    pub warnings: Vec<String>,
 }
 
 /// The queue of traces. All clones share it.
@@ -164,6 +166,7 @@ impl TraceExporter {
         let resource = resource::describe(pod.as_deref());
         exporter.set_resource(&resource);
         info!(collector = %target.url, "traces are sent to a collector");
+        target.warnings.iter().for_each(|warning| warn!("{warning}"));
         let started = Self(Arc::new(Shared {
             queue: Mutex::default(),
             added: Notify::new(),

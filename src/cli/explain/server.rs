@@ -1,7 +1,6 @@
 //! Asks a running loopwatch about an object.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use tokio::time::timeout;
 use crate::export::explain::ObjectQuestion;
 use crate::sources::Failure;
 use crate::sources::cluster::encode;
+use crate::sources::peer::is_loopback;
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,11 +123,6 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.to_string().trim_end_matches('/'))
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Sender {
         };
         let metrics = AlertingMetrics::default();
         let (postings, receiver) = watch::channel(Arc::default());
-        let running = tokio::spawn(Receiver::new(&url, &options, metrics.requests.clone()).run(receiver));
+        let running = tokio::spawn(Receiver::new(&url, &options, metrics.clone(), Lookups::of_system()).run(receiver));
         Self { postings, running, metrics, url: url.to_string() }
     }
 
@@ -117,6 +117,20 @@ async fn a_posting_that_is_refused_is_not_repeated() {
     sender.wait_for([0, 2, 0]).await;
     sender.close().await;
     assert_eq!(bodies(&script.requests), ["[1]", "[2]"]);
+}
+
+/// For example the page of a proxy that asks for a password. No alert would arrive, and nobody would know.
+#[tokio::test]
+async fn a_web_page_is_no_acceptance() {
+    let page =
+        |kind: &str| Reply::Response(200, format!("Content-Type: {kind}\r\n"), "<html>Sign in</html>".to_owned());
+    let script = Script::start([page("text/html; charset=utf-8"), page("Text/HTML"), page("application/json")]).await;
+    let sender = Sender::start(&script.url);
+    for (text, counts) in [("[1]", [0, 1, 0]), ("[2]", [0, 2, 0]), ("[3]", [1, 2, 0])] {
+        sender.post(text);
+        sender.wait_for(counts).await;
+    }
+    sender.close().await;
 }
 
 #[tokio::test]

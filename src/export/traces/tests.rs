@@ -79,6 +79,7 @@ fn target(url: &str) -> Target {
         ca_file: None,
         within: Duration::from_millis(300),
         sampling: Sampling::ALL,
+        warnings: Vec::new(),
     }
 }
 
