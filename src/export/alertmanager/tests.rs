@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
+use crate::export::notify::receiver::{Receiver as Script, Reply, Requests, eventually};
 use crate::export::sample::NoObjects;
 
 /// A receiver of the alerts, with the channel to it.
@@ -48,13 +48,7 @@ impl Sender {
     }
 
     async fn wait_for(&self, counts: [u64; 3]) {
-        for _ in 0..2_000 {
-            if self.counts() == counts {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{:?}, not {counts:?}", self.counts());
+        eventually(|| self.counts() == counts).await;
     }
 
     /// Ends the task, as at the end of the process.
@@ -180,9 +174,7 @@ async fn a_model_that_panics_does_not_end_the_alerts() {
         AlertmanagerOptions { urls, token_file: None, ca_file: None, labels: vec![], links: Links::default() };
     let model = Arc::new(NoObjects { pending: vec![], snapshots: false.into() });
     let alerting = Alerting::start(&options, model.clone(), &SelfMetrics::new());
-    while !model.snapshots.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(|| model.snapshots.load(Ordering::Relaxed)).await;
     alerting.close().await; // looks once more
     assert_eq!(bodies(&script.requests).len(), 1, "it has been rebuilt meanwhile");
 }
