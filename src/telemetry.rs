@@ -1,5 +1,7 @@
 //! Logs and metrics of loopwatch itself.
 
+#[cfg(test)]
+pub(crate) mod captured;
 mod config;
 mod exemplars;
 mod process;

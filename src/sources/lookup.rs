@@ -45,7 +45,7 @@ static OF_SYSTEM: LazyLock<Lookups> =
 const USABLE: Duration = Duration::from_secs(120);
 
 /// The maximum number of lookups that run. The names are those of the configuration.
-const MAX_RUNNING: usize = 32;
+const MAX_RUNNING: usize = 64;
 
 // === impl Lookups ===
 
@@ -91,7 +91,7 @@ impl Lookups {
             return Ok(lookup.answer.clone());
         }
         if running.len() >= MAX_RUNNING {
-            return Err(io::Error::other("too many lookups of names hang"));
+            return Err(io::Error::other("too many lookups of names run"));
         }
         let (sender, answer) = watch::channel(None);
         let (resolve, name) = (self.0.resolve, host.to_owned());

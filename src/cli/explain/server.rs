@@ -36,6 +36,9 @@ const WITHIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_sec
 /// The largest answer, in bytes: 400 objects with long names.
 const LARGEST: usize = 8 << 20;
 
+/// The part of an error that is shown, in characters.
+const LONGEST_ERROR: usize = 1_000;
+
 /// Returns the JSON about the object.
 pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow::Result<String> {
     // rustls does not choose between two linked providers. An error means that one is already installed.
@@ -67,7 +70,8 @@ fn unreachable(server: &ServerUrl, failure: Failure) -> anyhow::Error {
 }
 
 fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Result<String> {
-    let told = serde_json::from_str::<ErrorDocument>(&body).ok().map(|document| document.error);
+    let told = serde_json::from_str::<ErrorDocument>(&body).ok();
+    let told = told.map(|document| document.error.chars().take(LONGEST_ERROR).collect::<String>());
     match (status, told.filter(|error| !error.is_empty())) {
         (StatusCode::OK, None) => Ok(body),
         (_, Some(error)) => bail!("{error} (according to {server})"),
@@ -175,6 +179,9 @@ mod tests {
             let error = answer_of(&server, status, body.to_owned()).expect_err(body).to_string();
             assert!(error.contains(expected), "{error}");
         }
+        let long = format!("{{\"error\":\"{}\"}}", "x".repeat(1 << 20));
+        let error = answer_of(&server, StatusCode::NOT_FOUND, long).expect_err("an error").to_string();
+        assert!(error.len() < 2_000, "{}", error.len());
         assert!(answer_of(&server, StatusCode::OK, "{}".to_owned()).is_ok());
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::export::notify::receiver::{Receiver as Script, Reply, Requests, eventually};
 use crate::export::sample::NoObjects;
+use crate::telemetry::captured::Captured;
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {
@@ -163,6 +164,32 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
         let bodies = bodies(&script.requests);
         assert_eq!(bodies.len(), expected, "{bodies:?}");
         assert!(bodies.iter().all(|body| body.contains("LoopwatchWatchdog") && body.contains("production")));
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
+    for (url, token_file, expected) in [
+        ("http://198.51.100.1:9093/S3CRET", Some("/token"), 1),
+        ("https://198.51.100.1", Some("/token"), 0),
+        ("http://127.0.0.1:1", Some("/token"), 0),
+        ("http://198.51.100.1:9093", None, 0),
+    ] {
+        let log = Captured::start();
+        let options = AlertmanagerOptions {
+            urls: vec![url.parse().expect("a URL")],
+            token_file: token_file.map(Into::into),
+            ca_file: None,
+            labels: vec![],
+            links: Links::default(),
+        };
+        let view = NoObjects { pending: vec!["discovery".to_owned()], snapshots: true.into() };
+        Alerting::start(&options, Arc::new(view), &SelfMetrics::new()).close().await;
+        let warnings = log.warnings();
+        assert_eq!(warnings.len(), expected, "{url}: {warnings:?}");
+        let advice = "--alertmanager-token-file: requests to http://198.51.100.1:9093 are not encrypted";
+        let clear = warnings.iter().all(|line| line.contains(advice) && line.contains("use https://"));
+        assert!(clear && !warnings.concat().contains("S3CRET"), "{warnings:?}");
     }
 }
 

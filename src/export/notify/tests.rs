@@ -7,6 +7,7 @@ use tokio::time::advance;
 use super::receiver::{Receiver, Reply, eventually, standing_still};
 use super::*;
 use crate::telemetry::SelfMetrics;
+use crate::telemetry::captured::Captured;
 
 mod tls;
 
@@ -307,4 +308,19 @@ async fn problems_of_a_connection_are_named() {
         assert!(problem.contains(expected) && !problem.is_empty() && !problem.contains("S3CRET"), "{problem}");
         assert!(!problem.contains('\n'), "{problem}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
+    let log = Captured::start();
+    for url in ["https://198.51.100.1", "http://localhost:1", "http://[::1]:1"] {
+        drop(Sender::with(token_webhook(url, Path::new("/token")), SHORT, None));
+    }
+    drop(Sender::start("http://198.51.100.1"));
+    assert_eq!(log.warnings(), [""; 0]);
+    drop(Sender::with(token_webhook("http://198.51.100.1", Path::new("/token")), SHORT, None));
+    let warnings = log.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("--notify-token-file: requests to http://198.51.100.1 are not")
+    );
 }

@@ -14,6 +14,7 @@ use prost::Message as _;
 use super::*;
 use crate::export::notify::receiver::{Receiver, Reply, eventually, standing_still};
 use crate::sources::fake::tls;
+use crate::telemetry::captured::Captured;
 
 /// Times for a test.
 const SHORT: Patience =
@@ -272,6 +273,28 @@ async fn spans_that_the_collector_refuses_alone_are_counted() {
     let sender = Sender::start(&receiver.url);
     sender.push(1..2);
     sender.wait_for([1, 1, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn messages_of_a_collector_that_differ_each_time_are_one_line_in_the_log() {
+    let log = Captured::start();
+    let replies = (0..4).map(|number| {
+        let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: format!("request {number}") };
+        let response = ExportTraceServiceResponse { partial_success: Some(partial) };
+        let body = String::from_utf8(response.encode_to_vec()).expect("ASCII");
+        Reply::Response(200, "content-type: application/x-protobuf\r\n".into(), body)
+    });
+    let receiver = Receiver::start(replies).await;
+    let target = Target { warnings: vec!["a secret".to_owned()], ..target(&receiver.url) };
+    let sender = Sender::with(&target, SHORT, None);
+    for number in 0..4 {
+        sender.push(number..number + 1);
+        let rejected = u64::try_from(number + 1).expect("positive");
+        sender.wait_for([rejected, rejected, 0, 0, 0]).await;
+    }
+    let warnings = log.warnings();
+    assert!(warnings.len() == 2 && warnings[0].ends_with("a secret"), "{warnings:#?}");
+    assert!(warnings[1].contains("request 0"), "{warnings:#?}");
 }
 
 #[tokio::test]

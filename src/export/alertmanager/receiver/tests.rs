@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::export::links::Links;
-use crate::export::notify::receiver::Receiver as Script;
+use crate::export::notify::receiver::{Receiver as Script, Reply};
+use crate::telemetry::captured::Captured;
 
 /// A receiver for a host that is looked up in this way.
 fn receiver(url: &str, resolve: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Receiver {
@@ -118,4 +119,26 @@ async fn a_host_with_addresses_of_both_kinds_is_posted_to_over_one_of_them() {
     receiver.adopt(found);
     let shown: Vec<String> = receiver.instances.keys().map(SocketAddr::to_string).collect();
     assert_eq!(shown, ["192.0.2.1:443", "192.0.2.2:443"]);
+}
+
+/// An outage of the network is often one of the resolver, too. Problems that take turns would make lines without end.
+#[tokio::test]
+async fn a_lookup_and_instances_that_fail_together_are_one_line_in_the_log() {
+    let log = Captured::start();
+    let (first, second) =
+        (Script::start(vec![Reply::status(503); 3]).await, Script::start(vec![Reply::Close; 3]).await);
+    let mut receiver = receiver("http://alertmanager:9093", |_| Err(io::Error::other("no resolver")));
+    for script in [&first, &second] {
+        let known = instance(&receiver.uri, script);
+        receiver.instances.insert(address_of(script), known);
+    }
+    for _ in 0..3 {
+        assert_eq!(receiver.post(&posting()).await, Some(None), "to be repeated");
+    }
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    let named = ["no resolver", "HTTP 503", &address_of(&second).to_string()].map(|part| warnings[0].contains(part));
+    assert_eq!(named, [true; 3], "{warnings:?}");
+    assert_eq!(receiver.post(&posting()).await, None, "both accept it");
+    assert_eq!(log.warnings().len(), 2, "the problem has changed");
 }
