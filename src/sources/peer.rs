@@ -182,7 +182,14 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 /// The header with the token of a file. The errors do not quote the token.
 pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
     let invalid = || format!("{} contains no valid token", file.display());
-    let token = String::from_utf8(read(file).await?).map_err(|_| invalid())?;
+    let token = read(file).await.map_err(|problem| match file.to_string_lossy() {
+        path if path.contains('/') => problem,
+        // Somebody may have set the token itself instead of the name of its file.
+        token => {
+            problem.replacen(&*token, "the token file (not shown, because its name has no / and may be the token)", 1)
+        }
+    })?;
+    let token = String::from_utf8(token).map_err(|_| invalid())?;
     let token = token.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());

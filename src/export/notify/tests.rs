@@ -282,6 +282,7 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
         std::fs::write(&file, content).expect("written");
         files.push((file, "contains no valid token"));
     }
+    files.push(("S3CRET".into(), "may be the token): No such file"));
     for (file, expected) in files {
         let mut client = Poster::new(token_webhook(&receiver.url, &file).into(), SHORT.request);
         let Answer::Failed { problem, .. } = client.post(b"{}").await else { panic!("{}", file.display()) };
