@@ -41,7 +41,7 @@ static OF_SYSTEM: LazyLock<Lookups> =
     LazyLock::new(|| Lookups::new(|host| (host, 0).to_socket_addrs().map(Iterator::collect)));
 
 /// The time from the beginning of a lookup for which its answer is used although nobody waits for it any more: with a
-/// resolver that is slower than the patience of its users, they would never get one.
+/// resolver that is slower than the patience of its users, they would never get one. A late failure does not count.
 const USABLE: Duration = Duration::from_secs(120);
 
 /// The maximum number of lookups that run. The names are those of the configuration.
@@ -86,7 +86,7 @@ impl Lookups {
     /// Joins the lookup of a host, or begins one.
     fn join(&self, host: &str) -> io::Result<Receiver> {
         let mut running = self.lock();
-        running.retain(|_, lookup| lookup.is_running() || lookup.began.elapsed() < USABLE);
+        running.retain(|_, lookup| lookup.is_running() || lookup.has_addresses());
         if let Some(lookup) = running.get(host) {
             return Ok(lookup.answer.clone());
         }
@@ -127,6 +127,11 @@ impl tower::Service<Name> for Lookups {
 impl Lookup {
     fn is_running(&self) -> bool {
         self.answer.borrow().is_none() && self.answer.has_changed().is_ok()
+    }
+
+    /// Whether it has found addresses that are not too old.
+    fn has_addresses(&self) -> bool {
+        self.answer.borrow().as_ref().is_some_and(Result::is_ok) && self.began.elapsed() < USABLE
     }
 }
 
@@ -181,6 +186,20 @@ mod tests {
             assert_eq!(STARTED.load(Ordering::Relaxed), started, "after {waited} s");
         }
         assert!(lookups.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_nobody_waited_for_is_not_used() {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let lookups = Lookups::new(|_| match STARTED.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(io::Error::other("Temporary failure in name resolution")),
+            _ => Ok(vec![ADDRESS.into()]),
+        });
+        drop(lookups.join("host").expect("a lookup"));
+        while lookups.lock()["host"].is_running() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lookups.addresses("host").await.expect("an answer"), [ADDRESS.into()]);
     }
 
     #[tokio::test]
