@@ -193,7 +193,8 @@ fn collector() -> String {
 
 fn target(url: &str) -> Target {
     let url = url.parse().expect("a URL");
-    Target { url, token_file: None, ca_file: None, within: Duration::from_secs(10), sampling: Sampling::ALL }
+    let (within, sampling) = (Duration::from_secs(10), Sampling::ALL);
+    Target { url, token_file: None, ca_file: None, within, sampling, warnings: Vec::new() }
 }
 
 /// Sends traces at the rate, and returns the CPU time of the thread that does everything in loopwatch.

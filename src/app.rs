@@ -117,8 +117,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     }
     rebuild::keep_running(core, stop).await;
     if let (Some(dir), Some(saving)) = (&state_dir, saving) {
-        log_panic(saving.await);
-        state::save(dir, &lock(&model));
+        state::save_last(dir, &model, saving).await;
     }
     // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
     senders.close().await;

@@ -21,6 +21,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use self::parse::Parsed;
+use crate::config::ClusterFlags;
 use crate::export::summary;
 use crate::telemetry::{self, LogFormat};
 
@@ -90,6 +91,20 @@ struct LogFlags {
     /// Log format: text or json
     #[arg(long, value_name = "FORMAT", global = true, default_value = "text", value_parser = log_format, help_heading = "Logging")]
     log_format: LogFormat,
+}
+
+// === impl Command ===
+
+impl Command {
+    /// The flags about the cluster, for a command that observes one.
+    fn cluster(&self) -> Option<&ClusterFlags> {
+        match self {
+            Self::Run(args) => Some(&args.flags.cluster),
+            Self::Check(args) => Some(&args.cluster),
+            Self::Record(args) => Some(&args.cluster),
+            _ => None,
+        }
+    }
 }
 
 /// Runs the command line and returns the exit code.

@@ -270,6 +270,12 @@ impl ClusterFlags {
         Access { kubeconfig, context, operator }
     }
 
+    /// The part of these flags that loopwatch leaves out, if there is one.
+    #[must_use]
+    pub(crate) fn problem(&self) -> Option<String> {
+        ScrapeTarget::of(&self.scrape).problem()
+    }
+
     /// The options of the sources; `hash_key` is the key of the fingerprints.
     #[must_use]
     pub(crate) fn source_options(&self, hash_key: HashKey, settings: &Settings) -> SourceOptions {

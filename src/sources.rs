@@ -34,6 +34,7 @@ mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod lease;
+pub(crate) mod lookup;
 mod metadata;
 mod namespaces;
 pub(crate) mod ownership;

@@ -1,5 +1,7 @@
 //! Logs and metrics of loopwatch itself.
 
+#[cfg(test)]
+pub(crate) mod captured;
 mod config;
 mod exemplars;
 mod process;
@@ -111,6 +113,8 @@ pub struct AlertingMetrics {
     pub firing: Gauge,
     /// Alerts without room.
     pub dropped: Counter,
+    /// Addresses of Alertmanagers beyond the limit, counted at each posting.
+    pub addresses_dropped: Counter,
 }
 
 /// Labels of [`AlertingMetrics::requests`].

@@ -8,10 +8,12 @@ use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{SharedModel, lock};
+use super::{SharedModel, lock, log_panic};
 use crate::recording::{Recording, Writer};
 use crate::sources::clock::{Clock, SystemClock};
 
@@ -20,6 +22,9 @@ const FILE: &str = "checkpoint.jsonl";
 
 /// Interval of checkpoints: the most that a killed process forgets.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
+
+/// Time for the last checkpoint.
+const LAST_WITHIN: Duration = Duration::from_secs(5);
 
 /// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the
 /// file stays as it is.
@@ -49,17 +54,11 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
 pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: CancellationToken) {
     let (mut saved, mut failing) = (None, false);
     while stop.run_until_cancelled(tokio::time::sleep(SAVE_EVERY)).await.is_some() {
-        let (settings, checkpoint) = {
-            let model = lock(&model);
-            (model.settings().clone(), model.checkpoint())
-        };
+        let (settings, checkpoint) = take(&model);
         if saved.as_ref() == Some(&checkpoint) {
             continue;
         }
-        // The disk may be slow, and no task may block the thread.
-        let (to, content) = (dir.clone(), checkpoint.clone());
-        let written = tokio::task::spawn_blocking(move || write(&to, &settings, content)).await;
-        match written.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
+        match write_elsewhere(&dir, settings, checkpoint.clone()).await {
             Ok(()) => (saved, failing) = (Some(checkpoint), false),
             Err(error) if !failing => {
                 report(&dir, &error);
@@ -70,11 +69,31 @@ pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: Cance
     }
 }
 
-/// Saves the checkpoint now.
-pub(super) fn save(dir: &Path, model: &Model) {
-    if let Err(error) = write(dir, model.settings(), model.checkpoint()) {
-        report(dir, &error);
+/// Saves the checkpoint once more when the task of [`save_regularly`] has ended. A disk that hangs does not hold up the end of
+/// the process: the receivers of alerts and traces wait for theirs.
+pub(super) async fn save_last(dir: &Path, model: &SharedModel, saving: JoinHandle<()>) {
+    let saved = timeout(LAST_WITHIN, async {
+        log_panic(saving.await);
+        let (settings, checkpoint) = take(model);
+        write_elsewhere(dir, settings, checkpoint).await
+    });
+    match saved.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => report(dir, &error),
+        Err(_) => report(dir, &std::io::Error::from(std::io::ErrorKind::TimedOut)),
     }
+}
+
+fn take(model: &SharedModel) -> (Settings, Checkpoint) {
+    let model = lock(model);
+    (model.settings().clone(), model.checkpoint())
+}
+
+/// Writes on another thread: the disk may be slow, and no task may block this one.
+async fn write_elsewhere(dir: &Path, settings: Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
+    let dir = dir.to_owned();
+    let written = spawn_blocking(move || write(&dir, &settings, checkpoint)).await;
+    written.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
 }
 
 fn report(dir: &Path, error: &std::io::Error) {
@@ -145,6 +164,20 @@ mod tests {
         assert!(std::fs::read_to_string(&file)?.contains("1970-01-01T00:00:00.001Z"), "the finding of the failure");
         stop.cancel();
         saving.await?;
+        Ok(())
+    }
+
+    /// Otherwise the last alerts and traces would wait for it, until the kubelet ends the process.
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_does_not_hold_up_the_end_of_the_process() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
+        let began = tokio::time::Instant::now();
+        save_last(directory.path(), &model, tokio::spawn(std::future::pending())).await;
+        assert_eq!(began.elapsed(), LAST_WITHIN);
+        assert!(!directory.path().join(FILE).exists());
+        save_last(directory.path(), &model, tokio::spawn(async {})).await;
+        assert!(directory.path().join(FILE).exists(), "the disk works");
         Ok(())
     }
 

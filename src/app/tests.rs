@@ -1,11 +1,11 @@
 use loopwatch_model::observation::{Hashes, ObjectKey, ObjectView, Observation, Reference, Role, WatchedKind};
 use loopwatch_model::settings::Settings;
 use loopwatch_testbed::kinds::watched;
-use tokio::time::Instant;
 
 use super::*;
 use crate::export::notify::receiver::Receiver;
 use crate::export::notify::{Notifier, Webhook};
+use crate::sources::lookup::Lookups;
 
 fn kind() -> WatchedKind {
     watched("example.io", "Widget", "widgets", Role::Primary)
@@ -26,8 +26,9 @@ fn widget(version: u64, name: &str) -> Observation {
     Observation::Applied { watch: kind().watch, object: Box::new(object) }
 }
 
-#[tokio::test]
-async fn a_changed_reference_reaches_the_webhook_within_a_second() {
+/// No timer is on the way to the webhook: the clock stands still.
+#[tokio::test(start_paused = true)]
+async fn a_changed_reference_reaches_the_webhook_at_once() {
     let receiver = Receiver::start([]).await;
     let webhook = Webhook { url: receiver.url.parse().expect("a URL"), token_file: None, ca_file: None };
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
@@ -43,16 +44,13 @@ async fn a_changed_reference_reaches_the_webhook_within_a_second() {
     ] {
         feed.send(start).await.expect("the pump runs");
     }
-    let (mut slowest, mut expected) = (Duration::ZERO, 0);
+    let mut expected = 0;
     for trial in 0..100_u64 {
-        let began = Instant::now();
         // Each change but the first one replaces a reference: one disappears, one appears.
         feed.send(widget(3 + trial, &format!("target-{trial}"))).await.expect("the pump runs");
         expected += if trial == 0 { 1 } else { 2 };
         receiver.received(expected).await;
-        slowest = slowest.max(began.elapsed());
     }
-    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     let last = receiver.requests.all().pop().expect("a request").1;
     assert!(last.contains("_appeared") && last.contains("target-99"), "{last}");
     drop(feed);
@@ -60,16 +58,35 @@ async fn a_changed_reference_reaches_the_webhook_within_a_second() {
     notifier.close(delivering).await;
 }
 
-/// The resolver of the system may take minutes, and nobody can end it.
+/// The resolver of the system, or a file system, may take minutes, and nobody can end it.
 #[test]
-fn a_lookup_of_a_host_that_hangs_does_not_hold_up_the_end_of_the_process() {
+fn work_that_blocks_without_end_does_not_hold_up_the_end_of_the_process() {
     let (release, hanging) = std::sync::mpsc::channel::<()>();
-    let began = std::time::Instant::now();
+    let (report, waited) = std::sync::mpsc::channel();
     block_on(async {
-        drop(tokio::task::spawn_blocking(move || hanging.recv_timeout(Duration::from_secs(20))));
+        drop(tokio::task::spawn_blocking(move || report.send(hanging.recv_timeout(Duration::from_secs(60)))));
         tokio::task::yield_now().await;
     })
     .expect("a runtime");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(waited.try_recv().is_err(), "it still hangs when the runtime has ended");
     drop(release);
+}
+
+/// The runtime has four threads for work that may block.
+#[test]
+fn lookups_that_hang_hold_up_no_files() {
+    let (sender, served) = std::sync::mpsc::channel();
+    block_on(async move {
+        let lookups = Lookups::new(|_| {
+            std::thread::park();
+            Ok(Vec::new())
+        });
+        for number in 0..20 {
+            let looking = tokio::time::timeout(Duration::from_millis(1), lookups.addresses(&number.to_string())).await;
+            assert!(looking.is_err(), "it hangs");
+        }
+        sender.send(tokio::task::spawn_blocking(|| 7).await.expect("it ran")).expect("received");
+    })
+    .expect("a runtime");
+    assert_eq!(served.try_recv(), Ok(7));
 }

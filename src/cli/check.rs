@@ -53,7 +53,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
     timeout: Span,
     #[command(flatten)]
-    cluster: ClusterFlags,
+    pub(super) cluster: ClusterFlags,
     #[command(flatten)]
     judge: JudgeFlags,
 }

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches};
 use loopwatch_model::settings::Settings;
 
 use super::{Cli, Command, LogFlags};
-use crate::config::{self, File};
+use crate::config::{self, ClusterFlags, File};
 
 /// The command with its settings, and the problems of the configuration.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
     let mut arguments = arguments.to_vec();
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
+    let mut unknown = None;
     loop {
         let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
         let error = match command.try_get_matches_from(&arguments) {
@@ -58,18 +59,35 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
                 if let Command::Run(args) = &cli.command {
                     problems.extend(args.flags.traces.target().1);
                 }
+                problems.extend(cli.command.cluster().and_then(ClusterFlags::problem));
                 let settings = file.unwrap_or_default().settings;
                 return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
             }
             Err(error) => error,
         };
-        let problem = one_line(&error, &arguments);
+        let problem = value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        unknown = unknown_flag(&arguments, &error).or(unknown);
         if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
         }
         problems.push(problem);
     }
+}
+
+/// The position and the name of the unknown flag that an error is about.
+fn unknown_flag(arguments: &[OsString], error: &clap::Error) -> Option<(usize, String)> {
+    let named = named(error).filter(|named| error.kind() == ErrorKind::UnknownArgument && named.starts_with('-'))?;
+    Some((position(arguments, named)?, flag(named).to_owned()))
+}
+
+/// The problem of an argument that may be the value of the unknown flag that was before it. It may be secret.
+fn value_of(unknown: &Option<(usize, String)>, arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    let (position, flag) = unknown.as_ref()?;
+    let argument = arguments.get(*position)?.to_string_lossy();
+    let is_value = error.kind() == ErrorKind::UnknownArgument && named(error) == Some(&*argument);
+    (is_value && !argument.starts_with('-'))
+        .then(|| format!("unexpected argument after '{flag}', not shown as it may be secret"))
 }
 
 /// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict
@@ -85,7 +103,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
         return not_utf8(arguments); // clap names neither the argument nor the variable
     }
-    let text = without_url(error);
+    let text = without_value(error);
     let lines = text
         .lines()
         .map(str::trim)
@@ -113,9 +131,16 @@ pub(super) fn command_of(arguments: &[OsString]) -> String {
     path
 }
 
-/// The text of an error. It does not quote the value of a flag for a URL: any part of a URL that is not valid may be secret.
-fn without_url(error: &clap::Error) -> String {
+/// The text of an error. It does not quote the value of an unknown flag, which may be a misspelt flag for a token, and of a flag
+/// for a URL: any part of a URL that is not valid may be secret.
+fn without_value(error: &clap::Error) -> String {
     let text = error.to_string();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(named) = named(error).filter(|named| named.starts_with('-') && flag(named) != *named)
+        && !is_known(flag(named))
+    {
+        return text.replace(named, &format!("{} …", flag(named)));
+    }
     match error.get(ContextKind::InvalidValue) {
         Some(ContextValue::String(value)) if named(error).is_some_and(|named| named.contains("URL")) => {
             text.replace(&format!("'{value}'"), "'…'")
@@ -201,6 +226,15 @@ fn named(error: &clap::Error) -> Option<&str> {
     }
 }
 
+/// Whether a command has this flag.
+fn is_known(flag: &str) -> bool {
+    let (command, long) = (Cli::command(), flag.trim_start_matches('-'));
+    std::iter::once(&command).chain(command.get_subcommands()).any(|command| {
+        let mut flags = command.get_arguments().filter_map(clap::Arg::get_long);
+        flags.any(|known| known == long)
+    })
+}
+
 /// The flag in the name of an argument.
 fn flag(named: &str) -> &str {
     named.split([' ', '=']).next().unwrap_or(named)
@@ -264,187 +298,4 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Command;
-    use super::*;
-
-    fn arguments(line: &str) -> Vec<OsString> {
-        line.split(' ').map(Into::into).collect()
-    }
-
-    fn config(text: &str) -> (tempfile::TempDir, String) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("config.yaml");
-        std::fs::write(&path, text).expect("written");
-        let argument = format!("--config={}", path.display());
-        (folder, argument)
-    }
-
-    #[test]
-    fn a_usage_error_is_one_line_that_names_the_problem() {
-        for (line, expected) in [
-            ("loopwatch check --snapsot x", "--snapshot"),
-            ("loopwatch chek", "check"),
-            ("loopwatch check --watch apps/v1", "does not name a kind"),
-            ("loopwatch check --operator nonsense", "NAMESPACE/DEPLOYMENT"),
-            ("loopwatch check --deadline soon", "not a duration"),
-            ("loopwatch check --context run --no-such-flag", "--no-such-flag"),
-        ] {
-            let arguments = arguments(line);
-            let error = one_line(&parse(&arguments).expect_err(line), &arguments);
-            assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
-        }
-    }
-
-    #[test]
-    fn an_invalid_url_is_not_quoted_because_any_part_of_it_may_be_secret() {
-        for url in [
-            "user:S3CRET@host:9093",
-            "https:/user:S3CRET@host",
-            "https//user:S3CRET@host",
-            "https://user:S3CRET/x@host",
-            "https://S3CRET:pass?word@host",
-            "https://user:x'S3CRET@host",
-            "ftp://host/'S3CRET",
-        ] {
-            for flag in ["alertmanager", "notify", "otlp"] {
-                let arguments = arguments(&format!("loopwatch run --{flag} {url}"));
-                let Parsed { problems, .. } = parse(&arguments).expect("run always starts");
-                assert_eq!(problems.len(), 1, "{problems:?}");
-                assert!(problems[0].contains(&format!("--{flag}")) && !problems[0].contains("S3CRET"), "{problems:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn speed_is_a_number() {
-        for line in ["demo --speed NaN", "replay x --serve --speed nan"] {
-            let arguments = arguments(&format!("loopwatch {line}"));
-            let error = one_line(&parse(&arguments).expect_err(line), &arguments);
-            assert!(error.contains("expected a positive number"), "{error}");
-        }
-        assert!(parse(&arguments("loopwatch demo --speed 1e3")).is_ok());
-    }
-
-    #[test]
-    fn run_starts_without_its_invalid_flags() {
-        let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
-        let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
-        assert!(matches!(cli.command, Command::Run(_)));
-        assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(parse(&arguments("loopwatch run --strict --no-such-flag")).is_err());
-        for line in ["run -w apps/v1", "run -wapps/v1", "run extra", "run --deadline", "run --listen --expose-ui"] {
-            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
-            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
-            let Command::Run(args) = cli.command else { panic!("{line}") };
-            assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
-        }
-        for line in ["run --max-watches 7 run", "--bogus run --max-watches 7", "--context x run --max-watches 7"] {
-            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
-            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
-            let Command::Run(args) = cli.command else { panic!("{line}") };
-            assert_eq!(args.flags.cluster.max_watches, 7, "{line}");
-        }
-        for line in ["run --deadline -5m", "run -zw a/B"] {
-            let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
-            assert!(matches!(cli.command, Command::Run(_)));
-            assert_eq!(problems.len(), 2, "{line}: {problems:?}");
-        }
-        assert!(parse(&arguments("loopwatch chekc --context run")).is_err(), "another command stays an error");
-    }
-
-    #[test]
-    fn run_starts_with_arguments_that_are_no_flags() {
-        use std::os::unix::ffi::OsStringExt as _;
-        let text = |text: &str| OsString::from(text);
-        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        for (given, problem) in [
-            (vec![text("-debug")], "-d"),
-            (vec![text("-xw"), text("a.io/A")], "-x"),
-            (vec![text("--watch a.io/A")], "--watch a.io/A"),
-            (vec![text("extra word")], "extra word"),
-            (vec![text("--context"), bytes(b"\xff")], "UTF-8"),
-            (vec![bytes(b"--context=\xff")], "UTF-8"),
-            (vec![bytes(b"-n\xff")], "UTF-8"),
-            (vec![bytes(b"\xff")], "\u{fffd}"),
-            (vec![bytes(b"--\xff")], "\u{fffd}"),
-        ] {
-            let mut line = arguments("loopwatch run");
-            line.extend(given);
-            line.push("--expose-ui".into());
-            let Parsed { cli, problems, .. } = parse(&line).expect("run always starts");
-            assert!(problems[0].contains(problem), "{line:?}: {problems:?}");
-            let Command::Run(args) = cli.command else { panic!("{line:?}") };
-            assert!(args.flags.serve.expose_ui, "{line:?}");
-        }
-    }
-
-    #[test]
-    fn an_empty_value_is_a_problem() {
-        for line in ["run --log=", "run --namespace=", "run --context=", "run --namespace=a,"] {
-            let Parsed { problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
-            assert_eq!(problems.len(), 1, "{line}: {problems:?}");
-        }
-    }
-
-    #[test]
-    fn flags_override_the_file_and_the_file_overrides_defaults() {
-        let text = "max_watches: 7\nlisten: 127.0.0.1:1\nexpose-ui: true\nwatch: a.io/A, a.io/B\nnamespace: [x, z]\nstate_dir: /state\n\
-                    object_series: all\nmax_object_series: 9\ncontext: file\n";
-        let (_folder, config) = config(text);
-        let line = format!("loopwatch run {config} --max-watches 8 -n z");
-        let Parsed { cli, settings, problems, .. } = parse(&arguments(&line)).expect("valid");
-        let Command::Run(args) = cli.command else { panic!("run") };
-        assert_eq!(problems, Vec::<String>::new());
-        let (cluster, serve) = (&args.flags.cluster, &args.flags.serve);
-        assert_eq!((cluster.max_watches, &cluster.namespace[..], cluster.watch.len()), (8, &["z".to_owned()][..], 2));
-        assert_eq!((serve.listen.map(|listen| listen.port()), serve.expose_ui), (Some(1), true));
-        assert_eq!(args.flags.state_dir, Some("/state".into()));
-        assert_eq!(serve.object_series, crate::export::prometheus::ObjectSeries::All);
-        assert_eq!(settings.limits.object_series, 9);
-        assert_eq!(cluster.context.as_deref(), Some("file"));
-        let Parsed { cli, .. } = parse(&arguments("loopwatch run")).expect("valid");
-        let Command::Run(args) = cli.command else { panic!("run") };
-        assert_eq!(args.flags.cluster.max_watches, crate::sources::options::DEFAULT_MAX_WATCHES);
-    }
-
-    #[test]
-    fn deadlines_of_file_and_flags_are_merged() {
-        let (_folder, config) = config("deadline: [5m, a.io/A=1m, a.io/B=2m]\nsettings: {deadline: 3m}\n");
-        let line = format!("loopwatch run {config} --deadline a.io/B=3m");
-        let Parsed { cli, mut settings, .. } = parse(&arguments(&line)).expect("valid");
-        let Command::Run(args) = cli.command else { panic!("run") };
-        args.flags.apply(&mut settings);
-        let shown: Vec<String> = settings.deadlines.iter().map(|(kind, span)| format!("{kind} {span}")).collect();
-        assert_eq!(
-            (settings.deadline.to_string().as_str(), &shown[..]),
-            ("5m", &["a.io/A 1m".to_owned(), "a.io/B 3m".to_owned()][..])
-        );
-    }
-
-    #[test]
-    fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let default = folder.path().join("config.yaml");
-        let parsed = |line: &str| parse_with(&arguments(line), &default).expect("valid");
-        let missing = parsed("loopwatch run");
-        assert_eq!((missing.file.as_deref(), missing.problems.len()), (Some(default.as_path()), 0));
-        std::fs::write(&default, "settings: {settle: 3s}\n").expect("written");
-        assert_eq!(parsed("loopwatch run").settings.settle.to_string(), "3s");
-        assert_eq!(parsed("loopwatch check").settings, Settings::default(), "run only");
-        let (_folder, named) = config("settings: {settle: 4s}\n");
-        assert_eq!(parsed(&format!("loopwatch run {named}")).settings.settle.to_string(), "4s");
-        assert!(parsed("loopwatch run --config /does/not/exist").problems[0].contains("cannot read"));
-        std::fs::write(&default, "settings: {settle: soon}\n").expect("written");
-        assert!(!parsed("loopwatch run").file_is_valid);
-        assert!(parsed(&format!("loopwatch run {named} --no-such-flag")).file_is_valid, "only the flag is invalid");
-    }
-
-    #[test]
-    fn a_file_may_set_flags_that_the_command_does_not_take() {
-        let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
-        let line = format!("loopwatch check {config} --snapshot dump.yaml");
-        let Parsed { problems, .. } = parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
-        assert_eq!(problems, Vec::<String>::new());
-    }
-}
+mod tests;

@@ -39,7 +39,7 @@ pub(super) struct RecordArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    cluster: ClusterFlags,
+    pub(super) cluster: ClusterFlags,
     #[command(flatten)]
     judge: JudgeFlags,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use clap::Args;
 use http::{HeaderName, HeaderValue};
 
 use crate::export::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
+use crate::sources::peer::in_the_clear;
 
 /// Where to send traces.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +41,12 @@ const COMPRESSION: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_E
 
 /// The default of the specification.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest time for a request, in milliseconds. A collector that never answers holds up all later spans for as long.
+const MAX_TIMEOUT: u64 = 600_000;
+
+/// Parts of the names of headers whose values are usually secret.
+const SECRET: [&str; 5] = ["auth", "token", "key", "secret", "cookie"];
 
 /// The variables of OpenTelemetry that are set.
 type Variables = BTreeMap<&'static str, String>;
@@ -98,7 +105,24 @@ impl TraceFlags {
         let within = timeout(variables, problems);
         let certificate = || first(variables, CERTIFICATE).map(|(_, file)| PathBuf::from(file));
         let (token_file, ca_file) = (self.otlp_token_file.clone(), self.otlp_ca_file.clone().or_else(certificate));
-        Some(Target { url, token_file, ca_file, within, sampling })
+        let warnings = self.warnings(&url, variables);
+        Some(Target { url, token_file, ca_file, within, sampling, warnings })
+    }
+
+    /// Says where secrets may go by mistake. That is no reason to send no traces: the variables are valid.
+    fn warnings(&self, url: &CollectorUrl, variables: &Variables) -> Vec<String> {
+        let file = self.otlp_token_file.as_ref().and_then(|_| in_the_clear(url.uri(), "--otlp-token-file"));
+        let Some((name, text)) = first(variables, HEADERS) else { return file.into_iter().collect() };
+        let is_secret = |key: &str| SECRET.iter().any(|part| key.to_ascii_lowercase().contains(part));
+        let secret =
+            entries(text).filter_map(|(_, entry)| Some(entry.split_once('=')?.0.trim())).find(|key| is_secret(key));
+        let clear = secret.and_then(|key| in_the_clear(url.uri(), &format!("{name}, header {key}")));
+        // The specification says that the headers apply to the exporter, whatever names its endpoint.
+        let elsewhere = self.otlp.as_ref().and_then(|_| endpoint(variables, &mut Vec::new()));
+        let elsewhere = elsewhere.filter(|other| other.uri().authority() != url.uri().authority()).map(|other| {
+            format!("{name}: the headers go to {url}, which --otlp names, although the variables of OpenTelemetry name {other}")
+        });
+        file.into_iter().chain(clear).chain(elsewhere).collect()
     }
 }
 
@@ -147,9 +171,12 @@ fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn timeout(variables: &Variables, problems: &mut Vec<String>) -> Duration {
     let Some((name, text)) = first(variables, TIMEOUT) else { return DEFAULT_TIMEOUT };
     match text.parse() {
-        Ok(milliseconds) if milliseconds > 0 => Duration::from_millis(milliseconds),
+        Ok(milliseconds @ 1..=MAX_TIMEOUT) => Duration::from_millis(milliseconds),
         _ => {
-            problems.push(format!("{name}: expected milliseconds, not {text:?}"));
+            let default = DEFAULT_TIMEOUT.as_millis();
+            problems.push(format!(
+                "{name}: expected milliseconds from 1 to {MAX_TIMEOUT}, not {text:?}; loopwatch uses {default}"
+            ));
             DEFAULT_TIMEOUT
         }
     }
@@ -206,7 +233,9 @@ mod tests {
             (SAMPLER, "jaeger_remote", "OTEL_TRACES_SAMPLER: ", true),
             (TIMEOUT[1], "10s", "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds", true),
             (TIMEOUT[0], "-1", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: expected milliseconds", true),
-            (TIMEOUT[0], "0", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: expected milliseconds", true),
+            (TIMEOUT[0], "0", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: expected milliseconds from 1 to 600000", true),
+            (TIMEOUT[1], "600001", "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds from 1 to 600000", true),
+            (TIMEOUT[1], "1000000000000000000", "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds", true),
             (EXPORTER, "otlp,none", "OTEL_TRACES_EXPORTER: ", false),
             (DISABLED, "yes", "OTEL_SDK_DISABLED: expected true or false", true),
             (HEADERS[1], "a=b,S3CRET", "OTEL_EXPORTER_OTLP_HEADERS: entry 2 has no =", true),
@@ -246,5 +275,37 @@ mod tests {
         let (target, _) = read(Some("http://a"), &[(TIMEOUT[0], "2500"), (TIMEOUT[1], "1")]);
         assert_eq!(target.expect("a target").within, Duration::from_millis(2500));
         assert_eq!(read(Some("http://a"), &[]).0.expect("a target").within, DEFAULT_TIMEOUT);
+    }
+    #[test]
+    fn a_secret_that_may_go_astray_is_a_warning_that_does_not_quote_it() {
+        let secret = (HEADERS[1], "x-team=a,Api-Key=S3CRET");
+        let plain = "OTEL_EXPORTER_OTLP_HEADERS, header Api-Key: requests to http://collector:4318 are not encrypted";
+        let other = "OTEL_EXPORTER_OTLP_HEADERS: the headers go to https://collector, which --otlp names, although the variables \
+                     of OpenTelemetry name https://vendor";
+        for (flag, variables, expected) in [
+            ("http://collector:4318", vec![secret], Some(plain)),
+            ("http://127.0.0.1:4318", vec![secret], None),
+            ("http://localhost", vec![secret], None),
+            ("http://[::1]:4318", vec![secret], None),
+            ("https://collector", vec![secret], None),
+            ("http://collector:4318", vec![(HEADERS[1], "X-Scope-OrgID=a")], None),
+            ("https://collector", vec![secret, (ENDPOINT[1], "https://vendor/S3CRET")], Some(other)),
+            ("https://collector", vec![secret, (ENDPOINT[1], "https://collector/otlp")], None),
+            ("https://collector", vec![(ENDPOINT[1], "https://vendor")], None),
+        ] {
+            let (target, problems) = read(Some(flag), &variables);
+            let warnings = target.expect("a target").warnings;
+            assert_eq!((problems.len(), warnings.len()), (0, expected.iter().count()), "{variables:?}: {warnings:?}");
+            let starts = warnings.iter().zip(expected).all(|(warning, expected)| warning.starts_with(expected));
+            assert!(starts && !warnings.concat().contains("S3CRET"), "{warnings:?}");
+        }
+        let flags = |url: &str| TraceFlags {
+            otlp: url.parse().ok(),
+            otlp_token_file: Some("/token".into()),
+            ..TraceFlags::default()
+        };
+        let warnings = |url: &str| flags(url).target_with(&Variables::new()).0.expect("a target").warnings;
+        assert!(warnings("http://collector")[0].starts_with("--otlp-token-file: requests to http://collector are not"));
+        assert_eq!(warnings("https://collector"), [""; 0]);
     }
 }

@@ -41,6 +41,8 @@ use self::receiver::Receiver;
 pub(crate) use self::url::AlertmanagerUrl;
 use super::links::Links;
 use super::view::View;
+use crate::sources::lookup::Lookups;
+use crate::sources::peer::in_the_clear;
 use crate::telemetry::{AlertingMetrics, SelfMetrics};
 
 /// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.
@@ -81,7 +83,12 @@ impl Alerting {
         let mut posting = Vec::new();
         for url in &options.urls {
             info!(alertmanager = %url, "alerts are posted");
-            let receiver = Receiver::new(url, options, metrics.alerting.requests.clone());
+            if options.token_file.is_some()
+                && let Some(warning) = in_the_clear(url.uri(), "--alertmanager-token-file")
+            {
+                warn!("{warning}");
+            }
+            let receiver = Receiver::new(url, options, metrics.alerting.clone(), Lookups::of_system());
             posting.push(tokio::spawn(receiver.run(postings.clone())));
         }
         let labels = options.labels.iter().cloned().map(AlertLabel::into_pair).collect();

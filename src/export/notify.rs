@@ -37,6 +37,7 @@ use super::problems::Problems;
 use super::view::lock;
 use crate::export::leadership::Leadership;
 use crate::sources::Backoff;
+use crate::sources::peer::in_the_clear;
 use crate::telemetry::NotifyLabels;
 
 /// The webhook, and how to reach it.
@@ -107,7 +108,7 @@ const QUEUE: usize = 1_000;
 
 impl From<Webhook> for Destination {
     fn from(Webhook { url, token_file, ca_file }: Webhook) -> Self {
-        Self { uri: url.uri().clone(), address: None, token_file, ca_file }
+        Self { uri: url.uri().clone(), address: None, token_file, ca_file, refuses_pages: false }
     }
 }
 
@@ -138,6 +139,11 @@ impl Notifier {
             drop(requests.get_or_create_owned(&NotifyLabels { result }));
         }
         info!(webhook = %webhook.url, "events are sent to a webhook");
+        if webhook.token_file.is_some()
+            && let Some(warning) = in_the_clear(webhook.url.uri(), "--notify-token-file")
+        {
+            warn!("{warning}");
+        }
         let notifier = Self(Arc::new(Shared {
             queue: Mutex::default(),
             added: Notify::new(),

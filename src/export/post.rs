@@ -26,6 +26,9 @@ pub(super) struct Destination {
     pub(super) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
     pub(super) ca_file: Option<PathBuf>,
+    /// Whether a success with a web page is none: another server than this receiver has answered, such as a proxy that asks for
+    /// a password.
+    pub(super) refuses_pages: bool,
 }
 
 /// Sends requests to a receiver, over one connection that stays open for a while.
@@ -55,6 +58,15 @@ pub(super) enum Answer {
 const BODY_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
+
+/// The problem of a success with a web page.
+pub(super) const A_PAGE: &str = "the response is a web page: the URL may be wrong";
+
+/// Whether the body of a response is a web page.
+pub(super) fn is_page(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.to_ascii_lowercase().starts_with("text/html")
+}
 
 // === impl Destination ===
 
@@ -86,7 +98,10 @@ impl Poster {
         let failed = |problem| Answer::Failed { problem, retry_after: None };
         match timeout(self.within, self.request(body)).await {
             Ok(Ok(response)) => {
-                let answer = Answer::of(response.status(), response.headers());
+                let answer = match is_page(response.headers()) && self.destination.refuses_pages {
+                    true if response.status().is_success() => Answer::Refused(A_PAGE.to_owned()),
+                    _ => Answer::of(response.status(), response.headers()),
+                };
                 let body = Limited::new(response.into_body(), MAX_BODY).collect();
                 drop(timeout(BODY_WITHIN, body).await); // the status says it all
                 answer

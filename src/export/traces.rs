@@ -60,6 +60,8 @@ pub struct Target {
     pub within: Duration,
     /// Which traces to send.
     pub sampling: Sampling,
+    /// Where secrets may go by mistake, for the log.
+    pub warnings: Vec<String>,
 }
 
 /// The queue of traces. All clones share it.
@@ -102,6 +104,8 @@ struct Patience {
 /// All results of spans: accepted by the collector; refused by it; given up, or without room in the queue; left out by the
 /// sampling; not sent, because another replica leads.
 const RESULTS: [&str; 5] = [OK, REJECTED, DROPPED, SAMPLED_OUT, NOT_LEADER];
+/// The problem of a response that refuses some spans.
+const SOME_REFUSED: &str = "it refuses some spans";
 /// All results of requests: as for spans; failed, and perhaps repeated.
 const REQUEST_RESULTS: [&str; 3] = [OK, REJECTED, FAILED];
 const OK: &str = "ok";
@@ -164,6 +168,7 @@ impl TraceExporter {
         let resource = resource::describe(pod.as_deref());
         exporter.set_resource(&resource);
         info!(collector = %target.url, "traces are sent to a collector");
+        target.warnings.iter().for_each(|warning| warn!("{warning}"));
         let started = Self(Arc::new(Shared {
             queue: Mutex::default(),
             added: Notify::new(),
@@ -332,8 +337,9 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
                     if rejected == 0 {
                         batch.iter().for_each(|trace| shared.note_exemplars(trace));
                         report_solution(&mut problems);
-                    } else {
-                        report(&mut problems, &message, "refuses some spans");
+                    } else if problems.is_new(SOME_REFUSED) {
+                        // The collector may put a time or a number into each message.
+                        warn!(problem = message, "the collector refuses some spans");
                     }
                     break;
                 }

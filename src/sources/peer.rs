@@ -1,5 +1,6 @@
 //! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics and profiles.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use tower::util::BoxService;
 use tower::{BoxError, Service as _, ServiceExt as _};
 
 use super::failure::{Failure, layers};
+use super::lookup::Lookups;
 use crate::files::open_regular;
 
 /// A client that keeps one connection open for a while.
@@ -120,7 +122,7 @@ impl Trust {
         connect_within: Option<Duration>,
         server_name: Option<String>,
     ) -> Result<PeerClient, String> {
-        let mut connector = HttpConnector::new();
+        let mut connector = HttpConnector::new_with_resolver(Lookups::of_system());
         connector.enforce_http(false); // TLS is the next layer
         connector.set_connect_timeout(connect_within);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
@@ -139,7 +141,7 @@ impl Trust {
     /// Adds TLS to a connector.
     fn secure(
         self,
-        connector: HttpConnector,
+        connector: HttpConnector<Lookups>,
         server_name: Option<String>,
     ) -> Result<impl Connect + Clone + Send + Sync + 'static, String> {
         // rustls does not choose between two linked providers. An error means that one is already installed.
@@ -180,7 +182,14 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 /// The header with the token of a file. The errors do not quote the token.
 pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
     let invalid = || format!("{} contains no valid token", file.display());
-    let token = String::from_utf8(read(file).await?).map_err(|_| invalid())?;
+    let token = read(file).await.map_err(|problem| match file.to_string_lossy() {
+        path if path.contains('/') => problem,
+        // Somebody may have set the token itself instead of the name of its file.
+        token => {
+            problem.replacen(&*token, "the token file (not shown, because its name has no / and may be the token)", 1)
+        }
+    })?;
+    let token = String::from_utf8(token).map_err(|_| invalid())?;
     let token = token.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());
@@ -204,6 +213,21 @@ pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
     });
     let content = reading.await.map_err(|error| error.to_string())?;
     content.map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+/// The warning that a secret would cross a network in the clear, if requests with it go to this URL. `from` says where the
+/// secret comes from.
+pub(crate) fn in_the_clear(url: &Uri, from: &str) -> Option<String> {
+    let (scheme, authority) = (url.scheme()?, url.authority()?);
+    (*scheme == Scheme::HTTP && !is_loopback(authority.host())).then(|| {
+        format!("{from}: requests to http://{authority} are not encrypted, so others may read it on the network; use https://")
+    })
+}
+
+/// Whether the host of a URL is this one.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Reads the URL of a peer. `advice` says where credentials belong instead. The error does not quote the URL, which may

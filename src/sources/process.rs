@@ -91,7 +91,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Differences between two computations of the same start, in milliseconds. Larger ones show that the clock was set.
 const SAME_START_MS: u64 = 2_000;
 
-/// The instance of a process that does not run in a Pod.
+/// The instance of a process that does not run in a Pod and has no metrics.
 const LOCAL: &str = "localhost";
 
 /// Why the source is off outside of a Pod.
@@ -170,10 +170,11 @@ async fn within<T>(mut reading: JoinHandle<T>, said: &mut Option<Status>, feed: 
 
 impl Reader {
     /// A reader of the selected process; `None` if there is none. `pod` is the instance in loopwatch's own Pod,
-    /// `namespace/name`; `None` outside of a Pod. `scrapes` is the interval of scrapes, so that both show the same times.
+    /// `namespace/name`; `None` outside of a Pod, where metrics may name the instance (`scraped`). `scrapes` is the interval of scrapes, so that both show the same times.
     pub(crate) fn new(
         selection: ProcessSelection,
         pod: Option<String>,
+        scraped: Option<String>,
         clues: watch::Receiver<OperatorClue>,
         scrapes: Duration,
     ) -> Option<Self> {
@@ -184,7 +185,7 @@ impl Reader {
                 None
             }
         };
-        let instance = pod.unwrap_or_else(|| LOCAL.to_owned());
+        let instance = pod.or(scraped).unwrap_or_else(|| LOCAL.to_owned());
         let reader = Self::of(Proc::new("/proc", std::process::id()), pid, instance, clues);
         Some(Self { every: READ_EVERY.min(scrapes), ..reader })
     }

@@ -15,7 +15,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
-use http::uri::Scheme;
 use loopwatch_model::observation::MetricsView;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -38,7 +37,7 @@ mod text;
 mod tests;
 
 use self::instance::{Instance, Place, Target};
-use self::options::{ScrapeOptions, ScrapeTarget};
+use self::options::{MAX_INSTANCES, ScrapeOptions, ScrapeTarget, address};
 use self::report::Reporter;
 use super::cluster::OwnPod;
 use super::feed::{Closed, Feed};
@@ -75,8 +74,6 @@ struct Followed {
 const PODS_WITHIN: Duration = Duration::from_secs(15);
 /// Time to wait for the spec of the own Pod, which the account may not be allowed to read.
 const OWN_POD_WITHIN: Duration = Duration::from_secs(3);
-/// Limit on instances: that of the Pods in an `OperatorView`.
-const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
 
 const OFF: &str = "--scrape is off";
 const NOT_BESIDE: &str =
@@ -243,12 +240,6 @@ fn of_url(url: &Uri, own: Option<&String>, pods: &[TargetPod]) -> Target {
     let own = own.filter(|_| ip.is_some_and(|ip| ip.is_loopback()));
     let name = pod.or(own).cloned().unwrap_or_else(|| address(url));
     Target { name, place: Place::Url(url.clone()) }
-}
-
-/// The host and port of an address.
-fn address(url: &Uri) -> String {
-    let default = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
-    format!("{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(default))
 }
 
 /// Passes a panic on to the supervisor.

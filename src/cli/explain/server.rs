@@ -1,7 +1,6 @@
 //! Asks a running loopwatch about an object.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use tokio::time::timeout;
 use crate::export::explain::ObjectQuestion;
 use crate::sources::Failure;
 use crate::sources::cluster::encode;
+use crate::sources::peer::is_loopback;
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,9 @@ struct ErrorDocument {
 const WITHIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 /// The largest answer, in bytes: 400 objects with long names.
 const LARGEST: usize = 8 << 20;
+
+/// The part of an error that is shown, in characters.
+const LONGEST_ERROR: usize = 1_000;
 
 /// Returns the JSON about the object.
 pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow::Result<String> {
@@ -67,7 +70,8 @@ fn unreachable(server: &ServerUrl, failure: Failure) -> anyhow::Error {
 }
 
 fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Result<String> {
-    let told = serde_json::from_str::<ErrorDocument>(&body).ok().map(|document| document.error);
+    let told = serde_json::from_str::<ErrorDocument>(&body).ok();
+    let told = told.map(|document| document.error.chars().take(LONGEST_ERROR).collect::<String>());
     match (status, told.filter(|error| !error.is_empty())) {
         (StatusCode::OK, None) => Ok(body),
         (_, Some(error)) => bail!("{error} (according to {server})"),
@@ -125,11 +129,6 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +179,9 @@ mod tests {
             let error = answer_of(&server, status, body.to_owned()).expect_err(body).to_string();
             assert!(error.contains(expected), "{error}");
         }
+        let long = format!("{{\"error\":\"{}\"}}", "x".repeat(1 << 20));
+        let error = answer_of(&server, StatusCode::NOT_FOUND, long).expect_err("an error").to_string();
+        assert!(error.len() < 2_000, "{}", error.len());
         assert!(answer_of(&server, StatusCode::OK, "{}".to_owned()).is_ok());
     }
 }

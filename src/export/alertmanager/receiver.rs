@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use http::Uri;
 use http::uri::Scheme;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
@@ -22,16 +20,20 @@ use super::{AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::post::{Answer, Destination, Poster};
 use crate::export::problems::Problems;
 use crate::sources::Backoff;
-use crate::telemetry::AlertmanagerLabels;
+use crate::sources::lookup::Lookups;
+use crate::telemetry::{AlertingMetrics, AlertmanagerLabels};
 
 /// The Alertmanagers behind one URL.
 pub(super) struct Receiver {
     uri: Uri,
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
+    lookups: Lookups,
     /// By address.
     instances: BTreeMap<SocketAddr, Instance>,
-    requests: Family<AlertmanagerLabels, Counter>,
+    /// The number of addresses of the host beyond the limit.
+    left_out: usize,
+    metrics: AlertingMetrics,
     /// The URL for people and for the label of the metrics.
     shown: String,
     problems: Problems,
@@ -52,6 +54,9 @@ const ROUND: Duration = Duration::from_secs(30);
 /// Time to look up the addresses of a name.
 const LOOKUP: Duration = Duration::from_secs(5);
 
+/// The part of this time for which the known addresses wait: shorter than a stop of the process takes.
+const KNOWN_WAIT: Duration = Duration::from_secs(1);
+
 /// The maximum number of Alertmanagers behind one URL.
 const MAX_INSTANCES: usize = 16;
 
@@ -65,15 +70,18 @@ impl Receiver {
     pub(super) fn new(
         url: &AlertmanagerUrl,
         options: &AlertmanagerOptions,
-        requests: Family<AlertmanagerLabels, Counter>,
+        metrics: AlertingMetrics,
+        lookups: Lookups,
     ) -> Self {
         let shown = url.to_string();
         let receiver = Self {
             uri: url.uri().clone(),
             token_file: options.token_file.clone(),
             ca_file: options.ca_file.clone(),
+            lookups,
             instances: BTreeMap::new(),
-            requests,
+            left_out: 0,
+            metrics,
             shown,
             problems: Problems::default(),
         };
@@ -111,18 +119,28 @@ impl Receiver {
     /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have, or else the wait that one
     /// of them asks for.
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
-        let looked_up = self.look_up().await;
-        if let Err(problem) = &looked_up {
-            self.count(FAILED, 1);
-            self.report(&format!("cannot look up the host: {problem}"));
-            if self.instances.is_empty() {
-                return Some(None);
+        let mut looking = pin!(self.look_up());
+        let mut results = Vec::new();
+        let looked_up = match timeout(KNOWN_WAIT, &mut looking).await {
+            Ok(looked_up) => looked_up,
+            Err(_) => {
+                results = self.post_to(posting, |_| true).await;
+                looking.await
+            }
+        };
+        let mut problems = Vec::new();
+        match looked_up {
+            Ok(found) => self.adopt(found),
+            Err(problem) => {
+                self.count(FAILED, 1);
+                problems.push(format!("cannot look up the host: {problem}"));
             }
         }
-        let waiting = self.instances.iter_mut().filter(|(_, instance)| !instance.done);
-        let results = join_all(waiting.map(|(address, instance)| instance.post(*address, posting, ROUND))).await;
-        let (mut problem, mut retry) = (None, None);
+        let tried: Vec<SocketAddr> = results.iter().map(|(address, _)| *address).collect();
+        results.extend(self.post_to(posting, |address| !tried.contains(address)).await);
+        let mut retry = self.instances.is_empty().then_some(None);
         for (address, answers) in results {
+            let mut problem = None;
             for answer in answers {
                 match answer {
                     Answer::Accepted => self.count(OK, 1),
@@ -137,31 +155,59 @@ impl Receiver {
                     }
                 }
             }
+            problems.extend(problem);
         }
-        match problem {
-            Some(problem) => self.report(&problem),
-            None if looked_up.is_ok() => self.report_success(),
-            None => {}
+        // All in one line: two problems that take turns would make two lines at each posting.
+        match problems.is_empty() {
+            true => self.report_success(),
+            false => self.report(&problems.join("; ")),
         }
         retry
     }
 
+    /// Posts to those of some instances that have not accepted the posting yet.
+    async fn post_to(
+        &mut self,
+        posting: &Posting,
+        among: impl Fn(&SocketAddr) -> bool,
+    ) -> Vec<(SocketAddr, Vec<Answer>)> {
+        let waiting = self.instances.iter_mut().filter(|(address, instance)| !instance.done && among(address));
+        join_all(waiting.map(|(address, instance)| instance.post(*address, posting, ROUND))).await
+    }
+
     /// Looks up the addresses of the host, which change when Pods do.
-    async fn look_up(&mut self) -> Result<(), String> {
+    fn look_up(&self) -> impl Future<Output = Result<Vec<SocketAddr>, String>> + use<> {
         let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let default = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
         let port = self.uri.port_u16().unwrap_or(default);
-        let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
-            Ok(address) => vec![(address, port).into()],
-            Err(_) => match timeout(LOOKUP, lookup_host((host.as_str(), port))).await {
-                Ok(Ok(addresses)) => of_one_family(addresses),
-                Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err(format!("no answer within {} s", LOOKUP.as_secs())),
-            },
-        };
-        if found.is_empty() {
-            return Err("the name has no address".to_owned());
+        let lookups = self.lookups.clone();
+        async move {
+            if let Ok(address) = host.parse::<IpAddr>() {
+                return Ok(vec![(address, port).into()]);
+            }
+            let found = timeout(LOOKUP, lookups.addresses(&host)).await;
+            let found = found.map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
+            let mut found = of_one_family(found.map_err(|error| error.to_string())?);
+            if found.is_empty() {
+                return Err("the name has no address".to_owned());
+            }
+            found.iter_mut().for_each(|address| address.set_port(port));
+            Ok(found)
         }
+    }
+
+    /// Takes over the addresses of the host, up to the limit.
+    fn adopt(&mut self, mut found: Vec<SocketAddr>) {
+        let left_out = found.len().saturating_sub(MAX_INSTANCES);
+        found.truncate(MAX_INSTANCES);
+        self.metrics.addresses_dropped.inc_by(left_out as u64);
+        if left_out > 0 && self.left_out == 0 {
+            warn!(
+                alertmanager = self.shown,
+                left_out, "the host has more than {MAX_INSTANCES} addresses; the others get no alerts"
+            );
+        }
+        self.left_out = left_out;
         self.instances.retain(|address, _| found.contains(address));
         for address in found {
             let Self { uri, token_file, ca_file, instances, .. } = self;
@@ -171,16 +217,16 @@ impl Receiver {
                     address: Some(address),
                     token_file: token_file.clone(),
                     ca_file: ca_file.clone(),
+                    refuses_pages: true,
                 };
                 Instance { poster: Poster::new(destination, REQUEST), done: false }
             });
         }
-        Ok(())
     }
 
     fn count(&self, result: &'static str, by: u64) {
         let labels = AlertmanagerLabels { alertmanager: self.shown.clone(), result };
-        self.requests.get_or_create_owned(&labels).inc_by(by);
+        self.metrics.requests.get_or_create_owned(&labels).inc_by(by);
     }
 
     fn report(&mut self, problem: &str) {
@@ -197,12 +243,11 @@ impl Receiver {
 }
 
 /// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager has one of each.
-fn of_one_family(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
-    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.partition(SocketAddr::is_ipv4);
+fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.into_iter().partition(SocketAddr::is_ipv4);
     let mut all = if four.is_empty() { six } else { four };
     all.sort();
     all.dedup();
-    all.truncate(MAX_INSTANCES);
     all
 }
 
@@ -215,11 +260,8 @@ impl Instance {
         let mut answers = Vec::new();
         for (posted, body) in posting.bodies.iter().enumerate() {
             if posted > 0 && began.elapsed() >= round {
-                let problem = format!(
-                    "too slow: it took {posted} of {} requests within {} s",
-                    posting.bodies.len(),
-                    round.as_secs()
-                );
+                // No number that changes with each posting, which would be another problem for the log.
+                let problem = format!("too slow: it did not take all requests within {} s", round.as_secs());
                 answers.push(Answer::Failed { problem, retry_after: None });
                 return (address, answers);
             }
@@ -236,47 +278,4 @@ impl Instance {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::export::alertmanager::Links;
-    use crate::export::notify::receiver::Receiver as Script;
-    use crate::telemetry::AlertingMetrics;
-
-    #[tokio::test]
-    async fn a_slow_instance_does_not_hold_up_the_others_for_long() {
-        let script = Script::start([]).await;
-        let address: SocketAddr = script.url.trim_start_matches("http://").parse().expect("an address");
-        let uri: Uri = script.url.parse().expect("a URL");
-        let destination = Destination { uri, address: Some(address), token_file: None, ca_file: None };
-        let mut instance = Instance { poster: Poster::new(destination, REQUEST), done: false };
-        let posting = Posting { bodies: vec![b"[]".to_vec(), b"[]".to_vec()] };
-        let (_, answers) = instance.post(address, &posting, Duration::ZERO).await;
-        assert!(matches!(&answers[..], [Answer::Accepted, Answer::Failed { .. }]), "{answers:?}");
-        assert!(!instance.done);
-        let (_, answers) = instance.post(address, &posting, ROUND).await;
-        assert!(matches!(&answers[..], [Answer::Accepted, Answer::Accepted]) && instance.done, "{answers:?}");
-    }
-
-    /// Otherwise each posting would make two lines in the log.
-    #[tokio::test]
-    async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses_accept() {
-        let script = Script::start([]).await;
-        let url: AlertmanagerUrl = "http://alertmanager.invalid:9093".parse().expect("a URL");
-        let options = AlertmanagerOptions {
-            urls: Vec::new(),
-            token_file: None,
-            ca_file: None,
-            labels: Vec::new(),
-            links: Links::default(),
-        };
-        let mut receiver = Receiver::new(&url, &options, AlertingMetrics::default().requests);
-        let address: SocketAddr = script.url.trim_start_matches("http://").parse().expect("an address");
-        let destination =
-            Destination { uri: url.uri().clone(), address: Some(address), token_file: None, ca_file: None };
-        receiver.instances.insert(address, Instance { poster: Poster::new(destination, REQUEST), done: false });
-        let posting = Posting { bodies: vec![b"[]".to_vec()] };
-        assert_eq!(receiver.post(&posting).await, None, "it is accepted");
-        assert_eq!(script.requests.all().len(), 1);
-        assert!(receiver.problems.solved(), "the problem lasts");
-    }
-}
+mod tests;

@@ -2,8 +2,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::export::notify::receiver::{Receiver as Script, Reply, Requests};
+use crate::export::notify::receiver::{Receiver as Script, Reply, Requests, eventually};
 use crate::export::sample::NoObjects;
+use crate::telemetry::captured::Captured;
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {
@@ -32,7 +33,7 @@ impl Sender {
         };
         let metrics = AlertingMetrics::default();
         let (postings, receiver) = watch::channel(Arc::default());
-        let running = tokio::spawn(Receiver::new(&url, &options, metrics.requests.clone()).run(receiver));
+        let running = tokio::spawn(Receiver::new(&url, &options, metrics.clone(), Lookups::of_system()).run(receiver));
         Self { postings, running, metrics, url: url.to_string() }
     }
 
@@ -48,13 +49,7 @@ impl Sender {
     }
 
     async fn wait_for(&self, counts: [u64; 3]) {
-        for _ in 0..2_000 {
-            if self.counts() == counts {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{:?}, not {counts:?}", self.counts());
+        eventually(|| self.counts() == counts).await;
     }
 
     /// Ends the task, as at the end of the process.
@@ -119,6 +114,20 @@ async fn a_posting_that_is_refused_is_not_repeated() {
     assert_eq!(bodies(&script.requests), ["[1]", "[2]"]);
 }
 
+/// For example the page of a proxy that asks for a password. No alert would arrive, and nobody would know.
+#[tokio::test]
+async fn a_web_page_is_no_acceptance() {
+    let page =
+        |kind: &str| Reply::Response(200, format!("Content-Type: {kind}\r\n"), "<html>Sign in</html>".to_owned());
+    let script = Script::start([page("text/html; charset=utf-8"), page("Text/HTML"), page("application/json")]).await;
+    let sender = Sender::start(&script.url);
+    for (text, counts) in [("[1]", [0, 1, 0]), ("[2]", [0, 2, 0]), ("[3]", [1, 2, 0])] {
+        sender.post(text);
+        sender.wait_for(counts).await;
+    }
+    sender.close().await;
+}
+
 #[tokio::test]
 async fn the_last_posting_gets_one_attempt() {
     let script = Script::start([Reply::status(503)]).await;
@@ -159,6 +168,32 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
 }
 
 #[tokio::test]
+async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
+    for (url, token_file, expected) in [
+        ("http://198.51.100.1:9093/S3CRET", Some("/token"), 1),
+        ("https://198.51.100.1", Some("/token"), 0),
+        ("http://127.0.0.1:1", Some("/token"), 0),
+        ("http://198.51.100.1:9093", None, 0),
+    ] {
+        let log = Captured::start();
+        let options = AlertmanagerOptions {
+            urls: vec![url.parse().expect("a URL")],
+            token_file: token_file.map(Into::into),
+            ca_file: None,
+            labels: vec![],
+            links: Links::default(),
+        };
+        let view = NoObjects { pending: vec!["discovery".to_owned()], snapshots: true.into() };
+        Alerting::start(&options, Arc::new(view), &SelfMetrics::new()).close().await;
+        let warnings = log.warnings();
+        assert_eq!(warnings.len(), expected, "{url}: {warnings:?}");
+        let advice = "--alertmanager-token-file: requests to http://198.51.100.1:9093 are not encrypted";
+        let clear = warnings.iter().all(|line| line.contains(advice) && line.contains("use https://"));
+        assert!(clear && !warnings.concat().contains("S3CRET"), "{warnings:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_model_that_panics_does_not_end_the_alerts() {
     let script = Script::start([]).await;
     let urls = vec![script.url.parse().expect("a URL")];
@@ -166,9 +201,7 @@ async fn a_model_that_panics_does_not_end_the_alerts() {
         AlertmanagerOptions { urls, token_file: None, ca_file: None, labels: vec![], links: Links::default() };
     let model = Arc::new(NoObjects { pending: vec![], snapshots: false.into() });
     let alerting = Alerting::start(&options, model.clone(), &SelfMetrics::new());
-    while !model.snapshots.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(|| model.snapshots.load(Ordering::Relaxed)).await;
     alerting.close().await; // looks once more
     assert_eq!(bodies(&script.requests).len(), 1, "it has been rebuilt meanwhile");
 }

@@ -1,7 +1,9 @@
 //! A receiver for tests: a server on a local port that behaves as a script says.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -80,19 +82,38 @@ impl Receiver {
 
     /// Waits until this many requests have arrived.
     pub(crate) async fn received(&self, count: usize) -> Vec<(String, String)> {
-        for _ in 0..2_000 {
-            if self.requests.all().len() >= count {
-                return self.requests.all();
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        panic!("only {} of {count} requests arrived", self.requests.all().len());
+        eventually(|| self.requests.all().len() >= count).await;
+        self.requests.all()
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.serving.abort();
+    }
+}
+
+/// Waits until something is so, as [`standing_still`] does.
+pub(crate) async fn eventually(is_so: impl Fn() -> bool) {
+    let done = poll_fn(|_| if is_so() { Poll::Ready(()) } else { Poll::Pending });
+    standing_still(done).await;
+}
+
+/// Waits for a future. If the clock of the test is paused, it stands still meanwhile: tokio moves it only when there is nothing else
+/// to do. Then no timer can be the reason why something happens, however slow the machine is. Fails after a minute.
+pub(crate) async fn standing_still<T>(future: impl Future<Output = T>) -> T {
+    let began = std::time::Instant::now();
+    let busy = async {
+        loop {
+            std::thread::park_timeout(Duration::from_millis(1)); // leaves the processor to others
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing happens any more");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = future => done,
+        never = busy => never,
     }
 }
 

@@ -12,8 +12,9 @@ use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use prost::Message as _;
 
 use super::*;
-use crate::export::notify::receiver::{Receiver, Reply};
+use crate::export::notify::receiver::{Receiver, Reply, eventually, standing_still};
 use crate::sources::fake::tls;
+use crate::telemetry::captured::Captured;
 
 /// Times for a test.
 const SHORT: Patience =
@@ -56,13 +57,7 @@ impl Sender {
     }
 
     async fn wait_for(&self, expected: [u64; 5]) {
-        for _ in 0..2_000 {
-            if self.counts() == expected {
-                return;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{:?} instead of {expected:?}", self.counts());
+        eventually(|| self.counts() == expected).await;
     }
 
     async fn close(self) -> [u64; 5] {
@@ -79,6 +74,7 @@ fn target(url: &str) -> Target {
         ca_file: None,
         within: Duration::from_millis(300),
         sampling: Sampling::ALL,
+        warnings: Vec::new(),
     }
 }
 
@@ -217,10 +213,8 @@ async fn failed_and_slow_traces_are_kept_and_a_part_of_the_rest() {
     let sampling = Sampling::of(&variables, &mut problems).expect("wanted");
     let sender = Sender::with(&Target { sampling, ..target(&receiver.url) }, SHORT, None);
     sender.push(0..400);
-    let [ok, .., sampled_out, _] = {
-        sleep(Duration::from_millis(500)).await;
-        sender.counts()
-    };
+    eventually(|| sender.counts().iter().sum::<u64>() == 800).await;
+    let [ok, .., sampled_out, _] = sender.counts();
     assert_eq!(ok + sampled_out, 800);
     assert!((120..280).contains(&ok), "about a quarter: {ok}");
     let none = [(SAMPLER, "traceidratio".to_owned()), (SAMPLER_ARG, "0".to_owned())].into();
@@ -279,6 +273,28 @@ async fn spans_that_the_collector_refuses_alone_are_counted() {
     let sender = Sender::start(&receiver.url);
     sender.push(1..2);
     sender.wait_for([1, 1, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn messages_of_a_collector_that_differ_each_time_are_one_line_in_the_log() {
+    let log = Captured::start();
+    let replies = (0..4).map(|number| {
+        let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: format!("request {number}") };
+        let response = ExportTraceServiceResponse { partial_success: Some(partial) };
+        let body = String::from_utf8(response.encode_to_vec()).expect("ASCII");
+        Reply::Response(200, "content-type: application/x-protobuf\r\n".into(), body)
+    });
+    let receiver = Receiver::start(replies).await;
+    let target = Target { warnings: vec!["a secret".to_owned()], ..target(&receiver.url) };
+    let sender = Sender::with(&target, SHORT, None);
+    for number in 0..4 {
+        sender.push(number..number + 1);
+        let rejected = u64::try_from(number + 1).expect("positive");
+        sender.wait_for([rejected, rejected, 0, 0, 0]).await;
+    }
+    let warnings = log.warnings();
+    assert!(warnings.len() == 2 && warnings[0].ends_with("a secret"), "{warnings:#?}");
+    assert!(warnings[1].contains("request 0"), "{warnings:#?}");
 }
 
 #[tokio::test]
@@ -351,22 +367,25 @@ async fn only_the_leader_sends() {
     assert_eq!(attribute(&spans(&receiver)[0], "loopwatch.generation"), "2");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stop_sends_the_queue_but_does_not_wait_for_a_broken_collector() {
     let receiver = Receiver::start([]).await;
     let patience = Patience { gather: Duration::from_secs(60), ..SHORT };
     let sender = Sender::with(&target(&receiver.url), patience, None);
     sender.push(0..500);
-    assert_eq!(sender.close().await, [1_000, 0, 0, 0, 0]);
+    assert_eq!(standing_still(sender.close()).await, [1_000, 0, 0, 0, 0]);
 
     let receiver = Receiver::start(vec![Reply::Hang; 100]).await;
     let patience = Patience { stop: Duration::from_millis(500), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, None);
+    let target = Target { within: Duration::from_secs(60), ..target(&receiver.url) };
+    let sender = Sender::with(&target, patience, None);
     sender.push(0..3);
-    receiver.received(1).await;
+    while receiver.requests.all().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
     let began = Instant::now();
     assert_eq!(sender.close().await[2], 6, "all are counted");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(began.elapsed(), patience.stop);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
 use super::Target;
+use crate::export::post::{A_PAGE, is_page};
 use crate::export::view::lock;
 use crate::sources::failure::layers;
 use crate::sources::peer::{Peer, authorization, retry_after};
@@ -133,9 +134,8 @@ impl Answer {
     /// Another server than a collector may respond with a page, which means that the spans are lost. Any other body that is not
     /// of OTLP says nothing.
     fn of_success(headers: &HeaderMap, body: &Bytes) -> Self {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if kind.to_ascii_lowercase().starts_with("text/html") {
-            return Self::Refused("the response is a web page: the URL may be wrong".to_owned());
+        if is_page(headers) {
+            return Self::Refused(A_PAGE.to_owned());
         }
         let response = ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default();
         let partial = response.partial_success.unwrap_or_default();

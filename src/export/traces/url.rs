@@ -17,7 +17,7 @@ const DEFAULT_PATH: &str = "/v1/traces";
 // === impl CollectorUrl ===
 
 impl CollectorUrl {
-    pub(super) fn uri(&self) -> &Uri {
+    pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
 

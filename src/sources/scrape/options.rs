@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::Uri;
-use http::uri::{Authority, PathAndQuery};
+use http::uri::{Authority, PathAndQuery, Scheme};
 
 use crate::sources::peer::http_url;
 
@@ -51,6 +51,9 @@ pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The default interval.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Limit on instances: that of the Pods in an `OperatorView`.
+pub(super) const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
+
 const DEFAULT_PATH: &str = "/metrics";
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
@@ -81,6 +84,30 @@ impl ScrapeTarget {
             Some(urls) => Self::Urls(urls),
         }
     }
+
+    /// The problem of more addresses than loopwatch reads.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self {
+            Self::Urls(urls) if urls.len() > MAX_INSTANCES => {
+                Some(format!("--scrape: {} addresses; loopwatch reads only the first {MAX_INSTANCES}", urls.len()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of the instance at the first address, before it is known which Pod has the address.
+    pub(crate) fn first_instance(&self) -> Option<String> {
+        match self {
+            Self::Urls(urls) => urls.first().map(address),
+            Self::Find | Self::Off => None,
+        }
+    }
+}
+
+/// The host and port of an address.
+pub(super) fn address(url: &Uri) -> String {
+    let default = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    format!("{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(default))
 }
 
 // === impl ScrapeFlag ===

@@ -75,8 +75,9 @@ impl Running {
             }
             Job::Process => {
                 let pod = self.cluster.own_pod().map(OwnPod::instance);
+                let named = self.options.scrape.target.first_instance();
                 let (clues, every) = (self.pods.clues().subscribe(), self.options.scrape.interval);
-                let reader = process::Reader::new(self.options.process, pod, clues, every);
+                let reader = process::Reader::new(self.options.process, pod, named, clues, every);
                 self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
             }
         }

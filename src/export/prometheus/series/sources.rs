@@ -7,8 +7,9 @@ use loopwatch_model::snapshot::{KindSummary, WatchSummary};
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
 
-/// The only limit that the exporter enforces. The model enforces all others.
+/// The limits that the exporter enforces. The model enforces all others.
 const OBJECT_SERIES: &str = "object_series";
+const ALERTMANAGER_ADDRESSES: &str = "alertmanager_addresses";
 
 pub(crate) fn source_up(shown: &Exposition, samples: &mut Samples<'_>) {
     for source in shown.snapshot.sources.iter().filter(|source| source.off.is_none()) {
@@ -58,6 +59,10 @@ pub(crate) fn observations(shown: &Exposition, samples: &mut Samples<'_>) {
 pub(crate) fn dropped(shown: &Exposition, samples: &mut Samples<'_>) {
     let mut dropped = shown.snapshot.dropped.clone();
     *dropped.entry(OBJECT_SERIES).or_default() += shown.series_dropped;
+    let addresses = shown.metrics.alerting.addresses_dropped.get();
+    if addresses > 0 {
+        dropped.insert(ALERTMANAGER_ADDRESSES, addresses);
+    }
     for (limit, count) in dropped {
         samples.put(&[limit], count);
     }

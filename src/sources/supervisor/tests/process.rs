@@ -5,7 +5,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Observation, SourceId};
 
 use super::{Run, widget_operator};
-use crate::sources::options::ProcessSelection;
+use crate::sources::options::{ProcessSelection, ScrapeTarget};
 
 /// The process numbers of all samples, and the last state of the source.
 fn samples(seen: &[Observation]) -> (Vec<Option<u32>>, Option<&'static str>) {
@@ -34,6 +34,33 @@ async fn the_named_process_is_read_as_often_as_metrics_but_at_least_every_ten_se
         assert_eq!(samples(&run.within(25).await), (vec![Some(own); readings], Some("restricted")), "{scrapes} s");
         run.handle.shutdown().await;
     }
+}
+
+/// Otherwise the page shows an instance without anything beside the real one.
+#[tokio::test(start_paused = true)]
+async fn outside_of_a_pod_the_address_of_the_metrics_names_the_process_from_the_beginning() {
+    let instances = |urls: &[&str]| {
+        let urls: Vec<http::Uri> = urls.iter().map(|url| url.parse().expect("a URL")).collect();
+        async move {
+            let mut run = Run::start(&widget_operator(), |options| {
+                options.process = ProcessSelection::Pid(std::process::id());
+                if !urls.is_empty() {
+                    options.scrape.target = ScrapeTarget::Urls(urls);
+                }
+            });
+            let seen = run.within(15).await;
+            run.handle.shutdown().await;
+            let named = seen.into_iter().filter_map(|observation| match observation {
+                Observation::ProcessSeen(view) => Some(view.instance),
+                Observation::ProcessGone { instance } => Some(format!("{instance} is gone")),
+                _ => None,
+            });
+            named.collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(instances(&["http://127.0.0.1:1/metrics"]).await, ["127.0.0.1:1"; 2]);
+    assert_eq!(instances(&["https://operator/m", "http://127.0.0.1:1/metrics"]).await, ["operator:443"; 2]);
+    assert_eq!(instances(&[]).await, ["localhost"; 2]);
 }
 
 #[tokio::test(start_paused = true)]
