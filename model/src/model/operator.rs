@@ -237,6 +237,7 @@ impl Model {
     pub(super) fn metrics_scraped(&mut self, view: MetricsView) {
         self.sources.note_success(&SourceId::Metrics, self.now);
         let now = self.now;
+        let open = self.operator.found.clone();
         let instance = self.operator.instance(now, &view.instance);
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
@@ -248,7 +249,7 @@ impl Model {
         } else {
             is_successor(known_start, view.process.started, known_at)
         };
-        let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
+        let panicked = instance.history.update(now, known, &view, restarted, &open, &self.settings);
         instance.scrape_failure = None;
         let name = view.instance.clone();
         instance.recent.scraped(now, &view);

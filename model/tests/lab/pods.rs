@@ -136,12 +136,18 @@ pub fn pod(name: &str, started: Timestamp) -> PodView {
 impl Lab {
     /// The operator renews its lease.
     pub fn renew(&mut self, holder: &str) {
+        self.renewed_ago(holder, Span::ZERO);
+    }
+
+    /// loopwatch sees the operator's lease, which the holder renewed some time ago.
+    pub fn renewed_ago(&mut self, holder: &str, ago: Span) {
+        let renewed = self.ago(ago);
         let lease = LeaseView {
             namespace: "ops".into(),
             name: "6ab5f5a3.example.io".into(),
             holder: format!("{holder}_6f1c"),
-            renewed: Some(self.now),
-            written: Some(self.now),
+            renewed: Some(renewed),
+            written: Some(renewed),
             duration: Some(Span::secs(15)),
             transitions: 0,
         };

@@ -1,0 +1,136 @@
+//! Pages with a partial view: metrics that loopwatch cannot scrape.
+
+mod lab;
+
+use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
+use lab::pods::{INSTANCE, OTHER_POD, Op, POD};
+use lab::{Lab, Widget};
+use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::observation::Cause;
+use loopwatch_model::time::Span;
+
+/// Each fault of a controller, and its finding.
+const FAULTS: [(&str, Fault); 5] = [
+    ("ReconcileFailing", fails),
+    ("ReconcileStuck", hangs),
+    ("WorkersSaturated", is_busy),
+    ("QueueBacklog", is_flooded),
+    ("InformerNotSynced", never_begins),
+];
+
+/// Returns the findings that alert, with their severity.
+fn alerting(lab: &Lab) -> Vec<(String, Severity)> {
+    let snapshot = lab.snapshot();
+    let alerting = |finding: &&Finding| finding.alerts_at(lab.now) && finding.severity != Severity::Info;
+    snapshot.findings.iter().filter(alerting).map(|f| (f.code.name().to_owned(), f.severity)).collect()
+}
+
+fn page(code: &str) -> [(String, Severity); 1] {
+    [(code.to_owned(), Severity::Critical)]
+}
+
+/// Returns a controller with a fault, and an object that waits because of it.
+fn explained_by(fault: Fault) -> (Loop, Widget) {
+    let mut own = Loop::new();
+    let mut web = own.lab.converged("web");
+    own.run(360, fault);
+    let now = own.lab.now;
+    own.lab.apply(web.spec(2, now));
+    own.run(1_000, fault);
+    (own, web)
+}
+
+/// Lets scrapes fail for minutes.
+fn scrapes_fail(lab: &mut Lab, minutes: i64) {
+    for _ in 0..minutes * 6 {
+        lab.advance(Span::secs(10));
+        lab.scrape_fails(INSTANCE, Cause::Timeout);
+    }
+}
+
+#[test]
+fn a_controller_whose_metrics_cannot_be_scraped_keeps_its_finding() {
+    let (mut own, _) = explained_by(fails);
+    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+    for minute in 0..25 {
+        scrapes_fail(&mut own.lab, 1);
+        assert_eq!(alerting(&own.lab), page("ReconcileFailing"), "{minute}: {:?}", own.lab.findings());
+    }
+    own.run(60, fails);
+    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+}
+
+#[test]
+fn a_finding_of_a_controller_that_cannot_be_scraped_for_long_closes_and_its_effect_pages_after_its_deadline() {
+    let (mut own, _) = explained_by(fails);
+    scrapes_fail(&mut own.lab, 31);
+    assert_eq!(own.lab.findings(), ["Unacknowledged Widget team-a/web"]);
+    assert_eq!(alerting(&own.lab), []);
+    scrapes_fail(&mut own.lab, 10);
+    assert_eq!(alerting(&own.lab), page("Unacknowledged"));
+}
+
+#[test]
+fn a_problem_that_the_next_scrape_still_shows_goes_on() {
+    for (code, fault) in FAULTS {
+        let (mut own, _) = explained_by(fault);
+        let since = own.lab.since(code);
+        scrapes_fail(&mut own.lab, 12);
+        own.run(600, |view| {
+            if code != "ReconcileStuck" {
+                fault(view)
+            }
+        });
+        assert_eq!(alerting(&own.lab), page(code), "{:?}", own.lab.findings());
+        assert_eq!(own.lab.since(code), since);
+    }
+}
+
+#[test]
+fn a_problem_that_is_over_at_the_next_scrape_closes() {
+    for (code, fault) in FAULTS {
+        let (mut own, mut web) = explained_by(fault);
+        scrapes_fail(&mut own.lab, 12);
+        own.lab.apply(web.ready());
+        own.run(20, |view| {
+            (view.workers_busy, view.queue_depth, view.longest_running_seconds) = (Some(0), Some(0), Some(0.0));
+            add(&mut view.succeeded, 100);
+        });
+        assert!(!own.lab.has(code), "{:?}", own.lab.findings());
+    }
+}
+
+#[test]
+fn a_finding_does_not_open_without_scrapes() {
+    let mut own = Loop::new();
+    own.run(200, fails);
+    scrapes_fail(&mut own.lab, 60);
+    own.lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_is_down_keeps_no_finding_of_a_controller() {
+    let mut own = Loop::new();
+    let mut op = Op::running(&own.lab);
+    op.seen(&mut own.lab);
+    let mut web = own.lab.converged("web");
+    own.run(360, fails);
+    op.crash(&mut own.lab, "Error");
+    let now = own.lab.now;
+    own.lab.apply(web.spec(2, now));
+    scrapes_fail(&mut own.lab, 15);
+    assert_eq!(alerting(&own.lab), page("OperatorDown"));
+}
+
+#[test]
+fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
+    let (mut own, _) = explained_by(fails);
+    let op = Op::running(&own.lab);
+    op.seen(&mut own.lab);
+    own.lab.renew(POD);
+    scrapes_fail(&mut own.lab, 7);
+    own.lab.renew(POD);
+    assert!(own.lab.has("ReconcileFailing"));
+    own.lab.run_with_lease(OTHER_POD, 1);
+    assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
+}
