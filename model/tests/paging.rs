@@ -1,4 +1,4 @@
-//! Pages with a partial view: metrics that loopwatch cannot scrape.
+//! Pages with a partial view: metrics that loopwatch cannot scrape, and causes that last.
 
 mod lab;
 
@@ -6,7 +6,7 @@ use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begi
 use lab::pods::{INSTANCE, OTHER_POD, Op, POD};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, ControllerView};
 use loopwatch_model::time::Span;
 
 /// Each fault of a controller, and its finding.
@@ -133,4 +133,79 @@ fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
     assert!(own.lab.has("ReconcileFailing"));
     own.lab.run_with_lease(OTHER_POD, 1);
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
+}
+
+/// Returns a controller with four workers, and an object whose change makes one of them hang while the others succeed.
+fn hangs_alone() -> (Loop, Widget, Widget) {
+    let mut own = Loop::new();
+    own.view.workers_max = Some(4);
+    let (mut web, api) = (own.lab.converged("web"), own.lab.converged("api"));
+    let now = own.lab.now;
+    own.lab.apply(web.spec(2, now));
+    own.run(1_200, one_hangs);
+    assert_eq!(alerting(&own.lab), page("ReconcileStuck"), "both began together");
+    (own, web, api)
+}
+
+fn one_hangs(view: &mut ControllerView) {
+    hangs(view);
+    add(&mut view.succeeded, 1);
+}
+
+#[test]
+fn a_reconcile_that_hangs_does_not_explain_what_begins_later_while_others_succeed() {
+    let (mut own, _, mut api) = hangs_alone();
+    own.run(3_600, one_hangs);
+    let now = own.lab.now;
+    own.lab.apply(api.spec(2, now));
+    own.run(580, one_hangs);
+    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    own.run(60, one_hangs);
+    let mut both = alerting(&own.lab);
+    both.sort();
+    assert_eq!(both, [page("ReconcileStuck"), page("Unacknowledged")].concat());
+}
+
+#[test]
+fn a_reconcile_that_hangs_explains_what_begins_later_if_no_other_one_succeeds() {
+    let (mut own, _, mut api) = hangs_alone();
+    own.run(3_600, one_hangs);
+    let now = own.lab.now;
+    own.lab.apply(api.spec(2, now));
+    own.run(700, hangs);
+    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+}
+
+#[test]
+fn another_change_of_the_object_whose_reconcile_hangs_does_not_page_again() {
+    let (mut own, mut web, _) = hangs_alone();
+    own.run(3_600, one_hangs);
+    let now = own.lab.now;
+    own.lab.apply(web.spec(3, now));
+    own.run(1_200, one_hangs);
+    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+}
+
+#[test]
+fn objects_that_a_controller_with_a_lasting_problem_reconciles_acknowledge_in_time() {
+    let (mut own, _, mut api) = hangs_alone();
+    own.run(3_600, one_hangs);
+    let now = own.lab.now;
+    own.lab.apply(api.spec(2, now));
+    own.run(60, one_hangs);
+    own.lab.apply(api.ready());
+    own.run(1_200, one_hangs);
+    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    assert_eq!(own.lab.findings().len(), 2, "{:?}", own.lab.findings());
+}
+
+#[test]
+fn a_controller_that_still_fails_after_days_explains_what_begins_to_wait() {
+    let (mut own, _) = explained_by(fails);
+    let mut api = own.lab.converged("api");
+    own.run(2 * 86_400, fails);
+    let now = own.lab.now;
+    own.lab.apply(api.spec(2, now));
+    own.run(1_200, fails);
+    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
 }

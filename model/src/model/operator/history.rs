@@ -58,6 +58,8 @@ pub(crate) struct History {
 pub(crate) struct Loop {
     /// The errors since the last success.
     pub(super) failing: Option<Failing>,
+    /// The last scrape that showed a success.
+    pub(super) succeeded: Option<Timestamp>,
     pub(super) errors: Window,
     pub(super) panics: Window,
     /// Since when all workers are busy and objects wait.
@@ -228,6 +230,7 @@ impl Loop {
             Some(0) => {}
             _ => self.failing = None,
         }
+        self.succeeded = succeeded.filter(|new| *new > 0).map(|_| now).or(self.succeeded);
         self.errors.add(now, errors, settings.reconcile_failing_after);
         let panics = since(|view| view.panicked).unwrap_or(0);
         self.panics.add(now, panics, settings.restart_window);
@@ -314,7 +317,8 @@ impl Loop {
             shift(&mut failing.last);
         });
         self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
-        let states = [&mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
+        let states =
+            [&mut self.succeeded, &mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
         let instants = states.into_iter().chain([&mut self.part_began]);
         instants.flatten().for_each(shift);
         self.errors.clock_stepped(by_ms);

@@ -135,6 +135,16 @@ impl Model {
         })
     }
 
+    /// Returns when a reconcile of each controller last succeeded, as far as scrapes have shown it.
+    pub(super) fn controllers_succeeded(&self) -> BTreeMap<String, Timestamp> {
+        let mut latest = BTreeMap::<String, Timestamp>::new();
+        let histories = self.operator.instances.values().flat_map(|instance| &instance.history.controllers);
+        for (name, at) in histories.filter_map(|(name, own)| Some((name, own.succeeded?))) {
+            latest.entry(name.clone()).and_modify(|known| *known = at.max(*known)).or_insert(at);
+        }
+        latest
+    }
+
     fn of_loop(
         &self,
         scraped: &Scraped<'_>,
