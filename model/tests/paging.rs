@@ -1,12 +1,14 @@
-//! Pages with a partial view: metrics that loopwatch cannot scrape, and causes that last.
+//! Pages with a partial view: metrics that loopwatch cannot scrape, Pods that replace each other, and causes that
+//! last.
 
 mod lab;
 
 use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
-use lab::pods::{INSTANCE, OTHER_POD, Op, POD};
+use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::observation::{Cause, ControllerView};
+use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView};
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 /// Each fault of a controller, and its finding.
@@ -133,6 +135,93 @@ fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
     assert!(own.lab.has("ReconcileFailing"));
     own.lab.run_with_lease(OTHER_POD, 1);
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
+}
+
+/// Returns a sidecar that has started with its operator, and an object that the operator has not acknowledged for 40 minutes.
+/// `before` shows what was before.
+fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
+    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut op = Op::running(&lab);
+    op.view.pods[0].created = Some(lab.ago(Span::secs(20)));
+    op.view.pods[0].own = true;
+    op.container().running_since = Some(lab.ago(Span::secs(10)));
+    before(&mut lab, &mut op);
+    let mut web = Widget::new("web", lab.ago(Span::hours(3)));
+    web.status_written = Some(lab.ago(Span::hours(3)));
+    web.ready().spec(2, lab.ago(Span::mins(40)));
+    op.seen(&mut lab);
+    lab.list(std::slice::from_ref(&web));
+    lab.advance(Span::secs(20));
+    (lab, op)
+}
+
+/// Adds the Pod before, whose container ran for a span and ended 30 s ago.
+fn evicted(lab: &Lab, op: &mut Op, ran: Span) {
+    let finished = lab.ago(Span::secs(30));
+    let mut old = pod(OTHER_POD, finished.before(ran));
+    let end = ContainerEnd {
+        started: old.containers[0].running_since.take(),
+        finished: Some(finished),
+        exit_code: 137,
+        ..ContainerEnd::default()
+    };
+    (old.containers[0].ended, old.phase) = (Some(end), "Failed".into());
+    op.view.pods.push(old);
+}
+
+#[test]
+fn pods_that_replace_each_other_get_time_only_once() {
+    let nine = Span::mins(9);
+    let (mut by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(30)));
+    let (mut evicted, _) = replaced(|lab, op| evicted(lab, op, nine));
+    let (mut terminating, _) = replaced(|lab, op| {
+        let mut old = pod(OTHER_POD, lab.ago(nine));
+        old.deleted = Some(lab.now.after(Span::secs(30)));
+        op.view.pods.push(old);
+    });
+    for lab in [&mut by_lease, &mut evicted, &mut terminating] {
+        assert_eq!(alerting(lab), page("Unacknowledged"));
+    }
+    // The lease may be read later than the Pods and the objects.
+    let (mut lab, _) = replaced(|_, _| {});
+    assert_eq!(alerting(&lab), []);
+    lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(50));
+    assert_eq!(alerting(&lab), page("Unacknowledged"));
+}
+
+#[test]
+fn an_operator_that_takes_the_place_of_one_that_ran_for_long_may_catch_up() {
+    let hour = Span::hours(1);
+    let (by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(hour), Span::secs(30)));
+    let (evicted, _) = replaced(|lab, op| evicted(lab, op, hour));
+    for mut lab in [by_lease, evicted] {
+        lab.run_with_lease(POD, 9);
+        assert_eq!(alerting(&lab), []);
+        lab.run_with_lease(POD, 1);
+        assert_eq!(alerting(&lab), page("Unacknowledged"));
+    }
+}
+
+#[test]
+fn a_first_start_that_fails_at_once_takes_no_time_away() {
+    let (lab, _) = replaced(|lab, op| evicted(lab, op, Span::secs(20)));
+    assert_eq!(alerting(&lab), []);
+    let (mut lab, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(Span::secs(20)), Span::secs(30)));
+    assert_eq!(alerting(&lab), []);
+    // Its own leadership is no earlier beginning.
+    for minutes in 1..9 {
+        lab.advance(Span::mins(1));
+        lab.renewed_ago(POD, Some(Span::mins(minutes)), Span::ZERO);
+        assert_eq!(alerting(&lab), [], "{minutes}");
+    }
+}
+
+#[test]
+fn a_lease_of_another_operator_or_from_long_ago_takes_no_time_away() {
+    for (holder, ago) in [("gadget-operator-7d9f8c6b5-zzzzz", Span::secs(30)), (OTHER_POD, Span::hours(20))] {
+        let (lab, _) = replaced(|lab, _| lab.renewed_ago(holder, Some(Span::mins(9)), ago));
+        assert_eq!(alerting(&lab), [], "{holder}");
+    }
 }
 
 /// Returns a controller with four workers, and an object whose change makes one of them hang while the others succeed.

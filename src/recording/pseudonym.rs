@@ -70,10 +70,10 @@ impl Pseudonyms {
                 Observation::PermissionsReviewed(PermissionsView { namespace, incomplete, missing, excess, left_out })
             }
             Observation::LeaseSeen(lease) => {
-                let LeaseView { namespace, name, holder, renewed, written, duration, transitions } = lease;
+                let LeaseView { namespace, name, holder, .. } = lease;
                 let (namespace, name) = (self.namespace(&namespace), self.name("lease", &name));
                 let holder = self.name("holder", &holder);
-                Observation::LeaseSeen(LeaseView { namespace, name, holder, renewed, written, duration, transitions })
+                Observation::LeaseSeen(LeaseView { namespace, name, holder, ..lease })
             }
             Observation::NamespacesListed(namespaces) => {
                 let namespaces = namespaces.into_iter().map(|namespace| self.namespace_view(namespace));

@@ -87,6 +87,11 @@ impl Leases {
         self.held(now).filter(move |row| row.lease.namespace == namespace).map(|row| row.lease.holder.as_str())
     }
 
+    /// Returns the leases of one namespace.
+    pub(super) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a LeaseView> {
+        self.rows.values().map(|row| &row.lease).filter(move |lease| lease.namespace == namespace)
+    }
+
     /// Returns all leases, except those that nobody has renewed for long: a lease survives its holder.
     pub(super) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {

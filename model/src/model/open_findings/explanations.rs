@@ -73,6 +73,19 @@ impl OpenFindings {
         }
     }
 
+    /// Returns when the operator began, if it still may work off what waited before.
+    pub(crate) fn catches_up_since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.began.filter(|(_, until)| now < *until).map(|(began, _)| began)
+    }
+
+    /// Ends the time of [`Self::operator_began`]: the operator had it at an earlier beginning.
+    pub(crate) fn operator_had_time(&mut self, now: Timestamp) {
+        let Some((_, until)) = self.began.take() else { return };
+        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(until)) {
+            finding.alerts_from = Some(now);
+        }
+    }
+
     /// Returns until when the operator may work off what has waited since before it began. A finding of an earlier run has had
     /// its time.
     fn may_catch_up(&self, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
