@@ -150,7 +150,8 @@ fn no_finding_explains_itself() {
                 | Explainer::Kind(code)
                 | Explainer::Operator(code)
                 | Explainer::Outage(code)
-                | Explainer::Controller(code)) = explainer
+                | Explainer::Controller(code)
+                | Explainer::Worker(code)) = explainer
                 else {
                     continue;
                 };

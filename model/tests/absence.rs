@@ -20,7 +20,7 @@ fn lease(lab: &Lab, name: &str, holder: &str) -> LeaseView {
         renewed: Some(lab.now.after(Span::hours(3))), // by the operator's clock
         written: Some(lab.now),
         duration: Some(Span::secs(15)),
-        transitions: 0,
+        ..LeaseView::default()
     }
 }
 

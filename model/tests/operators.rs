@@ -327,7 +327,7 @@ impl World {
             renewed: Some(now),
             written: Some(now),
             duration: Some(Span::secs(15)),
-            transitions: 0,
+            ..LeaseView::default()
         }));
         self.lab.observe(Observation::LeasesListed { namespace: "ops".into(), names: vec![name.into()] });
     }

@@ -69,6 +69,12 @@ fn explained(info: &FindingInfo) -> String {
         Explainer::Controller(code) => {
             format!("{} of the kind's controller, if it did not begin much later", code.name())
         }
+        Explainer::Worker(code) => {
+            format!(
+                "{} of the kind's controller, if both began at about the same time or no reconcile has succeeded since",
+                code.name()
+            )
+        }
     });
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }

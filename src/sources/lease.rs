@@ -45,6 +45,7 @@ struct LeaseDocumentMetadata {
 struct LeaseDocumentSpec {
     holder_identity: Option<String>,
     lease_duration_seconds: Option<i64>,
+    acquire_time: Option<String>,
     renew_time: Option<String>,
     lease_transitions: Option<i64>,
 }
@@ -143,6 +144,7 @@ fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
         namespace: object.namespace,
         name: object.name,
         holder: spec.holder_identity.unwrap_or_default(),
+        acquired: parse(spec.acquire_time),
         renewed: parse(spec.renew_time),
         written: renewals.filter_map(|fields| parse(fields.time)).max(),
         duration: spec.lease_duration_seconds.map(Span::secs),
@@ -169,7 +171,7 @@ mod tests {
             r#"{{"metadata":{{"namespace":"op","name":"{name}","resourceVersion":"9","managedFields":[
             {{"manager":"kubectl","time":"2026-11-21T02:30:00Z","fieldsV1":{{"f:metadata":{{"f:labels":{{}}}}}}}},
             {{"manager":"op","time":"2026-11-21T02:00:00Z","fieldsV1":{{"f:spec":{{"f:holderIdentity":{{}},"f:renewTime":{{}}}}}}}}]}},
-            "spec":{{"holderIdentity":"pod-1","leaseDurationSeconds":15,"renewTime":"2026-11-21T01:00:00.500000Z","leaseTransitions":2}}}}"#
+            "spec":{{"holderIdentity":"pod-1","leaseDurationSeconds":15,"acquireTime":"2026-11-21T00:30:00.000000Z","renewTime":"2026-11-21T01:00:00.500000Z","leaseTransitions":2}}}}"#
         )
         .into_bytes()
     }
@@ -189,6 +191,7 @@ mod tests {
         let (view, version) = decode(&lease("lock")).expect("a lease");
         let time = |text| Timestamp::parse(text).expect("a time");
         assert_eq!(version, "9");
+        assert_eq!(view.acquired, Some(time("2026-11-21T00:30:00Z")));
         assert_eq!(view.renewed, Some(time("2026-11-21T01:00:00.5Z")));
         assert_eq!(view.written, Some(time("2026-11-21T02:00:00Z")), "the time of the renewal, not of the label");
         assert_eq!((view.duration, view.transitions), (Some(Span::secs(15)), 2));

@@ -284,6 +284,13 @@ fn an_alertmanager_config_in_the_namespace_of_a_tenant_receives_the_alerts_for_i
 }
 
 #[test]
+fn the_alert_on_the_error_budget_gives_way_to_the_pages_that_inhibit_it() {
+    let (example, rules) = (read("deploy/examples/prometheus/alertmanager.yml"), read("alerts/slo.rules.yaml"));
+    let list = example.split("finding=~\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a list of findings");
+    assert!(list.contains("OperatorDown") && rules.contains(&format!("finding=~\"{list}\"")), "{list}");
+}
+
+#[test]
 fn the_example_of_alertmanager_names_findings_that_exist() {
     let example = read("deploy/examples/prometheus/alertmanager.yml");
     let lists = example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());

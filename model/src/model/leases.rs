@@ -46,6 +46,7 @@ impl Model {
             self.count_dropped("leases");
         }
         self.operator_shows_life();
+        self.review_beginning();
         self.review_revision();
     }
 
@@ -127,6 +128,11 @@ impl Leases {
     /// Returns the holders of the leases of one namespace.
     pub(super) fn holders_in<'a>(&'a self, now: Timestamp, namespace: &'a str) -> impl Iterator<Item = &'a str> {
         self.held(now).filter(move |row| row.lease.namespace == namespace).map(|row| row.lease.holder.as_str())
+    }
+
+    /// Returns the leases of one namespace.
+    pub(super) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a LeaseView> {
+        self.rows.values().map(|row| &row.lease).filter(move |lease| lease.namespace == namespace)
     }
 
     /// Returns all leases, except those that nobody has renewed for long: a lease survives its holder.

@@ -48,6 +48,8 @@ pub(crate) struct OpenFindings {
     of_operator: BTreeSet<FindingId>,
     /// The kinds that controllers of the operator reconcile, as subjects, by the name of the controller.
     reconciled: BTreeMap<String, Subject>,
+    /// When a reconcile of each controller last succeeded.
+    succeeded: BTreeMap<String, Timestamp>,
     /// Findings that close at an instant unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// Start times of findings of an earlier run. An entry is used up when its finding opens again.
@@ -228,8 +230,14 @@ impl OpenFindings {
         closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// Names the operator as the subject of findings, and the kinds that its controllers reconcile.
-    pub(crate) fn set_operator(&mut self, subject: Subject, reconciled: BTreeMap<String, Subject>) {
+    /// Names the operator as the subject of findings, the kinds that its controllers reconcile, and when these last succeeded.
+    pub(crate) fn set_operator(
+        &mut self,
+        subject: Subject,
+        reconciled: BTreeMap<String, Subject>,
+        succeeded: BTreeMap<String, Timestamp>,
+    ) {
+        self.succeeded = succeeded;
         if self.operator.as_ref() != Some(&subject) || self.reconciled != reconciled {
             self.operator = Some(subject);
             self.reconciled = reconciled;

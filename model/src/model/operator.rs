@@ -1,5 +1,6 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
+mod beginning; // of one that starts together with loopwatch
 mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
@@ -211,32 +212,15 @@ impl Model {
         }
         self.review_stop(was_stopped);
         self.note_beginning();
+        self.review_beginning();
         self.review_revision();
         self.operator_heard();
-    }
-
-    /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it, and loopwatch itself may have
-    /// been replaced with it.
-    fn note_beginning(&mut self) {
-        let (now, settings) = (self.now, &self.settings);
-        let Some(view) = self.operator.view.as_ref().filter(|_| !self.operator.has_begun) else { return };
-        let known = || view.pods.iter().filter(|pod| pod.deleted.is_none() && !pod.phase.is_empty());
-        if known().next().is_none() {
-            return;
-        }
-        let running = known().filter_map(|pod| pod.containers.first()?.running_since).min();
-        let first_seen = *self.operator.first_seen.get_or_insert(now);
-        self.operator.has_begun = running.is_some() || now.since(first_seen) >= settings.operator_start_within;
-        let began = running.map_or(now, |running| running.min(now));
-        let until = began.after(settings.deadline);
-        if until > now {
-            self.open_findings.operator_began(now, began, until);
-        }
     }
 
     pub(super) fn metrics_scraped(&mut self, view: MetricsView) {
         self.sources.note_success(&SourceId::Metrics, self.now);
         let now = self.now;
+        let open = self.operator.found.clone();
         let instance = self.operator.instance(now, &view.instance);
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
@@ -248,7 +232,7 @@ impl Model {
         } else {
             is_successor(known_start, view.process.started, known_at)
         };
-        let panicked = instance.history.update(now, known, &view, restarted, &self.settings);
+        let panicked = instance.history.update(now, known, &view, restarted, &open, &self.settings);
         instance.scrape_failure = None;
         let name = view.instance.clone();
         instance.recent.scraped(now, &view);

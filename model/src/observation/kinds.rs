@@ -201,6 +201,9 @@ pub struct LeaseView {
     pub name: String,
     /// The holder's identity; empty if nobody holds the lease.
     pub holder: String,
+    /// `spec.acquireTime`: when the holder began to lead, by the clock of the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acquired: Option<Timestamp>,
     /// `spec.renewTime`, by the clock of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed: Option<Timestamp>,

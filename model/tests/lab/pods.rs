@@ -136,14 +136,21 @@ pub fn pod(name: &str, started: Timestamp) -> PodView {
 impl Lab {
     /// The operator renews its lease.
     pub fn renew(&mut self, holder: &str) {
+        self.renewed_ago(holder, None, Span::ZERO);
+    }
+
+    /// loopwatch sees the operator's lease, which the holder renewed some time ago, and had acquired some time before that.
+    pub fn renewed_ago(&mut self, holder: &str, led: Option<Span>, ago: Span) {
+        let renewed = self.ago(ago);
         let lease = LeaseView {
             namespace: "ops".into(),
             name: "6ab5f5a3.example.io".into(),
             holder: format!("{holder}_6f1c"),
-            renewed: Some(self.now),
-            written: Some(self.now),
+            acquired: led.map(|led| renewed.before(led)),
+            renewed: Some(renewed),
+            written: Some(renewed),
             duration: Some(Span::secs(15)),
-            transitions: 0,
+            ..LeaseView::default()
         };
         self.observe(Observation::LeaseSeen(lease));
         let names = vec!["6ab5f5a3.example.io".to_owned()];

@@ -82,10 +82,10 @@ impl Pseudonyms {
     }
 
     pub(super) fn lease(&self, lease: LeaseView) -> LeaseView {
-        let LeaseView { namespace, name, holder, renewed, written, duration, transitions } = lease;
+        let LeaseView { namespace, name, holder, acquired, renewed, written, duration, transitions } = lease;
         let (namespace, name) = (self.namespace(&namespace), self.name("lease", &name));
         let holder = self.name("holder", &holder);
-        LeaseView { namespace, name, holder, renewed, written, duration, transitions }
+        LeaseView { namespace, name, holder, acquired, renewed, written, duration, transitions }
     }
 
     pub(super) fn event(&self, event: EventView) -> EventView {

@@ -73,6 +73,19 @@ impl OpenFindings {
         }
     }
 
+    /// Returns when the operator began, if it still may work off what waited before.
+    pub(crate) fn catches_up_since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.began.filter(|(_, until)| now < *until).map(|(began, _)| began)
+    }
+
+    /// Ends the time of [`Self::operator_began`]: the operator had it at an earlier beginning.
+    pub(crate) fn operator_had_time(&mut self, now: Timestamp) {
+        let Some((_, until)) = self.began.take() else { return };
+        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(until)) {
+            finding.alerts_from = Some(now);
+        }
+    }
+
     /// Returns until when the operator may work off what has waited since before it began. A finding of an earlier run has had
     /// its time.
     fn may_catch_up(&self, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
@@ -103,7 +116,7 @@ impl OpenFindings {
                 ids.extend(of_kind(subject));
             }
             if let Subject::Controller { name } = subject
-                && explained(Explainer::Controller(code))
+                && (explained(Explainer::Controller(code)) || explained(Explainer::Worker(code)))
                 && let Some(kind) = self.reconciled.get(name)
             {
                 ids.extend(of_kind(kind));
@@ -127,19 +140,25 @@ impl OpenFindings {
                 Explainer::Blocker(code) => of_subject(*code, self.blockers.get(&finding.id)?),
                 Explainer::Operator(code) => of_subject(*code, operator?),
                 Explainer::Outage(code) => of_subject(*code, operator?).filter(|deeper| deeper.since <= finding.since),
-                Explainer::Controller(code) => operator.and_then(|_| self.of_controller(*code, finding)),
+                Explainer::Controller(code) => operator.and_then(|_| self.of_controller(*code, finding, false)),
+                Explainer::Worker(code) => operator.and_then(|_| self.of_controller(*code, finding, true)),
             };
             deeper.filter(|deeper| self.speaks_for(deeper, finding)).map(|deeper| deeper.id)
         })
     }
 
-    /// Returns the finding of `code` on a controller of the kind of the subject of `finding`, if it did not begin much later.
-    fn of_controller(&self, code: FindingCode, finding: &Finding) -> Option<&Finding> {
+    /// Returns the finding of `code` on a controller of the kind of the subject of `finding`, if it did not begin much later. One
+    /// that is only about a worker does not explain what began later while others worked.
+    fn of_controller(&self, code: FindingCode, finding: &Finding, of_worker: bool) -> Option<&Finding> {
         let kind = finding.subject.whole_kind()?;
-        let controllers = self.reconciled.iter().filter(|(_, reconciled)| **reconciled == kind);
-        let found = controllers
-            .filter_map(|(name, _)| self.open.get(&FindingId::of(code, &Subject::Controller { name: name.clone() })));
         let latest = finding.since.after(SHOWN_WITHIN);
+        let controllers = self.reconciled.iter().filter(|(_, reconciled)| **reconciled == kind);
+        let found = controllers.filter_map(|(name, _)| {
+            let deeper = self.open.get(&FindingId::of(code, &Subject::Controller { name: name.clone() }))?;
+            let works = self.succeeded.get(name).is_some_and(|at| *at > latest);
+            let is_later = finding.since > deeper.since.after(SHOWN_WITHIN);
+            (!(of_worker && works && is_later)).then_some(deeper)
+        });
         found.filter(|deeper| deeper.since <= latest).min_by_key(|deeper| deeper.since)
     }
 

@@ -1,14 +1,19 @@
 //! What the scrapes of one instance have shown so far, as far as the detectors need it: per controller a few counts and
 //! the times since which states last. Counters that become smaller, and those of another process, begin anew.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::finding::{FindingCode, Subject};
 use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
 /// The time without a scrape after which nothing is known about the instance any more, unless scrapes are rarer.
 pub(super) const STALE_AFTER: Span = Span::mins(5);
+
+/// How long after the last scrape a finding that it showed stays open, although nothing is known any more: the end of the
+/// metrics is not the end of the problem.
+pub(super) const KEPT_FOR: Span = Span::mins(30);
 
 /// The number of intervals between scrapes that may pass instead, so that findings last from one scrape to the next.
 const STALE_INTERVALS: i64 = 2;
@@ -53,6 +58,8 @@ pub(crate) struct History {
 pub(crate) struct Loop {
     /// The errors since the last success.
     pub(super) failing: Option<Failing>,
+    /// The last scrape that showed a success.
+    pub(super) succeeded: Option<Timestamp>,
     pub(super) errors: Window,
     pub(super) panics: Window,
     /// Since when all workers are busy and objects wait.
@@ -104,17 +111,23 @@ pub(super) fn fresh_until(at: Timestamp, view: &MetricsView) -> Timestamp {
     at.after(STALE_AFTER.max(Span(view.interval.0.saturating_mul(STALE_INTERVALS))))
 }
 
+/// Returns until when the findings that a scrape showed stay open if no other one succeeds.
+pub(super) fn kept_until(at: Timestamp, view: &MetricsView) -> Timestamp {
+    at.after(KEPT_FOR).max(fresh_until(at, view))
+}
+
 // === impl History ===
 
 impl History {
-    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. Returns whether a reconcile has
-    /// panicked in between.
+    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. `open` holds the open findings about
+    /// controllers. Returns whether a reconcile has panicked in between.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
         earlier: Option<(Timestamp, &MetricsView)>,
         view: &MetricsView,
         restarted: bool,
+        open: &BTreeSet<(FindingCode, Subject)>,
         settings: &Settings,
     ) -> bool {
         self.update_requests(now, earlier, view, restarted, settings);
@@ -125,11 +138,13 @@ impl History {
             let known =
                 earlier.and_then(|(_, view)| view.controllers.iter().find(|known| known.name == controller.name));
             let history = self.controllers.entry(controller.name.clone()).or_default();
+            let subject = Subject::Controller { name: controller.name.clone() };
+            let is_open = |code| !restarted && open.contains(&(code, subject.clone()));
             if gap || restarted {
-                history.forget_states();
+                history.forget_states(is_open);
             }
             panicked |= history.update(now, known, controller, restarted, settings);
-            let known = known.filter(|_| !gap && !restarted);
+            let known = known.filter(|_| !restarted && (!gap || is_open(FindingCode::ReconcileStuck)));
             history.update_unended(earlier.map(|(at, _)| at).zip(known), controller);
             history.update_sync(now, controller);
         }
@@ -215,6 +230,7 @@ impl Loop {
             Some(0) => {}
             _ => self.failing = None,
         }
+        self.succeeded = succeeded.filter(|new| *new > 0).map(|_| now).or(self.succeeded);
         self.errors.add(now, errors, settings.reconcile_failing_after);
         let panics = since(|view| view.panicked).unwrap_or(0);
         self.panics.add(now, panics, settings.restart_window);
@@ -283,11 +299,15 @@ impl Loop {
         self.unsynced_since = unsynced.then(|| self.unsynced_since.unwrap_or(now));
     }
 
-    /// Forgets states that may have ended while nobody looked.
-    fn forget_states(&mut self) {
-        (self.saturated_since, self.unended_since, self.unsynced_since) = (None, None, None);
-        (self.backlog, self.part_began) = (None, None);
-        self.depths.clear();
+    /// Forgets the states that may have ended while nobody looked, except those whose finding `is_open`.
+    fn forget_states(&mut self, is_open: impl Fn(FindingCode) -> bool) {
+        self.saturated_since = self.saturated_since.filter(|_| is_open(FindingCode::WorkersSaturated));
+        self.unended_since = self.unended_since.filter(|_| is_open(FindingCode::ReconcileStuck));
+        self.unsynced_since = self.unsynced_since.filter(|_| is_open(FindingCode::InformerNotSynced));
+        if !is_open(FindingCode::QueueBacklog) {
+            (self.backlog, self.part_began) = (None, None);
+            self.depths.clear();
+        }
     }
 
     fn clock_stepped(&mut self, by_ms: i64) {
@@ -297,7 +317,8 @@ impl Loop {
             shift(&mut failing.last);
         });
         self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
-        let states = [&mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
+        let states =
+            [&mut self.succeeded, &mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
         let instants = states.into_iter().chain([&mut self.part_began]);
         instants.flatten().for_each(shift);
         self.errors.clock_stepped(by_ms);

@@ -199,7 +199,7 @@ impl Model {
 }
 
 /// Returns whether the holder of a lease is a Pod of a workload, according to its name.
-fn is_of_workload(holder: &str, workload: &str) -> bool {
+pub(super) fn is_of_workload(holder: &str, workload: &str) -> bool {
     let pod = pod_of_holder(holder);
     let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
     pod == workload || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)

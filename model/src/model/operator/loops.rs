@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Model;
 use super::super::detection::Detection;
 use super::Instance;
-use super::history::{History, Loop, STALE_AFTER, fresh_until};
+use super::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::observation::{ControllerView, InstanceName, Role};
@@ -48,6 +48,19 @@ const OF_CONTROLLERS: &[LoopDetector] = &[
     Model::informer_not_synced,
 ];
 
+/// The findings that scrapes show.
+const SHOWN_BY_SCRAPES: &[FindingCode] = &[
+    FindingCode::ReconcileFailing,
+    FindingCode::ReconcileErrors,
+    FindingCode::ReconcileStuck,
+    FindingCode::ReconcilePanicking,
+    FindingCode::WorkersSaturated,
+    FindingCode::QueueBacklog,
+    FindingCode::InformerNotSynced,
+    FindingCode::ApiErrors,
+    FindingCode::ApiForbidden,
+];
+
 // === impl Model ===
 
 impl Model {
@@ -71,23 +84,46 @@ impl Model {
         for ((_, name), detection) in found {
             verdicts.push(Subject::Controller { name }, detection);
         }
+        if let Some(until) = self.unseen_until() {
+            SHOWN_BY_SCRAPES.iter().for_each(|code| verdicts.keep(*code));
+            verdicts.look_again(Some(until));
+        }
+    }
+
+    /// Returns until when the findings that scrapes have shown stay open because an instance that does the work can no longer
+    /// be scraped; `None` if there is none. An operator that is down has no controllers that could work.
+    fn unseen_until(&self) -> Option<Timestamp> {
+        let is_led = self.fresh_instances().any(|(_, _, instance)| leading(instance) == Some(true));
+        if is_led || self.operator.down || self.operator_up() == Some(false) {
+            return None;
+        }
+        let scraped = self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
+        let kept = scraped.filter_map(|(name, instance)| {
+            let (at, metrics) = instance.metrics.as_ref()?;
+            let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < kept_until(*at, metrics);
+            (is_unseen && self.may_lead(name, instance)).then(|| kept_until(*at, metrics))
+        });
+        kept.max()
+    }
+
+    /// Returns whether an instance does the work, as far as the leases or its own metrics show it.
+    fn may_lead(&self, name: &str, instance: &Instance) -> bool {
+        // Each controller may have a lease of its own, with another holder.
+        let holders: BTreeSet<&str> = self.operator_leaders(STALE_AFTER).collect();
+        match InstanceName(name).pod() {
+            Some((_, pod)) if !holders.is_empty() => holders.contains(pod),
+            _ => leading(instance) != Some(false),
+        }
     }
 
     /// Returns the instances with recent metrics that do the work: those that lead, as far as this is known.
     fn judged_instances(&self) -> Vec<(&str, Timestamp, &Instance)> {
         let fresh: Vec<_> = self.fresh_instances().collect();
-        let leading = |instance: &Instance| instance.metrics.as_ref().and_then(|(_, metrics)| metrics.leading);
         let is_leader = |(_, _, instance): &&(&str, Timestamp, &Instance)| leading(instance) == Some(true);
         if fresh.iter().any(|row| is_leader(&row)) {
             return fresh.iter().filter(is_leader).copied().collect();
         }
-        // Each controller may have a lease of its own, with another holder.
-        let holders: BTreeSet<&str> = self.operator_leaders(STALE_AFTER).collect();
-        let is_judged = |(name, _, instance): &(&str, Timestamp, &Instance)| match InstanceName(name).pod() {
-            Some((_, pod)) if !holders.is_empty() => holders.contains(pod),
-            _ => leading(instance) != Some(false),
-        };
-        fresh.into_iter().filter(is_judged).collect()
+        fresh.into_iter().filter(|(name, _, instance)| self.may_lead(name, instance)).collect()
     }
 
     /// Returns the instances with recent metrics, and when they were scraped.
@@ -97,6 +133,16 @@ impl Model {
             let counts = self.operator.may_run(name) && self.now < fresh_until(*at, metrics);
             counts.then_some((name.as_str(), *at, instance))
         })
+    }
+
+    /// Returns when a reconcile of each controller last succeeded, as far as scrapes have shown it.
+    pub(super) fn controllers_succeeded(&self) -> BTreeMap<String, Timestamp> {
+        let mut latest = BTreeMap::<String, Timestamp>::new();
+        let histories = self.operator.instances.values().flat_map(|instance| &instance.history.controllers);
+        for (name, at) in histories.filter_map(|(name, own)| Some((name, own.succeeded?))) {
+            latest.entry(name.clone()).and_modify(|known| *known = at.max(*known)).or_insert(at);
+        }
+        latest
     }
 
     fn of_loop(
@@ -237,6 +283,10 @@ impl Model {
         let namespaces = counted.flat_map(|watch| &watch.namespaces);
         namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
     }
+}
+
+fn leading(instance: &Instance) -> Option<bool> {
+    instance.metrics.as_ref().and_then(|(_, metrics)| metrics.leading)
 }
 
 /// Returns a number of seconds as a span. A number that is none is zero.

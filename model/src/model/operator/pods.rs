@@ -7,7 +7,7 @@ use crate::time::{Span, Timestamp};
 
 /// How long a container must run after it ended before it counts as running. One that crashes again and again runs for
 /// seconds each time.
-const PROVEN_AFTER: Span = Span::mins(1);
+pub(super) const PROVEN_AFTER: Span = Span::mins(1);
 
 /// How long after an outage of the API server an operator may still exit because of it.
 const RECONNECTS_WITHIN: Span = Span::secs(30);

@@ -61,7 +61,7 @@ impl Model {
     pub(crate) fn review_operator(&mut self) {
         let now = self.now;
         let subject = self.operator_subject();
-        self.open_findings.set_operator(subject, self.reconciled_kinds());
+        self.open_findings.set_operator(subject, self.reconciled_kinds(), self.controllers_succeeded());
         let verdicts = self.operator_verdicts();
         let Verdicts { detections, kept, again } = verdicts;
         let opening: Vec<Timestamp> = detections.iter().map(|(_, detection)| detection.due).collect();

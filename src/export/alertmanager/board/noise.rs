@@ -30,6 +30,8 @@ end, and counts the alerts that begin, once through the [rules](../alerts/findin
 - An alert begins at the earliest 15 s after its finding: a finding that explains it may open a moment later. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
 - When a finding closes that explained others, the operator has its `deadline` to catch up before those alert.
+- A cause explains what begins to wait while it lasts, also after days: its alert still fires, and its controller still does not work. A reconcile that
+  hangs explains only what began with it if others succeed, and a cause whose severity cannot rise explains nothing more severe than itself.
 
 ";
 

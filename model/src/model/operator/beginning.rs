@@ -1,0 +1,63 @@
+//! The beginning of an operator that starts together with loopwatch, as with a sidecar. The operator gets time to work off what
+//! waited before: nobody could see whether `OperatorDown` explained that.
+//!
+//! It gets this time once. If Pods replace each other again and again, each with a loopwatch that knows nothing, what waits would
+//! never alert. Two beginnings within twice that time are therefore one: the other Pods and the leases show the earlier one.
+
+use super::super::Model;
+use super::leaders::is_of_workload;
+use super::pods::PROVEN_AFTER;
+use crate::observation::{LeaseView, PodView};
+use crate::time::{Span, Timestamp};
+
+// === impl Model ===
+
+impl Model {
+    /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it, and loopwatch itself may have
+    /// been replaced with it.
+    pub(super) fn note_beginning(&mut self) {
+        let (now, settings) = (self.now, &self.settings);
+        let Some(view) = self.operator.view.as_ref().filter(|_| !self.operator.has_begun) else { return };
+        let known = || view.pods.iter().filter(|pod| pod.deleted.is_none() && !pod.phase.is_empty());
+        if known().next().is_none() {
+            return;
+        }
+        let running = known().filter_map(|pod| pod.containers.first()?.running_since).min();
+        let first_seen = *self.operator.first_seen.get_or_insert(now);
+        self.operator.has_begun = running.is_some() || now.since(first_seen) >= settings.operator_start_within;
+        let began = running.map_or(now, |running| running.min(now));
+        let until = began.after(settings.deadline);
+        if until > now {
+            self.open_findings.operator_began(now, began, until);
+        }
+    }
+
+    /// Ends the time that an operator has got because it has just begun, if it began shortly before that, too.
+    pub(crate) fn review_beginning(&mut self) {
+        let (Some(began), Some(view)) = (self.open_findings.catches_up_since(self.now), &self.operator.view) else {
+            return;
+        };
+        let from = began.before(Span(self.settings.deadline.0.saturating_mul(2)));
+        let is_earlier = |start: Timestamp| from <= start && start < began;
+        let leases = self.leases.in_namespace(&view.namespace);
+        let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led_since);
+        let ran = view.pods.iter().filter_map(|pod| ran_since(pod, began));
+        if led.chain(ran).any(is_earlier) {
+            self.open_findings.operator_had_time(self.now);
+        }
+    }
+}
+
+/// Returns since when the holder of a lease has led, by the clock of the API server, if it has led for long enough to work.
+fn led_since(lease: &LeaseView) -> Option<Timestamp> {
+    let led = lease.renewed?.since(lease.acquired?);
+    (led >= PROVEN_AFTER).then_some(lease.written?.before(led))
+}
+
+/// Returns since when the operator ran in a Pod before `began`, if it did for long enough to work.
+fn ran_since(pod: &PodView, began: Timestamp) -> Option<Timestamp> {
+    let container = pod.containers.first()?;
+    let ended = container.ended.as_ref().and_then(|end| Some((end.started?, end.finished?)));
+    let (since, until) = container.running_since.map(|since| (since, began)).or(ended)?;
+    (until.since(since) >= PROVEN_AFTER).then_some(since)
+}
