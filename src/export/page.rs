@@ -67,11 +67,16 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
     in_template(health, &filter(words), &main)
 }
 
-/// Renders the page of one object.
+/// Renders the page of one object. `trace_id` is empty without traces.
 #[must_use]
-pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) -> String {
+pub(crate) fn render_object(
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    trace_id: &str,
+    not_visible: &[BlindSpot],
+) -> String {
     let mut main = String::with_capacity(16 * 1024);
-    object::write(&mut main, snapshot, explanation, not_visible);
+    object::write(&mut main, snapshot, explanation, trace_id, not_visible);
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
     in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &filter(""), &main)
 }

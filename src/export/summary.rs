@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::{Alert, Finding, FindingCode, FindingId, FindingInfo, Severity, Subject, Value};
 use loopwatch_model::histogram::Histogram;
+use loopwatch_model::model::reading::Reason;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
 use loopwatch_model::time::Span;
@@ -64,6 +65,13 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
         text.push_str(" (cannot be judged)"); // unknown is the last state
     }
     (total > 0).then_some(text)
+}
+
+/// Why an object is in its state: the part of its status that decided it or, if that is not known, the rule in words. All
+/// that people read takes it from here; the API has the label value, too.
+#[must_use]
+pub(crate) fn why<'a>(signal: &'a str, reason: &'a str) -> &'a str {
+    if signal.is_empty() { Reason::words(reason).unwrap_or(reason) } else { signal }
 }
 
 /// The time from which on a duration is shown. A shorter one says only that loopwatch has just looked, as in a dump.

@@ -41,7 +41,8 @@ pub(super) async fn object(
     };
     let snapshot = exporter.view.snapshot();
     let not_visible = explain::blind_spots(&snapshot, &exporter.input());
-    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &not_visible))
+    let trace_id = exporter.trace_id(&explanation);
+    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &not_visible))
 }
 
 /// A table of objects.

@@ -18,9 +18,15 @@ use crate::export::summary::{self, BlindSpot, Findings};
 const ENTRIES: usize = 200;
 
 /// Writes the page.
-pub(super) fn write(page: &mut String, snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) {
+pub(super) fn write(
+    page: &mut String,
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    trace_id: &str,
+    not_visible: &[BlindSpot],
+) {
     trail(page, &explanation.object);
-    headline(page, explanation);
+    headline(page, explanation, trace_id);
     list(
         page,
         "obligation",
@@ -59,7 +65,7 @@ fn trail(page: &mut String, object: &ExplainedObject) {
     );
 }
 
-fn headline(page: &mut String, explanation: &Explanation) {
+fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, .. } = explanation;
     let health = match object.state.as_str() {
         "failed" => "failing",
@@ -77,19 +83,19 @@ fn headline(page: &mut String, explanation: &Explanation) {
     if let Some(since) = object.terminating_since.or(object.since) {
         let _ = write!(page, " for {}", Age(*at, since));
     }
-    let signal = if object.signal.is_empty() { &object.reason } else { &object.signal };
-    if !signal.is_empty() {
-        let _ = write!(page, ": {}", Escaped(signal));
+    let why = summary::why(&object.signal, &object.reason);
+    if !why.is_empty() {
+        let _ = write!(page, ": {}", Escaped(why));
     }
     page.push_str("</p>");
     if !explanation.message.is_empty() {
         let _ = write!(page, "<p class=\"message\">{}</p>", Escaped(&explanation.message));
     }
-    facts(page, explanation);
+    facts(page, explanation, trace_id);
     let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", UtcTime(*at));
 }
 
-fn facts(page: &mut String, explanation: &Explanation) {
+fn facts(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, generation, observed_generation, .. } = explanation;
     page.push_str("<dl class=\"facts\">");
     let mut fact = |name: &str, value: &str| {
@@ -112,6 +118,9 @@ fn facts(page: &mut String, explanation: &Explanation) {
     }
     if !object.uid.is_empty() {
         fact("UID", &Escaped(&object.uid).to_string());
+    }
+    if !trace_id.is_empty() {
+        fact("trace", &format!("<code class=\"trace\">{}</code>", Escaped(trace_id)));
     }
     page.push_str("</dl>");
 }

@@ -4,11 +4,12 @@
 use std::fmt::Write as _;
 
 use form_urlencoded::Serializer;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
 use super::link::{Link, encoded};
 use super::{Age, Escaped, Number, tables};
 use crate::export::order::{Place, SortKey, SortOrder, SortedPage};
+use crate::export::summary;
 use crate::export::view::Filter;
 
 /// One page of objects.
@@ -109,7 +110,7 @@ fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
             Escaped(&row.uid),
             Link(tables::of_row(row)),
             Age(snapshot.at, row.since),
-            Escaped(reason(row)),
+            Escaped(summary::why(&row.signal, row.reason)),
         );
     }
     page.push_str("</tbody></table></div>");
@@ -130,15 +131,6 @@ fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<
     };
     let link = target("objects?", table.query, &[("sort", &order.to_string())]);
     let _ = write!(page, "<th scope=\"col\"{sorted}><a href=\"{}\">{title}{arrow}</a></th>", Escaped(&link));
-}
-
-/// Why the object is in its state.
-fn reason(row: &ObjectRow) -> &str {
-    match (row.signal.as_str(), row.reason) {
-        ("", "NothingToJudge") => "no status to judge",
-        ("", reason) => reason,
-        (signal, _) => signal,
-    }
 }
 
 /// What the table shows, and the links to the pages beside it, to the first one, and to the JSON.

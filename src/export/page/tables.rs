@@ -142,7 +142,6 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
          <th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr></thead><tbody>",
     );
     for row in snapshot.unhealthy.iter().take(SHOWN) {
-        let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let state = row.state.as_str();
         let _ = write!(
             page,
@@ -151,7 +150,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
             uid = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
             link = Link(of_row(row)),
             age = Age(snapshot.at, row.since),
-            reason = Escaped(reason),
+            reason = Escaped(summary::why(&row.signal, row.reason)),
         );
     }
     page.push_str("</tbody></table></div>");

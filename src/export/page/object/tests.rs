@@ -7,7 +7,7 @@ use crate::export::summary::BlindSpot;
 
 fn page_of(explanation: &Explanation) -> String {
     let spots = [BlindSpot { what: "Secret".to_owned(), why: "no permission to list".to_owned() }];
-    render_object(&sample().snapshot, explanation, &spots)
+    render_object(&sample().snapshot, explanation, "", &spots)
 }
 
 #[test]
@@ -47,6 +47,27 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
     for absent in ["Obligation", "Conditions", "Finalizers", "Owners", "Children", "Timeline", "Written by"] {
         assert!(!page.contains(absent), "{absent}");
     }
+}
+
+#[test]
+fn the_page_names_the_trace_only_if_there_is_one() {
+    const ID: &str = "39cdcabd88df6a67d85622020c9ff471";
+    let explanation = sample::explanation();
+    let page = render_object(&sample().snapshot, &explanation, ID, &[]);
+    assert!(page.contains(&format!("<dt>trace</dt><dd><code class=\"trace\">{ID}</code></dd>")), "{page}");
+    assert!(!page_of(&explanation).contains("trace"));
+}
+
+#[test]
+fn the_reason_of_a_state_is_in_words() {
+    let mut explanation = sample::explanation();
+    (explanation.object.signal, explanation.object.reason) = (String::new(), "CountsShort".to_owned());
+    let page = page_of(&explanation);
+    assert!(page.contains(": fewer replicas are ready than wanted</p>") && !page.contains("CountsShort"), "{page}");
+    explanation.object.reason = "OfALaterRelease".to_owned();
+    assert!(page_of(&explanation).contains(": OfALaterRelease</p>"));
+    explanation.object.reason = String::new();
+    assert!(!page_of(&explanation).contains(": </p>"), "the watch is blind");
 }
 
 #[test]
@@ -91,7 +112,8 @@ fn hostile_text_about_an_object_is_escaped() {
         object.finalizers[0].verdict.clone_from(&text);
     }
     assert_ne!(node, explanation.children[0].object);
-    for page in [page_of(&explanation), render_problem("Not found", EVIL)] {
+    let traced = render_object(&sample().snapshot, &explanation, EVIL, &[]);
+    for page in [page_of(&explanation), traced, render_problem("Not found", EVIL)] {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));
     }

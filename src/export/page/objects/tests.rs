@@ -1,3 +1,5 @@
+use loopwatch_model::snapshot::ObjectRow;
+
 use super::super::render_objects;
 use super::*;
 use crate::export::sample::sample;
