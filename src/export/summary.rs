@@ -208,13 +208,18 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
 /// Evidence as text, in the order of the table of findings: the most important key first. Leaves out how long something
 /// has been so if it has just been seen.
 pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
+    evidence_values(finding).map(|(key, value)| (key, value.to_string()))
+}
+
+/// The same with its values.
+pub(crate) fn evidence_values(finding: &Finding) -> impl Iterator<Item = (String, &Value)> + '_ {
     let listed = finding.info().evidence;
     let just_seen = |(key, value): &(&&str, &Value)| {
         key.ends_with("_for") && matches!(value, Value::Span(span) if *span < SHORTEST)
     };
     let mut entries: Vec<_> = finding.evidence.0.iter().filter(|entry| !just_seen(entry)).collect();
     entries.sort_by_key(|(key, _)| listed.iter().position(|other| other == *key).unwrap_or(listed.len()));
-    entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
+    entries.into_iter().map(|(key, value)| (key.replace('_', " "), value))
 }
 
 /// Whether a character controls the display instead of being visible, such as an escape or a text-direction mark.

@@ -50,7 +50,7 @@ pub(super) fn write(page: &mut String, chart: &Chart<'_>) {
         (chart.text)(highest),
     );
     chart.lines.iter().for_each(|line| polylines(page, chart.times, line, highest));
-    let _ = write!(page, "</svg><small>up to {}</small>", (chart.text)(highest));
+    let _ = write!(page, "</svg><small>highest: {}</small>", (chart.text)(highest));
     if !first.name.is_empty() {
         page.push_str("<ul class=\"legend\">");
         for line in &chart.lines {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::snapshot::{
-    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Snapshot,
+    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Health, Snapshot,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -67,11 +67,14 @@ fn trail(page: &mut String, object: &ExplainedObject) {
 
 fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, .. } = explanation;
-    let health = match object.state.as_str() {
-        "failed" => "failing",
-        "overdue" => "degraded",
-        "converged" | "finished" => "healthy",
-        _ => "unknown",
+    let own =
+        explanation.findings.iter().filter(|finding| object.findings.iter().any(|code| code == finding.info().name));
+    let found = own.map(|finding| Health::of(finding.severity)).max().unwrap_or(Health::Healthy);
+    let health = match (object.state.as_str(), found) {
+        ("failed", _) | (_, Health::Failing) => "failing",
+        ("overdue", _) | (_, Health::Degraded) => "degraded",
+        ("converged" | "finished", Health::Healthy) => "healthy",
+        (_, Health::Healthy) => "unknown",
     };
     let _ = write!(
         page,
@@ -92,7 +95,13 @@ fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
         let _ = write!(page, "<p class=\"message\">{}</p>", Escaped(&explanation.message));
     }
     facts(page, explanation, trace_id);
-    let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", UtcTime(*at));
+    let json = name_of(object).path().replacen("object?", "api/v1/explain?", 1);
+    let _ = write!(
+        page,
+        "<p class=\"asof\">As of {} · <a href=\"{}\">as JSON</a></p></section>",
+        UtcTime(*at),
+        Escaped(&json)
+    );
 }
 
 fn facts(page: &mut String, explanation: &Explanation, trace_id: &str) {
@@ -177,7 +186,7 @@ fn conditions(page: &mut String, explanation: &Explanation) {
             page,
             "<tr data-find><th scope=\"row\"><bdi>{}</bdi></th><td>{}</td><td class=\"num\">{age}</td><td>{} <small>{}</small></td></tr>",
             Escaped(&condition.r#type),
-            Escaped(&condition.status),
+            Escaped(&summary::capitalised(&condition.status)),
             Escaped(if condition.reason.is_empty() { "–" } else { &condition.reason }),
             Escaped(&condition.message),
         );

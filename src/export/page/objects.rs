@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use form_urlencoded::Serializer;
+use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
 use super::link::{Link, encoded};
@@ -33,21 +34,39 @@ const KINDS: usize = 500;
 
 /// Writes the page.
 pub(super) fn write(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
-    let objects: u64 = snapshot.kinds.iter().flat_map(KindSummary::states).sum();
+    page.push_str(
+        "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › Objects</nav>\
+         <section aria-labelledby=\"title\"><h1 id=\"title\" class=\"title\">Objects</h1>",
+    );
+    lead(page, snapshot);
+    form(page, snapshot, table);
+    rows(page, snapshot, table);
+    turn(page, table);
+    page.push_str("</section>");
+}
+
+/// How many objects there are. The overview counts only those of primary kinds.
+fn lead(page: &mut String, snapshot: &Snapshot) {
+    let count = |role: Role| snapshot.kinds.iter().filter(|kind| kind.role == role).flat_map(KindSummary::states).sum();
+    let (primary, children): (u64, u64) = (count(Role::Primary), count(Role::Child));
+    let objects = primary + children;
     let _ = write!(
         page,
-        "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › Objects</nav>\
-         <section aria-labelledby=\"title\"><h1 id=\"title\" class=\"title\">Objects</h1>\
-         <p class=\"lead\">{} object{} of {} kind{}.</p>",
+        "<p class=\"lead\">{} object{} of {} kind{}",
         Number(objects),
         if objects == 1 { "" } else { "s" },
         Number(snapshot.kinds.len() as u64),
         if snapshot.kinds.len() == 1 { "" } else { "s" },
     );
-    form(page, snapshot, table);
-    rows(page, snapshot, table);
-    turn(page, table);
-    page.push_str("</section>");
+    if children > 0 {
+        let _ = write!(
+            page,
+            ": {} whose status the operator writes, and {} of the kinds that it creates for them",
+            Number(primary),
+            Number(children)
+        );
+    }
+    page.push_str(".</p>");
 }
 
 /// The filters. The browser sends them as the query of this page.

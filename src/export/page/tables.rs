@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot, WatchSummary};
 
 use super::link::{Link, ObjectName};
 use super::{Age, Escaped, Number, objects};
@@ -61,10 +61,11 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     bar(page, &states);
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
-        let state = state.as_str();
+        let is_usual = *state == ObjectState::Unknown && has_no_status(snapshot, kind);
+        let (state, why) = (state.as_str(), if is_usual { " <small>no status to judge</small>" } else { "" });
         let _ = write!(
             page,
-            "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a></li>",
+            "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a>{why}</li>",
             Number(count),
             Escaped(&list)
         );
@@ -74,6 +75,13 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         convergence(page, snapshot, kind);
     }
     page.push_str("</article>");
+}
+
+/// Whether loopwatch sees the objects of a child kind, and none of them has a status that says anything, such as ConfigMaps.
+fn has_no_status(snapshot: &Snapshot, kind: &KindSummary) -> bool {
+    let sees = |watch: &WatchSummary| watch.synced && !summary::is_down(snapshot, &watch.watch);
+    let unknown = kind.states()[ObjectState::Unknown as usize];
+    kind.role == Role::Child && kind.states().iter().sum::<u64>() == unknown && kind.watches.iter().all(sees)
 }
 
 /// The deadline of a kind, and how long its objects take to converge.

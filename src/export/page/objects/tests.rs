@@ -24,7 +24,7 @@ fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
     let page = page_of(&filter, "kind=Database&search=a%26b&continue=100&before=&state=", &objects);
     for expected in [
         "<title>Objects · loopwatch</title>",
-        "1,716 objects of 3 kinds.",
+        "1,716 objects of 3 kinds: 488 whose status the operator writes, and 1,228 of the kinds that it creates for them.",
         "value=\"a&amp;b\"",
         "<option value=\"db.example.io/Database\" selected>Database.db.example.io</option>",
         "<option value=\"/Pod\">Pod</option>",

@@ -89,7 +89,8 @@ pub(super) fn all(explained: &Explained) -> Vec<Part> {
         let since = condition.changed.map(|since| format!(" for {}", age(at, since))).unwrap_or_default();
         let reason = if condition.reason.is_empty() { String::new() } else { format!(" ({})", condition.reason) };
         let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
-        format!("{}={}{since}{reason}{message}", condition.r#type, condition.status)
+        let status = summary::capitalised(&condition.status); // as in Kubernetes
+        format!("{}={status}{since}{reason}{message}", condition.r#type)
     });
     let mut parts = vec![
         items("Obligation", explanation.obligation.iter().flat_map(|o| obligation(at, o)).collect()),
