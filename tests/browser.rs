@@ -185,6 +185,7 @@ fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
     assert_eq!(browser.eval(rules), 0, "{}", browser.eval("document.querySelector('tbody').innerText"));
     browser.open(&demo.object("cart"));
     browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");
+    browser.wait_for("document.getElementById('live').innerText === 'ended'");
     assert_eq!(browser.eval("document.querySelector('.trace')"), serde_json::Value::Null, "no traces");
     browser.assert_no_errors();
 }
@@ -229,6 +230,24 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
         assert_eq!(browser.eval(UNLABELLED), "", "{url}");
     }
     browser.assert_no_errors();
+}
+
+/// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs pngquant.
+#[test]
+#[ignore = "writes docs/images/page.png"]
+fn picture() {
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/page.png");
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    browser.emulate(1280, false);
+    browser.open(&demo.url);
+    browser.wait_for("document.getElementById('live').innerText === 'ended'");
+    let end = browser.eval("Math.ceil(document.querySelector('ol.timeline').getBoundingClientRect().bottom) + 20");
+    std::fs::write(FILE, browser.picture(1280, &end, 1.4)).expect("our own file");
+    let smaller = Command::new("pngquant").args(["--force", "--speed=1", "--strip", "--ext=.png", "64", FILE]).status();
+    assert!(smaller.expect("pngquant is installed").success());
+    let bytes = std::fs::metadata(FILE).expect("it is there").len();
+    assert!(bytes < 200_000, "{bytes} bytes are many for a page that people read on their phones");
 }
 
 /// The text whose contrast with its background is below 4.5:1.

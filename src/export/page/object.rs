@@ -157,7 +157,7 @@ fn table(page: &mut String, id: &str, title: &str, columns: &[&str]) {
     section(page, id, title);
     let _ = write!(
         page,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}\"><table><thead><tr>"
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}\"><table class=\"stacked\"><thead><tr>"
     );
     for column in columns {
         let _ = write!(page, "<th scope=\"col\">{column}</th>");

@@ -114,7 +114,7 @@ fn form(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
 
 fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
     page.push_str(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table class=\"objects\"><thead><tr>",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table class=\"stacked\"><thead><tr>",
     );
     for (title, key) in COLUMNS {
         heading(page, table, title, key);

@@ -20,6 +20,11 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
     kinds.sort_by_key(|kind| kind.role == Role::Child); // stable: primary kinds come first
     let (used, unused): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| kind.states().iter().any(|n| *n > 0));
     page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2>");
+    if snapshot.kinds.iter().any(|kind| kind.role == Role::Child) {
+        page.push_str(
+            "<p class=\"lead\">The kinds whose status the operator writes and, as child kinds, those that it creates for them.</p>",
+        );
+    }
     kind_cards(page, snapshot, &used);
     if !unused.is_empty() {
         // Collapsed: an operator with many kinds would otherwise fill the screen with cards that show no objects.
@@ -146,7 +151,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     }
     page.push_str(
         "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Unhealthy objects</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"objects\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
+         role=\"region\" aria-labelledby=\"objects\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
          <th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr></thead><tbody>",
     );
     for row in snapshot.unhealthy.iter().take(SHOWN) {
@@ -198,8 +203,9 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
         return;
     }
     page.push_str(
-        "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"sources\"><table><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">State</th>\
+        "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2>\
+         <p class=\"lead\">Where loopwatch gets its data. While a source fails, no finding about its objects opens or closes.</p><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-labelledby=\"sources\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">State</th>\
          <th scope=\"col\">For</th><th scope=\"col\">Last success</th><th scope=\"col\">Failures</th></tr></thead><tbody>",
     );
     for source in &snapshot.sources {

@@ -3,11 +3,9 @@ use loopwatch_model::snapshot::{ExplainedChange, ExplainedCondition, ExplainedEv
 use super::super::{render, render_object, render_problem};
 use crate::export::input::Input;
 use crate::export::sample::{self, sample};
-use crate::export::summary::BlindSpot;
 
 fn page_of(explanation: &Explanation) -> String {
-    let spots = [BlindSpot { what: "Secret".to_owned(), why: "no permission to list".to_owned() }];
-    render_object(&sample().snapshot, explanation, "", &spots)
+    render_object(&sample().snapshot, explanation, "", &Input::default())
 }
 
 #[test]
@@ -30,7 +28,7 @@ fn the_page_of_an_object_shows_everything_that_explain_knows() {
         "<span class=\"what\">FinalizerStuck opened</span>",
         "<span class=\"what\">the spec changed</span>",
         "<bdi>db-operator</bdi></th><td>status, finalizers</td>",
-        "<b>Secret</b><span>no permission to list</span>",
+        "<b>owners and children of other kinds</b><span>loopwatch watches only Database.db.example.io, ",
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
@@ -55,7 +53,7 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
 fn the_page_names_the_trace_only_if_there_is_one() {
     const ID: &str = "39cdcabd88df6a67d85622020c9ff471";
     let explanation = sample::explanation();
-    let page = render_object(&sample().snapshot, &explanation, ID, &[]);
+    let page = render_object(&sample().snapshot, &explanation, ID, &Input::default());
     assert!(page.contains(&format!("<dt>trace</dt><dd><code class=\"trace\">{ID}</code></dd>")), "{page}");
     assert!(!page_of(&explanation).contains("trace"));
 }
@@ -114,7 +112,7 @@ fn hostile_text_about_an_object_is_escaped() {
         object.finalizers[0].verdict.clone_from(&text);
     }
     assert_ne!(node, explanation.children[0].object);
-    let traced = render_object(&sample().snapshot, &explanation, EVIL, &[]);
+    let traced = render_object(&sample().snapshot, &explanation, EVIL, &Input::default());
     for page in [page_of(&explanation), traced, render_problem("Not found", EVIL)] {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));

@@ -2,12 +2,13 @@ use loopwatch_model::snapshot::ObjectRow;
 
 use super::super::render_objects;
 use super::*;
+use crate::export::input::Input;
 use crate::export::sample::sample;
 use crate::export::view::Word;
 
 fn page_of(filter: &Filter, query: &str, objects: &SortedPage) -> String {
     let order = SortOrder::default();
-    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects })
+    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects }, &Input::default())
 }
 
 fn middle(rows: Vec<ObjectRow>) -> SortedPage {
@@ -58,7 +59,7 @@ fn the_only_page_has_no_others_beside_it() {
     let filter = Filter::default();
     let order = SortOrder { key: SortKey::Name, reversed: true };
     let table = ObjectTable { filter: &filter, query: "sort=-name", order, objects: &one };
-    let page = render_objects(&sample().snapshot, &table);
+    let page = render_objects(&sample().snapshot, &table, &Input::default());
     assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"-name\">"), "{page}");
     assert!(page.contains("<th scope=\"col\" aria-sort=\"descending\"><a href=\"objects?sort=name\">Object"), "{page}");
 }
