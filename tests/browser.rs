@@ -7,8 +7,12 @@ mod devtools;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use devtools::Browser;
+use loopwatch_testbed::standin::{GROUP, Standin, Traits};
+use loopwatch_testbed::wait::eventually;
+use loopwatch_testbed::{http, ports};
 
 /// The demo, at one speed.
 struct Demo {
@@ -37,6 +41,41 @@ impl Demo {
 }
 
 impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `loopwatch run` beside a stand-in for an API server.
+struct Run {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Run {
+    /// Starts it, and waits until it knows all objects.
+    fn start(server: &Standin, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("kubeconfig");
+        std::fs::write(&file, server.kubeconfig().to_string()).expect("our own folder");
+        let port = ports::free();
+        let process = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+            .args(["run", &format!("--listen=127.0.0.1:{port}"), &format!("--kubeconfig={}", file.display())])
+            .args(flags)
+            .env("HOME", folder.path())
+            .env_remove("KUBECONFIG")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("loopwatch runs");
+        eventually(Duration::from_secs(120), "the objects are known", || http::get(port, "/readyz"));
+        Self { process, port, _folder: folder }
+    }
+}
+
+impl Drop for Run {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -134,6 +173,47 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
 }
 
 #[test]
+fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    browser.open(&format!("{}objects?search=shop%2Fcart", demo.url));
+    browser.wait_for("document.querySelector('tbody td:last-child').innerText === 'Ready=True'");
+    browser.open(&format!("{}objects", demo.url));
+    let rules =
+        "[...document.querySelectorAll('tbody td:last-child')].filter((cell) => /^\\w*$/.test(cell.innerText)).length";
+    browser.wait_for("document.querySelectorAll('tbody tr').length > 20");
+    assert_eq!(browser.eval(rules), 0, "{}", browser.eval("document.querySelector('tbody').innerText"));
+    browser.open(&demo.object("cart"));
+    browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");
+    browser.wait_for("document.getElementById('live').innerText === 'ended'");
+    assert_eq!(browser.eval("document.querySelector('.trace')"), serde_json::Value::Null, "no traces");
+    browser.assert_no_errors();
+}
+
+#[test]
+fn an_object_shows_its_trace_for_copying_if_traces_are_exported() {
+    let server = Standin::start(Traits::default());
+    let mut browser = Browser::start();
+    for (flags, traced) in [(&["--otlp=http://127.0.0.1:9"][..], true), (&[], false)] {
+        let run = Run::start(&server, flags);
+        let query = format!("group={GROUP}&kind=Kind0&namespace=default&name=object-3");
+        browser.open(&format!("http://127.0.0.1:{}/object?{query}", run.port));
+        browser.wait_for("document.querySelector('.facts')");
+        assert_eq!(browser.eval("document.querySelectorAll('.trace').length"), u64::from(traced));
+        if traced {
+            let explained = http::get(run.port, &format!("/api/v1/explain?{query}")).expect("the API answers");
+            let explained: serde_json::Value = serde_json::from_str(&explained).expect("JSON");
+            assert_eq!(browser.eval("document.querySelector('.trace').innerText"), explained["trace_id"]);
+            // One click selects all of it.
+            browser.click(".trace");
+            assert_eq!(browser.eval("getSelection().toString()"), explained["trace_id"]);
+            assert_eq!(browser.eval("document.querySelectorAll('.facts a').length"), 0, "no URL of a backend is known");
+        }
+    }
+    browser.assert_no_errors();
+}
+
+#[test]
 fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
     let demo = Demo::start("1000000");
     let mut browser = Browser::start();
@@ -150,6 +230,24 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
         assert_eq!(browser.eval(UNLABELLED), "", "{url}");
     }
     browser.assert_no_errors();
+}
+
+/// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs pngquant.
+#[test]
+#[ignore = "writes docs/images/page.png"]
+fn picture() {
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/page.png");
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    browser.emulate(1280, false);
+    browser.open(&demo.url);
+    browser.wait_for("document.getElementById('live').innerText === 'ended'");
+    let end = browser.eval("Math.ceil(document.querySelector('ol.timeline').getBoundingClientRect().bottom) + 20");
+    std::fs::write(FILE, browser.picture(1280, &end, 1.4)).expect("our own file");
+    let smaller = Command::new("pngquant").args(["--force", "--speed=1", "--strip", "--ext=.png", "64", FILE]).status();
+    assert!(smaller.expect("pngquant is installed").success());
+    let bytes = std::fs::metadata(FILE).expect("it is there").len();
+    assert!(bytes < 200_000, "{bytes} bytes are many for a page that people read on their phones");
 }
 
 /// The text whose contrast with its background is below 4.5:1.

@@ -25,7 +25,8 @@ pub use self::totals::{
 };
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{
-    DeadlineSource, DeletionVerdict, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard, SoftDeletePhase,
+    DeadlineSource, DeletionVerdict, DownSign, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard,
+    SoftDeletePhase,
 };
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};

@@ -3,8 +3,8 @@
 mod lab;
 
 use lab::cluster::{Cluster, address, owner};
-use loopwatch_model::observation::{Condition, ConditionStatus, ObjectAddress, StatusShape};
-use loopwatch_model::snapshot::{ExplainedNode, Explanation};
+use loopwatch_model::observation::{Condition, ConditionStatus, Fact, FactValue, ObjectAddress, StatusShape};
+use loopwatch_model::snapshot::{Cursor, ExplainedNode, Explanation};
 use loopwatch_model::time::Span;
 
 fn widget(name: &str) -> ObjectAddress {
@@ -182,4 +182,39 @@ fn the_condition_that_decides_the_state_has_its_reason_and_message_until_the_obj
         "{:?}",
         shown(&cluster)
     );
+}
+
+#[test]
+fn an_object_at_rest_still_shows_what_decided_its_state() {
+    let mut cluster = Cluster::new();
+    let shown = |cluster: &Cluster, name: &str| {
+        let object = explain(cluster, &widget(name)).object;
+        let (rows, _) = cluster.lab.model.rows(Cursor::default(), 10);
+        let row = rows.iter().find(|row| row.name == name).expect("it is listed");
+        assert_eq!((row.signal.as_str(), row.reason), (object.signal.as_str(), object.reason.as_str()));
+        format!("{} {} {}", object.state, object.reason, object.signal)
+    };
+    let mut settle = |name: &str, types: &[&str], phase: &str| {
+        cluster.create(&widget(name), &[]);
+        cluster.change(&widget(name), |view| {
+            (view.status, view.observed_generation) = (StatusShape::Filled, Some(1));
+            let condition = |name: &&str| Condition {
+                r#type: (*name).to_owned(),
+                status: ConditionStatus::True,
+                ..Condition::default()
+            };
+            view.conditions = types.iter().map(condition).collect();
+            let value = FactValue::Text(phase.to_owned());
+            view.facts.extend((!phase.is_empty()).then(|| Fact { path: "status.phase".to_owned(), value }));
+        });
+    };
+    settle("one", &["Ready"], "");
+    settle("best", &["Available", "Ready"], "");
+    settle("phase", &[], "Running");
+    settle("none", &[], "");
+    cluster.restart(); // so that none of them has a history
+    assert_eq!(shown(&cluster, "one"), "converged ReadyTrue Ready=True");
+    assert_eq!(shown(&cluster, "best"), "converged ReadyTrue Ready=True");
+    assert_eq!(shown(&cluster, "phase"), "converged PhaseGood phase Running");
+    assert_eq!(shown(&cluster, "none"), "converged Acknowledged ");
 }

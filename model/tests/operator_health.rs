@@ -331,3 +331,42 @@ fn setting_the_clock_makes_no_operator_absent() {
         assert_eq!(lab.findings(), [DOWN], "{by}");
     }
 }
+
+#[test]
+fn the_signs_of_an_open_finding_are_words_of_a_closed_set() {
+    let signs = |lab: &Lab| lab.snapshot().operator.down_signs.iter().map(|sign| sign.as_str()).collect::<Vec<_>>();
+    let (mut lab, mut op) = Op::with_lab();
+    op.crash(&mut lab, "Error");
+    lab.advance(Span(119_000));
+    assert!(signs(&lab).is_empty(), "the finding is not open yet");
+    lab.advance(Span::secs(1));
+    assert_eq!(signs(&lab), ["no_pod_runs", "lease_not_renewed"]);
+    op.restart(&mut lab);
+    lab.advance(Span::mins(2));
+    assert!(signs(&lab).is_empty());
+
+    let (mut lab, mut op) = Op::with_lab();
+    op.view.pods.clear();
+    op.seen(&mut lab);
+    lab.advance(Span::mins(3));
+    assert_eq!(signs(&lab), ["no_pod", "lease_not_renewed"]);
+    let source = SourceId::Pods;
+    lab.observe(Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() });
+    assert_eq!(
+        (lab.findings(), signs(&lab)),
+        (vec![DOWN.to_owned()], vec!["lease_not_renewed"]),
+        "the Pods show nothing"
+    );
+
+    let mut lab = Op::with_lab_without_pods();
+    lab.scrape_fails(INSTANCE, Cause::Refused);
+    lab.advance(Span::mins(2));
+    assert_eq!(signs(&lab), ["lease_not_renewed", "metrics_endpoint_refuses_connections"]);
+    lab.observe(Observation::ProcessSeen(Box::new(ProcessView {
+        instance: INSTANCE.into(),
+        ..ProcessView::default()
+    })));
+    lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
+    lab.advance(Span::mins(6));
+    assert_eq!(signs(&lab), ["lease_not_renewed", "metrics_endpoint_refuses_connections", "process_ended"]);
+}

@@ -166,6 +166,9 @@ catalog! {
         "loopwatch_operator_up" Gauge Alpha []
             "1 if something shows that the operator is there, 0 if OperatorDown is open; absent if nothing shows either."
             => Whole(operator::up);
+        "loopwatch_operator_down_info" Info Alpha ["sign"]
+            "The signs that the operator is gone, for alert annotations: no_pod, no_pod_runs, lease_not_renewed, metrics_endpoint_refuses_connections, process_ended; absent unless OperatorDown is open."
+            => Whole(operator::down_info);
         "loopwatch_operator_restarts_total" Counter Alpha ["operator_pod", "container"]
             "Restarts of the operator's containers, as the kubelet counts them; absent if loopwatch cannot read its Pods."
             => Whole(operator::restarts);

@@ -22,8 +22,9 @@ use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectStat
 use loopwatch_model::time::{Span, Timestamp};
 
 pub(crate) use self::objects::ObjectTable;
+use super::explain;
 use super::input::{Input, RecordingInput};
-use super::summary::{self, BlindSpot, Number, capitalised};
+use super::summary::{self, Number, capitalised};
 
 /// Allows the browser to load our two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -67,11 +68,12 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
     in_template(health, &filter(words), &main)
 }
 
-/// Renders the page of one object.
+/// Renders the page of one object. `trace_id` is empty without traces.
 #[must_use]
-pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) -> String {
+pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, trace_id: &str, input: &Input) -> String {
     let mut main = String::with_capacity(16 * 1024);
-    object::write(&mut main, snapshot, explanation, not_visible);
+    recording(&mut main, input);
+    object::write(&mut main, snapshot, explanation, trace_id, &explain::blind_spots(snapshot, input));
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
     in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &filter(""), &main)
 }
@@ -86,8 +88,9 @@ pub(crate) fn render_problem(title: &str, problem: &str) -> String {
 
 /// Renders the table of objects.
 #[must_use]
-pub(crate) fn render_objects(snapshot: &Snapshot, table: &ObjectTable<'_>) -> String {
+pub(crate) fn render_objects(snapshot: &Snapshot, table: &ObjectTable<'_>, input: &Input) -> String {
     let mut main = String::with_capacity(32 * 1024);
+    recording(&mut main, input);
     objects::write(&mut main, snapshot, table);
     in_template("Objects", "", &main)
 }

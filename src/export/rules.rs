@@ -113,6 +113,13 @@ $labels.cluster $labels.job $labels.namespace) }}
 Restarts of {{ .Labels.operator_pod }}: {{ .Value }}.
 {{- end }}"#;
 
+/// Adds why loopwatch concludes that the operator is gone.
+const SIGNS: &str = r#"{{- with query (printf `max by (sign) (loopwatch_operator_down_info{cluster=%q,job=%q,namespace=%q})`
+$labels.cluster $labels.job $labels.namespace) }}
+Signs:
+{{- range $i, $s := sortByLabel "sign" . }}{{ if $i }},{{ end }} {{ reReplaceAll "_" " " $s.Labels.sign }}{{ end }}.
+{{- end }}"#;
+
 /// Templates that add details from other series to an alert, each for findings whose evidence has this key.
 const DETAILS: &[(&str, &str)] = &[
     (
@@ -148,6 +155,7 @@ $worst $labels.cluster $labels.job $labels.namespace) }}
 Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
 {{- end }}"#,
     ),
+    ("signs", SIGNS),
     ("signs", RESTARTS),
     ("restarts", RESTARTS),
     ("kills", RESTARTS),

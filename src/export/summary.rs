@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::{Alert, Finding, FindingCode, FindingId, FindingInfo, Severity, Subject, Value};
 use loopwatch_model::histogram::Histogram;
+use loopwatch_model::model::reading::Reason;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectState, Snapshot, SourceSummary, WatchSummary};
 use loopwatch_model::time::Span;
@@ -64,6 +65,13 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Option<String> {
         text.push_str(" (cannot be judged)"); // unknown is the last state
     }
     (total > 0).then_some(text)
+}
+
+/// Why an object is in its state: the part of its status that decided it or, if that is not known, the rule in words. All
+/// that people read takes it from here; the API has the label value, too.
+#[must_use]
+pub(crate) fn why<'a>(signal: &'a str, reason: &'a str) -> &'a str {
+    if signal.is_empty() { Reason::words(reason).unwrap_or(reason) } else { signal }
 }
 
 /// The time from which on a duration is shown. A shorter one says only that loopwatch has just looked, as in a dump.
@@ -200,13 +208,18 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
 /// Evidence as text, in the order of the table of findings: the most important key first. Leaves out how long something
 /// has been so if it has just been seen.
 pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
+    evidence_values(finding).map(|(key, value)| (key, value.to_string()))
+}
+
+/// The same with its values.
+pub(crate) fn evidence_values(finding: &Finding) -> impl Iterator<Item = (String, &Value)> + '_ {
     let listed = finding.info().evidence;
     let just_seen = |(key, value): &(&&str, &Value)| {
         key.ends_with("_for") && matches!(value, Value::Span(span) if *span < SHORTEST)
     };
     let mut entries: Vec<_> = finding.evidence.0.iter().filter(|entry| !just_seen(entry)).collect();
     entries.sort_by_key(|(key, _)| listed.iter().position(|other| other == *key).unwrap_or(listed.len()));
-    entries.into_iter().map(|(key, value)| (key.replace('_', " "), value.to_string()))
+    entries.into_iter().map(|(key, value)| (key.replace('_', " "), value))
 }
 
 /// Whether a character controls the display instead of being visible, such as an escape or a text-direction mark.

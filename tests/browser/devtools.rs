@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 /// How long the browser may take for one command, and a condition to become true.
@@ -102,6 +103,28 @@ impl Browser {
         let event = |kind: &str| json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
         self.call("Input.dispatchKeyEvent", event("keyDown"));
         self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }));
+    }
+
+    /// Clicks in the middle of the first element that matches.
+    pub(crate) fn click(&mut self, selector: &str) {
+        let middle = format!(
+            "(() => {{ const box = document.querySelector({}).getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
+            json!(selector)
+        );
+        let middle = self.eval(&middle);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": middle[0], "y": middle[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// The upper part of the page as PNG, in device pixels that are `scale` times as small.
+    pub(crate) fn picture(&mut self, width: u32, height: &Value, scale: f64) -> Vec<u8> {
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": scale });
+        let options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let picture = self.call("Page.captureScreenshot", options);
+        base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("base64")
     }
 
     /// Types a text into the field that has the focus.

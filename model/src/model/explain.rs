@@ -146,7 +146,7 @@ impl Model {
             state: state.as_str().to_owned(),
             // A blind watch shows no reason for the state.
             reason: if state == record.state { record.reason.as_str().to_owned() } else { String::new() },
-            signal: hot.map(|hot| hot.signal.clone()).unwrap_or_default(),
+            signal: self.signal_of(record),
             since: Some(record.since),
             created: record.created(),
             terminating_since: deletion.map(|deletion| deletion.since),

@@ -21,11 +21,13 @@ mod workloads; // the workload kinds of Kubernetes, by rules of their own
 mod facts; // phases, flags, error texts
 mod counts;
 mod parts; // verdicts in lists
+mod remembered; // what the model keeps of the status of an object at rest
 
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
+pub(crate) use self::remembered::signal as remembered_signal;
 use self::signals::{Signal, worst};
 
 /// The time within which an operator writes the conditions of a run that has ended.
@@ -78,9 +80,9 @@ pub enum Acknowledged {
     Unreported,
 }
 
-/// Declares [`Reason`] and its label values from one list.
+/// Declares [`Reason`], its label values and its words from one list.
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident => $words:literal),+ $(,)?) => {
         /// The rule that decided a verdict; a closed set of label values.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
@@ -95,6 +97,15 @@ macro_rules! reasons {
                     $(Self::$name => stringify!($name)),+
                 }
             }
+
+            /// Returns words for people instead of a label value; `None` if it is not one.
+            #[must_use]
+            pub fn words(label: &str) -> Option<&'static str> {
+                match label {
+                    $(stringify!($name) => Some($words),)+
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -102,71 +113,71 @@ macro_rules! reasons {
 reasons! {
     /// No rule applied.
     #[default]
-    NothingToJudge,
+    NothingToJudge => "no status to judge",
     /// A field, label or annotation pauses the object.
-    Paused,
+    Paused => "paused",
     /// `observedGeneration` is behind.
-    NotAcknowledged,
+    NotAcknowledged => "observedGeneration is behind",
     /// `observedGeneration` is current, and nothing else can be interpreted.
-    Acknowledged,
+    Acknowledged => "observedGeneration is current",
     /// The operator writes conditions, but none about the health of the object yet.
-    NoSummaryYet,
+    NoSummaryYet => "no condition about its health yet",
     /// A summary condition, such as `Ready`, is true.
-    ReadyTrue,
+    ReadyTrue => "a summary condition is True",
     /// A summary condition is false, and its reason is a failure.
-    ReadyFalse,
+    ReadyFalse => "a summary condition is False",
     /// A summary condition is false, and its reason is waiting or work in progress.
-    ReadyPending,
+    ReadyPending => "a summary condition is not True yet",
     /// A summary condition has the status `Unknown`.
-    ReadyUnknown,
+    ReadyUnknown => "a summary condition is Unknown",
     /// An intermediate step is done, and nothing shows that all steps are.
-    StepTrue,
+    StepTrue => "a step is done, but perhaps not all of them",
     /// There is no summary condition, and the conditions of all parts are true.
-    ConditionsTrue,
+    ConditionsTrue => "all conditions are True",
     /// The condition of a part has the status `Unknown`.
-    ConditionUnknown,
+    ConditionUnknown => "a condition is Unknown",
     /// A condition that means a permanent failure, such as `Stalled`, is true.
-    StalledTrue,
+    StalledTrue => "a condition reports a permanent failure",
     /// A condition that means a fault is true.
-    FaultTrue,
+    FaultTrue => "a condition reports a fault",
     /// Conditions that mean faults are false, and there are no other conditions.
-    NoFault,
+    NoFault => "no condition reports a fault",
     /// The severity of a condition is `Error`.
-    SeverityError,
+    SeverityError => "the severity of a condition is Error",
     /// A condition that means work in progress is true.
-    InMotion,
+    InMotion => "a condition reports work in progress",
     /// A condition that means suspended is true.
-    SuspendedTrue,
+    SuspendedTrue => "a condition reports that it is suspended",
     /// The object ran to completion.
-    Complete,
+    Complete => "it ran to completion",
     /// The object ran to completion and failed.
-    EndedBadly,
+    EndedBadly => "it ran to completion and failed",
     /// The phase means healthy.
-    PhaseGood,
+    PhaseGood => "its phase means healthy",
     /// The phase means that the run is complete.
-    PhaseDone,
+    PhaseDone => "its phase means complete",
     /// The phase means work in progress.
-    PhaseInMotion,
+    PhaseInMotion => "its phase means work in progress",
     /// The phase means a failure.
-    PhaseFailed,
+    PhaseFailed => "its phase means a failure",
     /// The phase means suspended.
-    PhaseSuspended,
+    PhaseSuspended => "its phase means suspended",
     /// A flag, such as `status.ready`, is true.
-    FlagTrue,
+    FlagTrue => "a flag such as status.ready is true",
     /// A flag, such as `status.ready`, is false.
-    FlagFalse,
+    FlagFalse => "a flag such as status.ready is false",
     /// The status contains an error text.
-    ErrorText,
+    ErrorText => "the status contains an error",
     /// A schedule has run at least once.
-    Scheduled,
+    Scheduled => "its schedule has run",
     /// Replicas are held back on purpose, by `partition`.
-    HeldBack,
+    HeldBack => "the partition holds replicas back",
     /// No replicas are wanted.
-    ScaledToZero,
+    ScaledToZero => "it is scaled to zero",
     /// All wanted replicas are ready.
-    CountsMet,
+    CountsMet => "all wanted replicas are ready",
     /// Fewer replicas than wanted are ready.
-    CountsShort,
+    CountsShort => "fewer replicas are ready than wanted",
 }
 
 /// Returns whether a condition type describes health rather than activity. Only these count for flapping and

@@ -118,6 +118,7 @@ impl Model {
             previous_revision: previous.clone(),
             framework: self.operator.framework(),
             health: self.operator_health(),
+            down_signs: self.down_signs(),
             instances: self.operator.summaries(),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Model;
 use super::kinds::{FinalizerWaits, Kind, Watch};
+use super::reading;
 use super::store::{HotRecord, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
@@ -285,7 +286,6 @@ impl Model {
 
     fn row(&self, record: &Record) -> ObjectRow {
         let kind = self.kind_of(record.watch);
-        let hot = record.hot.as_ref();
         let owners = record.owners.iter().flatten();
         let owner_text = |owner| format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner));
         let waits = matches!(record.state, ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed);
@@ -297,7 +297,7 @@ impl Model {
             uid: uid_text(record.uid),
             state: self.state_of(record),
             reason: record.reason.as_str(),
-            signal: hot.map(|hot| hot.signal.clone()).unwrap_or_default(),
+            signal: self.signal_of(record),
             since: record.since,
             unconverged_since: record.unconverged().filter(|_| waits).map(|unconverged| unconverged.since),
             generation: record.generation,
@@ -309,6 +309,19 @@ impl Model {
             conditions: self.condition_sets.get(record.conditions).clone(),
             finalizers: self.finalizer_sets.get(record.finalizers).clone(),
             actors: self.actors_of(record),
+        }
+    }
+
+    /// Returns the part of the status that decided the verdict, as text for people.
+    pub(crate) fn signal_of(&self, record: &Record) -> String {
+        match record.hot.as_ref() {
+            Some(hot) if !hot.signal.is_empty() => hot.signal.clone(),
+            // The status of an object that is not visible may be another one by now.
+            _ if self.state_of(record) != record.state => String::new(),
+            _ => {
+                let conditions = self.condition_sets.get(record.conditions);
+                reading::remembered_signal(record.reason, conditions, self.texts.get(record.phase))
+            }
         }
     }
 

@@ -7,6 +7,8 @@ use serde::Serialize;
 use crate::observation::{Cause, Framework, MetricsView, OperatorView, ProcessView, Revision};
 use crate::time::{Span, Timestamp};
 
+use super::words::DownSign;
+
 /// The operator, as far as loopwatch can see it.
 #[derive(Clone, Debug, Default)]
 pub struct OperatorSummary {
@@ -20,6 +22,8 @@ pub struct OperatorSummary {
     pub framework: Framework,
     /// How it is.
     pub health: OperatorHealth,
+    /// What shows that it is gone; empty unless `OperatorDown` is open.
+    pub down_signs: Vec<DownSign>,
     /// Its instances, ordered by name.
     pub instances: Vec<InstanceSummary>,
 }

@@ -53,6 +53,23 @@ words! {
 }
 
 words! {
+    /// A sign that the operator is gone. People read the words with spaces.
+    DownSign {
+        /// It has no Pod.
+        #[default]
+        NoPod = "no_pod",
+        /// None of its Pods runs.
+        NoPodRuns = "no_pod_runs",
+        /// Nobody renews its lease.
+        LeaseNotRenewed = "lease_not_renewed",
+        /// Its metrics endpoint refuses connections.
+        MetricsRefused = "metrics_endpoint_refuses_connections",
+        /// Its process ended.
+        ProcessEnded = "process_ended",
+    }
+}
+
+words! {
     /// Why an owner reference is bad.
     OwnerHazard {
         /// The owner does not exist.

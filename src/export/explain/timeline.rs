@@ -5,6 +5,8 @@ use std::fmt;
 use loopwatch_model::snapshot::{ExplainedChange, ExplainedEvent, Explanation};
 use loopwatch_model::time::Timestamp;
 
+use crate::export::summary::capitalised;
+
 /// One entry of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
@@ -41,7 +43,8 @@ pub(crate) fn entries(explanation: &Explanation) -> Vec<Entry> {
         let is_known =
             |seen: &ExplainedChange| seen.at == at && seen.part == "condition" && seen.name == condition.r#type;
         if !explanation.changes.iter().any(is_known) {
-            entries.push(change(at, format!("condition {} became {}", condition.r#type, condition.status)));
+            entries
+                .push(change(at, format!("condition {} became {}", condition.r#type, capitalised(&condition.status))));
         }
     }
     entries.sort();
@@ -59,7 +62,11 @@ fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
         (obligation.and_then(|obligation| obligation.acknowledged), "the operator acknowledged the spec".to_owned()),
         (obligation.and_then(|obligation| obligation.regressed_since), "stopped being converged".to_owned()),
         (object.terminating_since, "the deletion began".to_owned()),
-        (object.since.filter(|_| object.state != "unknown"), format!("became {}", object.state)),
+        // The beginning of a deletion has an entry of its own.
+        (
+            object.since.filter(|_| !["unknown", "terminating"].contains(&&*object.state)),
+            format!("became {}", object.state),
+        ),
     ]
 }
 
@@ -82,12 +89,12 @@ fn found(event: &ExplainedEvent) -> Entry {
 
 fn changed(seen: &ExplainedChange) -> Entry {
     let ExplainedChange { at, part, name, value } = seen;
-    let value = match part.as_str() {
-        "phase" => "",
-        _ if value.is_empty() => " changed",
-        _ => &format!(" {value}"),
+    let text = match part.as_str() {
+        "phase" => format!("the phase became {name}"),
+        _ if value.is_empty() => format!("{part} {name} changed"),
+        _ => format!("{part} {name} {value}"),
     };
-    change(*at, format!("{part} {name}{value}"))
+    change(*at, text)
 }
 
 fn change(at: Timestamp, text: String) -> Entry {
@@ -124,11 +131,10 @@ mod tests {
             [
                 "created",
                 "the spec changed",
-                "condition Ready became false",
+                "condition Ready became False",
                 "the deletion began",
-                "phase Deleting",
+                "the phase became Deleting",
                 "FinalizerStuck opened",
-                "became terminating",
                 "Event CleanupFailed (warning, 214 times) by database-operator: bucket orders-legacy: access denied",
             ]
         );

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use crate::export::exporter::Exporter;
-use crate::export::{explain, page};
+use crate::export::page;
 
 /// Query parameters of the overview. Others have no effect, because other programs may add some to a link.
 #[derive(Debug, Default, Deserialize)]
@@ -40,8 +40,8 @@ pub(super) async fn object(
         Err((status, problem)) => return problem_page(status, &problem),
     };
     let snapshot = exporter.view.snapshot();
-    let not_visible = explain::blind_spots(&snapshot, &exporter.input());
-    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &not_visible))
+    let trace_id = exporter.trace_id(&explanation);
+    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &exporter.input()))
 }
 
 /// A table of objects.
@@ -59,7 +59,7 @@ pub(super) async fn objects(
         Ok(SortedList { filter, order, page: objects }) => {
             let search = raw.unwrap_or_default();
             let table = page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
-            html(StatusCode::OK, page::render_objects(&snapshot, &table))
+            html(StatusCode::OK, page::render_objects(&snapshot, &table, &exporter.input()))
         }
         Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
     }

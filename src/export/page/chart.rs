@@ -50,7 +50,7 @@ pub(super) fn write(page: &mut String, chart: &Chart<'_>) {
         (chart.text)(highest),
     );
     chart.lines.iter().for_each(|line| polylines(page, chart.times, line, highest));
-    let _ = write!(page, "</svg><small>up to {}</small>", (chart.text)(highest));
+    let _ = write!(page, "</svg><small>highest: {}</small>", (chart.text)(highest));
     if !first.name.is_empty() {
         page.push_str("<ul class=\"legend\">");
         for line in &chart.lines {
@@ -72,23 +72,23 @@ fn polylines(page: &mut String, times: &[Timestamp], line: &Line<'_>, highest: f
             page.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
             continue;
         };
+        let is_absent = |neighbour: Option<&Option<f64>>| neighbour.is_none_or(Option::is_none);
+        let is_dot = !open && is_absent(line.values.get(index + 1));
         if open {
             page.push(' ');
         } else {
-            let _ = match line.name {
+            let class = [line.name, if is_dot { "dot" } else { "" }].join(" ");
+            let _ = match class.trim() {
                 "" => write!(page, "<polyline points=\""),
-                name => write!(page, "<polyline class=\"{}\" points=\"", Escaped(name)),
+                class => write!(page, "<polyline class=\"{}\" points=\"", Escaped(class)),
             };
         }
         open = true;
         let x = SIZE.0 * at.since(*first).seconds() / span;
         let y = SIZE.1 - 1.0 - (SIZE.1 - 2.0) * value / highest.max(f64::MIN_POSITIVE);
         let _ = write!(page, "{x:.1},{y:.1}");
-        let is_alone = |neighbour: Option<&Option<f64>>| neighbour.is_none_or(Option::is_none);
-        if is_alone(line.values.get(index + 1))
-            && is_alone(index.checked_sub(1).and_then(|before| line.values.get(before)))
-        {
-            let _ = write!(page, " {x:.1},{y:.1}"); // a dot
+        if is_dot {
+            let _ = write!(page, " {x:.1},{y:.1}");
         }
     }
     page.push_str(if open { "\"/>" } else { "" });

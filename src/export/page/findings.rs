@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::{Confidence, Finding, Severity, Subject};
+use loopwatch_model::finding::{Confidence, Finding, Severity, Subject, Value};
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::Timestamp;
 
 use super::link::{Link, ObjectName};
-use super::{Age, Escaped, Number};
+use super::{Age, Escaped, Number, UtcTime};
 use crate::export::summary::{self, Findings, Group};
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because thousands of them would
@@ -111,17 +111,22 @@ fn details(page: &mut String, at: Timestamp, finding: &Finding, open: bool) {
         subject = subject(&finding.subject),
         age = Age(at, finding.since),
     );
-    evidence(page, finding);
+    evidence(page, at, finding);
     command(page, &finding.command());
 }
 
-fn evidence(page: &mut String, finding: &Finding) {
+fn evidence(page: &mut String, at: Timestamp, finding: &Finding) {
     if finding.evidence.0.is_empty() {
         return;
     }
     page.push_str("<dl>");
-    for (key, value) in summary::evidence(finding) {
-        let _ = write!(page, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(&key), Escaped(&value));
+    for (key, value) in summary::evidence_values(finding) {
+        let _ = write!(page, "<div><dt>{}</dt><dd>", Escaped(&key));
+        let _ = match value {
+            Value::Time(time) => write!(page, "{} ago <small>{}</small>", Age(at, *time), UtcTime(*time)),
+            value => write!(page, "{}", Escaped(&value.to_string())),
+        };
+        page.push_str("</dd></div>");
     }
     page.push_str("</dl>");
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::snapshot::{
-    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Snapshot,
+    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Health, Snapshot,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -18,9 +18,15 @@ use crate::export::summary::{self, BlindSpot, Findings};
 const ENTRIES: usize = 200;
 
 /// Writes the page.
-pub(super) fn write(page: &mut String, snapshot: &Snapshot, explanation: &Explanation, not_visible: &[BlindSpot]) {
+pub(super) fn write(
+    page: &mut String,
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    trace_id: &str,
+    not_visible: &[BlindSpot],
+) {
     trail(page, &explanation.object);
-    headline(page, explanation);
+    headline(page, explanation, trace_id);
     list(
         page,
         "obligation",
@@ -59,13 +65,16 @@ fn trail(page: &mut String, object: &ExplainedObject) {
     );
 }
 
-fn headline(page: &mut String, explanation: &Explanation) {
+fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, .. } = explanation;
-    let health = match object.state.as_str() {
-        "failed" => "failing",
-        "overdue" => "degraded",
-        "converged" | "finished" => "healthy",
-        _ => "unknown",
+    let own =
+        explanation.findings.iter().filter(|finding| object.findings.iter().any(|code| code == finding.info().name));
+    let found = own.map(|finding| Health::of(finding.severity)).max().unwrap_or(Health::Healthy);
+    let health = match (object.state.as_str(), found) {
+        ("failed", _) | (_, Health::Failing) => "failing",
+        ("overdue", _) | (_, Health::Degraded) => "degraded",
+        ("converged" | "finished", Health::Healthy) => "healthy",
+        (_, Health::Healthy) => "unknown",
     };
     let _ = write!(
         page,
@@ -77,19 +86,25 @@ fn headline(page: &mut String, explanation: &Explanation) {
     if let Some(since) = object.terminating_since.or(object.since) {
         let _ = write!(page, " for {}", Age(*at, since));
     }
-    let signal = if object.signal.is_empty() { &object.reason } else { &object.signal };
-    if !signal.is_empty() {
-        let _ = write!(page, ": {}", Escaped(signal));
+    let why = summary::why(&object.signal, &object.reason);
+    if !why.is_empty() {
+        let _ = write!(page, ": {}", Escaped(why));
     }
     page.push_str("</p>");
     if !explanation.message.is_empty() {
         let _ = write!(page, "<p class=\"message\">{}</p>", Escaped(&explanation.message));
     }
-    facts(page, explanation);
-    let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", UtcTime(*at));
+    facts(page, explanation, trace_id);
+    let json = name_of(object).path().replacen("object?", "api/v1/explain?", 1);
+    let _ = write!(
+        page,
+        "<p class=\"asof\">As of {} · <a href=\"{}\">as JSON</a></p></section>",
+        UtcTime(*at),
+        Escaped(&json)
+    );
 }
 
-fn facts(page: &mut String, explanation: &Explanation) {
+fn facts(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, generation, observed_generation, .. } = explanation;
     page.push_str("<dl class=\"facts\">");
     let mut fact = |name: &str, value: &str| {
@@ -112,6 +127,9 @@ fn facts(page: &mut String, explanation: &Explanation) {
     }
     if !object.uid.is_empty() {
         fact("UID", &Escaped(&object.uid).to_string());
+    }
+    if !trace_id.is_empty() {
+        fact("trace", &format!("<code class=\"trace\">{}</code>", Escaped(trace_id)));
     }
     page.push_str("</dl>");
 }
@@ -139,7 +157,7 @@ fn table(page: &mut String, id: &str, title: &str, columns: &[&str]) {
     section(page, id, title);
     let _ = write!(
         page,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}\"><table><thead><tr>"
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}\"><table class=\"stacked\"><thead><tr>"
     );
     for column in columns {
         let _ = write!(page, "<th scope=\"col\">{column}</th>");
@@ -168,7 +186,7 @@ fn conditions(page: &mut String, explanation: &Explanation) {
             page,
             "<tr data-find><th scope=\"row\"><bdi>{}</bdi></th><td>{}</td><td class=\"num\">{age}</td><td>{} <small>{}</small></td></tr>",
             Escaped(&condition.r#type),
-            Escaped(&condition.status),
+            Escaped(&summary::capitalised(&condition.status)),
             Escaped(if condition.reason.is_empty() { "–" } else { &condition.reason }),
             Escaped(&condition.message),
         );

@@ -4,11 +4,13 @@
 use std::fmt::Write as _;
 
 use form_urlencoded::Serializer;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::observation::Role;
+use loopwatch_model::snapshot::{KindSummary, ObjectState, Snapshot};
 
 use super::link::{Link, encoded};
 use super::{Age, Escaped, Number, tables};
 use crate::export::order::{Place, SortKey, SortOrder, SortedPage};
+use crate::export::summary;
 use crate::export::view::Filter;
 
 /// One page of objects.
@@ -32,21 +34,39 @@ const KINDS: usize = 500;
 
 /// Writes the page.
 pub(super) fn write(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
-    let objects: u64 = snapshot.kinds.iter().flat_map(KindSummary::states).sum();
+    page.push_str(
+        "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › Objects</nav>\
+         <section aria-labelledby=\"title\"><h1 id=\"title\" class=\"title\">Objects</h1>",
+    );
+    lead(page, snapshot);
+    form(page, snapshot, table);
+    rows(page, snapshot, table);
+    turn(page, table);
+    page.push_str("</section>");
+}
+
+/// How many objects there are. The overview counts only those of primary kinds.
+fn lead(page: &mut String, snapshot: &Snapshot) {
+    let count = |role: Role| snapshot.kinds.iter().filter(|kind| kind.role == role).flat_map(KindSummary::states).sum();
+    let (primary, children): (u64, u64) = (count(Role::Primary), count(Role::Child));
+    let objects = primary + children;
     let _ = write!(
         page,
-        "<nav class=\"trail\" aria-label=\"Breadcrumb\"><a href=\"./\">Overview</a> › Objects</nav>\
-         <section aria-labelledby=\"title\"><h1 id=\"title\" class=\"title\">Objects</h1>\
-         <p class=\"lead\">{} object{} of {} kind{}.</p>",
+        "<p class=\"lead\">{} object{} of {} kind{}",
         Number(objects),
         if objects == 1 { "" } else { "s" },
         Number(snapshot.kinds.len() as u64),
         if snapshot.kinds.len() == 1 { "" } else { "s" },
     );
-    form(page, snapshot, table);
-    rows(page, snapshot, table);
-    turn(page, table);
-    page.push_str("</section>");
+    if children > 0 {
+        let _ = write!(
+            page,
+            ": {} whose status the operator writes, and {} of the kinds that it creates for them",
+            Number(primary),
+            Number(children)
+        );
+    }
+    page.push_str(".</p>");
 }
 
 /// The filters. The browser sends them as the query of this page.
@@ -94,7 +114,7 @@ fn form(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
 
 fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
     page.push_str(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table class=\"objects\"><thead><tr>",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"title\"><table class=\"stacked\"><thead><tr>",
     );
     for (title, key) in COLUMNS {
         heading(page, table, title, key);
@@ -109,7 +129,7 @@ fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
             Escaped(&row.uid),
             Link(tables::of_row(row)),
             Age(snapshot.at, row.since),
-            Escaped(reason(row)),
+            Escaped(summary::why(&row.signal, row.reason)),
         );
     }
     page.push_str("</tbody></table></div>");
@@ -130,15 +150,6 @@ fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<
     };
     let link = target("objects?", table.query, &[("sort", &order.to_string())]);
     let _ = write!(page, "<th scope=\"col\"{sorted}><a href=\"{}\">{title}{arrow}</a></th>", Escaped(&link));
-}
-
-/// Why the object is in its state.
-fn reason(row: &ObjectRow) -> &str {
-    match (row.signal.as_str(), row.reason) {
-        ("", "NothingToJudge") => "no status to judge",
-        ("", reason) => reason,
-        (signal, _) => signal,
-    }
 }
 
 /// What the table shows, and the links to the pages beside it, to the first one, and to the JSON.

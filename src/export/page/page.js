@@ -67,7 +67,9 @@
   function showConnection() {
     const lost = Date.now() - lastUpdate > 3 * INTERVAL_MS && !paused;
     live.classList.toggle("lost", lost);
-    const text = paused ? "paused" : lost ? `no response for ${Math.round((Date.now() - lastUpdate) / 1000)} s` : "live";
+    const recording = main.querySelector(".recording");
+    const usual = !recording ? "live" : recording.dataset.every ? "playing" : "ended";
+    const text = paused ? "paused" : lost ? `no response for ${Math.round((Date.now() - lastUpdate) / 1000)} s` : usual;
     if (live.textContent !== text) live.textContent = text;
   }
 

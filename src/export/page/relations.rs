@@ -21,7 +21,7 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
     page.push_str(
         "<section aria-labelledby=\"deletions\"><h2 id=\"deletions\">Deletions</h2><p class=\"lead\">These objects are being \
          deleted. Each waits for the controllers that remove its finalizers.</p><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"deletions\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">For</th>\
+         role=\"region\" aria-labelledby=\"deletions\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">For</th>\
          <th scope=\"col\">Verdict</th><th scope=\"col\">Finalizers</th></tr></thead><tbody>",
     );
     for row in &snapshot.deletions {

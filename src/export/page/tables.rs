@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::observation::Role;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot, WatchSummary};
 
 use super::link::{Link, ObjectName};
 use super::{Age, Escaped, Number, objects};
@@ -20,6 +20,11 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
     kinds.sort_by_key(|kind| kind.role == Role::Child); // stable: primary kinds come first
     let (used, unused): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| kind.states().iter().any(|n| *n > 0));
     page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2>");
+    if snapshot.kinds.iter().any(|kind| kind.role == Role::Child) {
+        page.push_str(
+            "<p class=\"lead\">The kinds whose status the operator writes and, as child kinds, those that it creates for them.</p>",
+        );
+    }
     kind_cards(page, snapshot, &used);
     if !unused.is_empty() {
         // Collapsed: an operator with many kinds would otherwise fill the screen with cards that show no objects.
@@ -61,10 +66,11 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
     bar(page, &states);
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
-        let state = state.as_str();
+        let is_usual = *state == ObjectState::Unknown && has_no_status(snapshot, kind);
+        let (state, why) = (state.as_str(), if is_usual { " <small>no status to judge</small>" } else { "" });
         let _ = write!(
             page,
-            "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a></li>",
+            "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a>{why}</li>",
             Number(count),
             Escaped(&list)
         );
@@ -74,6 +80,13 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         convergence(page, snapshot, kind);
     }
     page.push_str("</article>");
+}
+
+/// Whether loopwatch sees the objects of a child kind, and none of them has a status that says anything, such as ConfigMaps.
+fn has_no_status(snapshot: &Snapshot, kind: &KindSummary) -> bool {
+    let sees = |watch: &WatchSummary| watch.synced && !summary::is_down(snapshot, &watch.watch);
+    let unknown = kind.states()[ObjectState::Unknown as usize];
+    kind.role == Role::Child && kind.states().iter().sum::<u64>() == unknown && kind.watches.iter().all(sees)
 }
 
 /// The deadline of a kind, and how long its objects take to converge.
@@ -138,11 +151,10 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     }
     page.push_str(
         "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Unhealthy objects</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"objects\"><table><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
+         role=\"region\" aria-labelledby=\"objects\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
          <th scope=\"col\">For</th><th scope=\"col\">Reason</th></tr></thead><tbody>",
     );
     for row in snapshot.unhealthy.iter().take(SHOWN) {
-        let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let state = row.state.as_str();
         let _ = write!(
             page,
@@ -151,7 +163,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
             uid = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
             link = Link(of_row(row)),
             age = Age(snapshot.at, row.since),
-            reason = Escaped(reason),
+            reason = Escaped(summary::why(&row.signal, row.reason)),
         );
     }
     page.push_str("</tbody></table></div>");
@@ -191,8 +203,9 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
         return;
     }
     page.push_str(
-        "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"sources\"><table><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">State</th>\
+        "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2>\
+         <p class=\"lead\">Where loopwatch gets its data. While a source fails, no finding about its objects opens or closes.</p><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-labelledby=\"sources\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Source</th><th scope=\"col\">State</th>\
          <th scope=\"col\">For</th><th scope=\"col\">Last success</th><th scope=\"col\">Failures</th></tr></thead><tbody>",
     );
     for source in &snapshot.sources {

@@ -55,6 +55,14 @@ fn a_recording_says_whether_it_still_plays() {
     let page = at(&recording);
     assert!(page.contains("<b>The recording has ended.</b>") && page.contains("1m30s after it began"), "{page}");
     assert!(!page.contains("data-every") && !render(&healthy().snapshot).contains("recording"));
+    // The other pages say so, too.
+    let input = Input { recording: Some(recording), dump: None };
+    let (filter, objects) = (Default::default(), Default::default());
+    let table = ObjectTable { filter: &filter, query: "", order: Default::default(), objects: &objects };
+    let object = render_object(&healthy().snapshot, &Default::default(), "", &input);
+    for page in [render_objects(&healthy().snapshot, &table, &input), object] {
+        assert!(page.contains("<b>The recording has ended.</b>"), "{page}");
+    }
 }
 
 #[test]

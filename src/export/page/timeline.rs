@@ -29,13 +29,13 @@ pub(super) fn write(page: &mut String, past: &RecentPast) {
     }
     page.push_str("<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>");
     if past.points.len() > 1 {
-        charts(page, &past.points, last.at.since(first.at));
+        charts(page, &past.points, last.at.since(first.at), !past.events.is_empty());
     }
     events(page, past);
     page.push_str("</section>");
 }
 
-fn charts(page: &mut String, points: &[PastPoint], covered: Span) {
+fn charts(page: &mut String, points: &[PastPoint], covered: Span, above_list: bool) {
     let times: Vec<Timestamp> = points.iter().map(|point| point.at).collect();
     let period = format!("the last {covered}");
     let line =
@@ -47,7 +47,8 @@ fn charts(page: &mut String, points: &[PastPoint], covered: Span) {
     let states: Vec<Line<'_>> = states.filter(|line| line.values.iter().flatten().any(|value| *value > 0.0)).collect();
     let took = vec![line("", &|point| point.convergence_seconds.map(f64::from))];
     let converged = vec![line("", &|point| Some(f64::from(point.converged)))];
-    let _ = write!(page, "<p class=\"lead\">The charts show {period}.</p><ul class=\"charts instance\">");
+    let list = if above_list { " Below them is what happened, the newest first." } else { "" };
+    let _ = write!(page, "<p class=\"lead\">The charts show {period}.{list}</p><ul class=\"charts instance\">");
     for (title, lines, text) in [
         ("Open findings", findings, count as fn(f64) -> String),
         ("Objects not converged", states, count),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use loopwatch_model::snapshot::{ObjectRow, ObjectState};
+use loopwatch_model::snapshot::{DownSign, ObjectRow, ObjectState};
 use proptest::prelude::*;
 
 use super::render::ObjectSeries;
@@ -43,6 +43,25 @@ fn the_sample_matches_its_golden_files() {
     golden::check(
         "tests/golden/exposition.openmetrics",
         &stable(&render(sample(), TextFormat::OpenMetrics, ObjectSeries::Unhealthy, 500)),
+    );
+}
+
+#[test]
+fn each_sign_that_the_operator_is_gone_has_a_series() {
+    let exposition = |signs: &[DownSign]| {
+        let mut view = sample();
+        view.snapshot.operator.down_signs = signs.to_vec();
+        let text = render(view, TextFormat::Text004, ObjectSeries::Unhealthy, 500);
+        let lines = text.lines().filter(|line| line.starts_with("loopwatch_operator_down_info"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(exposition(&[]), Vec::<String>::new());
+    assert_eq!(
+        exposition(&[DownSign::NoPodRuns, DownSign::ProcessEnded]),
+        [
+            "loopwatch_operator_down_info{sign=\"no_pod_runs\"} 1",
+            "loopwatch_operator_down_info{sign=\"process_ended\"} 1"
+        ]
     );
 }
 

@@ -103,7 +103,6 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
     }
     let _ = write!(out, "\n### {title}\n\n| State | For | Kind | Object | Reason |\n|---|---|---|---|---|\n");
     for row in rows.iter().take(shown) {
-        let reason = if row.signal.is_empty() { row.reason } else { &row.signal };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} |",
@@ -111,7 +110,7 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
             snapshot.at.since(row.since),
             text(&kind_name(&row.group, &row.kind)),
             text(&object_name(row)),
-            text(reason),
+            text(summary::why(&row.signal, row.reason)),
         );
     }
     if rows.len() > shown {

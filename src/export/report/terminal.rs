@@ -158,7 +158,7 @@ fn objects<'a>(
             snapshot.at.since(row.since).to_string(),
             kind_name(&row.group, &row.kind),
             object_name(row),
-            if row.signal.is_empty() { row.reason.to_owned() } else { row.signal.clone() },
+            summary::why(&row.signal, row.reason).to_owned(),
         ]);
         shown += 1;
     }

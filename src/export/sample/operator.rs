@@ -70,6 +70,7 @@ pub(super) fn operator() -> OperatorSummary {
         previous_revision: Some("5f6d8c7b9d".to_owned()),
         framework: Framework::ControllerRuntime,
         health,
+        down_signs: Vec::new(),
         instances: vec![instance],
     }
 }

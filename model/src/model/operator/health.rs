@@ -19,6 +19,7 @@ use super::pods::{self, Comeback, PodsSay, Stopped};
 use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::observation::{Cause, Role, SourceId};
+use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
 
 /// How long after its end a container may seem alive, because writes and scrapes arrive late.
@@ -29,6 +30,8 @@ const LAST_WORDS: Span = Span::secs(10);
 struct Ladder {
     /// Since when each rung that shows the absence does so, and what it shows, for people. The Pods are first.
     absent: Vec<(Timestamp, String)>,
+    /// The same for programs.
+    signs: Vec<DownSign>,
     /// The Pods, all of which loopwatch sees, show the absence.
     certain: bool,
     /// Besides, none of them is likely to run soon.
@@ -127,6 +130,8 @@ impl Model {
             }
             PodsSay::Down(Stopped { since, state, certain, ended, restarted, comeback, .. }) => {
                 ladder.absent.push((since, state));
+                let has_pods = self.operator.view.as_ref().is_some_and(|view| !view.pods.is_empty());
+                ladder.signs.push(if has_pods { DownSign::NoPodRuns } else { DownSign::NoPod });
                 others_may_run = !certain;
                 ladder.lasting = match comeback {
                     Comeback::Unlikely => true,
@@ -146,12 +151,14 @@ impl Model {
             match stale_at <= self.now {
                 true => {
                     ladder.absent.push((renewed, format!("lease {name} is not renewed")));
+                    ladder.signs.push(DownSign::LeaseNotRenewed);
                     others_may_run = false; // whoever led would renew it
                 }
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
         }
         if others_may_run {
+            ladder.signs.clear();
             ladder.absent.clear(); // the metrics and the process of this Pod show the same as the Pod
             return ladder.again.is_some().then_some(ladder);
         }
@@ -163,17 +170,32 @@ impl Model {
         let running = instances().any(|(_, instance)| instance.by_kernel.is_some());
         let ended = instances().filter_map(|(_, instance)| instance.process_ended).max().filter(|_| !running);
         // The metrics end with the process, so both together are one sign.
-        let signs = [(refused, "metrics endpoint refuses connections"), (ended, "process ended")];
-        let names: Vec<&str> = signs.iter().filter(|(since, _)| since.is_some()).map(|(_, name)| *name).collect();
-        if let Some(since) = signs.iter().filter_map(|(since, _)| *since).min() {
+        let signs = [
+            (refused, DownSign::MetricsRefused, "metrics endpoint refuses connections"),
+            (ended, DownSign::ProcessEnded, "process ended"),
+        ];
+        let shown = || signs.iter().filter(|(since, ..)| since.is_some());
+        let names: Vec<&str> = shown().map(|(_, _, name)| *name).collect();
+        ladder.signs.extend(shown().map(|(_, sign, _)| *sign));
+        if let Some(since) = shown().filter_map(|(since, ..)| *since).min() {
             ladder.absent.push((since, names.join(", ")));
         }
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }
 
+    fn is_found_down(&self) -> bool {
+        self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown)
+    }
+
+    /// Returns the signs of an open finding that the operator is gone.
+    pub(in crate::model) fn down_signs(&self) -> Vec<DownSign> {
+        let ladder = if self.is_found_down() { self.ladder() } else { None };
+        ladder.map(|ladder| ladder.signs).unwrap_or_default()
+    }
+
     /// Returns whether the operator is up, as far as anything shows it.
     pub(super) fn operator_up(&self) -> Option<bool> {
-        if self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown) {
+        if self.is_found_down() {
             return Some(false);
         }
         let recent = |at: Timestamp| self.now.since(at) <= self.settings.operator_down_after;

@@ -3,11 +3,9 @@ use loopwatch_model::snapshot::{ExplainedChange, ExplainedCondition, ExplainedEv
 use super::super::{render, render_object, render_problem};
 use crate::export::input::Input;
 use crate::export::sample::{self, sample};
-use crate::export::summary::BlindSpot;
 
 fn page_of(explanation: &Explanation) -> String {
-    let spots = [BlindSpot { what: "Secret".to_owned(), why: "no permission to list".to_owned() }];
-    render_object(&sample().snapshot, explanation, &spots)
+    render_object(&sample().snapshot, explanation, "", &Input::default())
 }
 
 #[test]
@@ -18,17 +16,19 @@ fn the_page_of_an_object_shows_everything_that_explain_knows() {
         "<a href=\"objects?kind=db.example.io%2FDatabase\">Database <small>db.example.io</small></a>",
         "<li>To converge: the spec changed 3d5h ago; the deadline passed 3d4h ago (learned)</li>",
         "<h3>FinalizerStuck</h3>",
-        "<th scope=\"row\"><bdi>Ready</bdi></th><td>false</td>",
+        "<th scope=\"row\"><bdi>Ready</bdi></th><td>False</td>",
         "<td>Deleting <small>the volume is in use</small></td>",
         "<bdi>db.example.io/volume-cleanup</bdi></th><td>field manager db-operator (removed it from other objects)</td>",
         "<span class=\"kind\">Plan</span> <bdi><span class=\"ns\">team-a/</span>large</bdi> \
          <span class=\"state failed\">does not exist</span>",
         "href=\"object?group=core&amp;kind=Pod&amp;namespace=team-a&amp;name=orders-3\"",
+        "<section class=\"headline degraded\"",
+        " · <a href=\"api/v1/explain?group=db.example.io&amp;kind=Database&amp;namespace=team-a&amp;name=orders-legacy\">as JSON</a>",
         "<li><small>and 12 more</small></li>",
         "<span class=\"what\">FinalizerStuck opened</span>",
         "<span class=\"what\">the spec changed</span>",
         "<bdi>db-operator</bdi></th><td>status, finalizers</td>",
-        "<b>Secret</b><span>no permission to list</span>",
+        "<b>owners and children of other kinds</b><span>loopwatch watches only Database.db.example.io, ",
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
@@ -47,6 +47,27 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
     for absent in ["Obligation", "Conditions", "Finalizers", "Owners", "Children", "Timeline", "Written by"] {
         assert!(!page.contains(absent), "{absent}");
     }
+}
+
+#[test]
+fn the_page_names_the_trace_only_if_there_is_one() {
+    const ID: &str = "39cdcabd88df6a67d85622020c9ff471";
+    let explanation = sample::explanation();
+    let page = render_object(&sample().snapshot, &explanation, ID, &Input::default());
+    assert!(page.contains(&format!("<dt>trace</dt><dd><code class=\"trace\">{ID}</code></dd>")), "{page}");
+    assert!(!page_of(&explanation).contains("trace"));
+}
+
+#[test]
+fn the_reason_of_a_state_is_in_words() {
+    let mut explanation = sample::explanation();
+    (explanation.object.signal, explanation.object.reason) = (String::new(), "CountsShort".to_owned());
+    let page = page_of(&explanation);
+    assert!(page.contains(": fewer replicas are ready than wanted</p>") && !page.contains("CountsShort"), "{page}");
+    explanation.object.reason = "OfALaterRelease".to_owned();
+    assert!(page_of(&explanation).contains(": OfALaterRelease</p>"));
+    explanation.object.reason = String::new();
+    assert!(!page_of(&explanation).contains(": </p>"), "the watch is blind");
 }
 
 #[test]
@@ -91,7 +112,8 @@ fn hostile_text_about_an_object_is_escaped() {
         object.finalizers[0].verdict.clone_from(&text);
     }
     assert_ne!(node, explanation.children[0].object);
-    for page in [page_of(&explanation), render_problem("Not found", EVIL)] {
+    let traced = render_object(&sample().snapshot, &explanation, EVIL, &Input::default());
+    for page in [page_of(&explanation), traced, render_problem("Not found", EVIL)] {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));
     }

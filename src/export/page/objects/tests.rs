@@ -1,11 +1,14 @@
+use loopwatch_model::snapshot::ObjectRow;
+
 use super::super::render_objects;
 use super::*;
+use crate::export::input::Input;
 use crate::export::sample::sample;
 use crate::export::view::Word;
 
 fn page_of(filter: &Filter, query: &str, objects: &SortedPage) -> String {
     let order = SortOrder::default();
-    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects })
+    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects }, &Input::default())
 }
 
 fn middle(rows: Vec<ObjectRow>) -> SortedPage {
@@ -22,7 +25,7 @@ fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
     let page = page_of(&filter, "kind=Database&search=a%26b&continue=100&before=&state=", &objects);
     for expected in [
         "<title>Objects · loopwatch</title>",
-        "1,716 objects of 3 kinds.",
+        "1,716 objects of 3 kinds: 488 whose status the operator writes, and 1,228 of the kinds that it creates for them.",
         "value=\"a&amp;b\"",
         "<option value=\"db.example.io/Database\" selected>Database.db.example.io</option>",
         "<option value=\"/Pod\">Pod</option>",
@@ -56,7 +59,7 @@ fn the_only_page_has_no_others_beside_it() {
     let filter = Filter::default();
     let order = SortOrder { key: SortKey::Name, reversed: true };
     let table = ObjectTable { filter: &filter, query: "sort=-name", order, objects: &one };
-    let page = render_objects(&sample().snapshot, &table);
+    let page = render_objects(&sample().snapshot, &table, &Input::default());
     assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"-name\">"), "{page}");
     assert!(page.contains("<th scope=\"col\" aria-sort=\"descending\"><a href=\"objects?sort=name\">Object"), "{page}");
 }

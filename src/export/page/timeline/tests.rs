@@ -50,7 +50,7 @@ fn the_charts_and_the_events_of_the_last_hours_are_shown() {
         "<polyline class=\"failed\" points=\"0.0,39.0 120.0,1.0 240.0,20.0\"/>",
         "<li class=\"failed\">1 failed</li>",
         "<span>Mean time to converge</span><b>4s</b>",
-        "<polyline points=\"120.0,1.0 120.0,1.0\"/>",
+        "<polyline class=\"dot\" points=\"120.0,1.0 120.0,1.0\"/>",
         "<b class=\"what\">operator changed its leader</b> <bdi>lease-a</bdi> <small>op-1 no longer leads</small>",
         "name=web\"><span class=\"kind\">Widget</span>",
     ] {

@@ -53,6 +53,12 @@ pub(crate) fn up(shown: &Exposition, samples: &mut Samples<'_>) {
     samples.put_some(&[], shown.snapshot.operator.health.up.map(u64::from));
 }
 
+pub(crate) fn down_info(shown: &Exposition, samples: &mut Samples<'_>) {
+    for sign in &shown.snapshot.operator.down_signs {
+        samples.put(&[sign.as_str()], 1_u64);
+    }
+}
+
 pub(crate) fn recovery(shown: &Exposition, samples: &mut Samples<'_>) {
     samples.put_some(&[], shown.snapshot.operator.health.recovery);
 }

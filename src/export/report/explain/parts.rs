@@ -6,6 +6,7 @@ use loopwatch_model::time::Timestamp;
 use super::{age, kinship, object_name};
 use crate::export::explain::timeline;
 use crate::export::json::{Explained, FindingText};
+use crate::export::summary;
 
 /// A titled part of the report.
 pub(super) struct Part {
@@ -38,8 +39,11 @@ pub(super) fn headline(explanation: &Explanation) -> String {
     let Explanation { at, object, .. } = explanation;
     let since = object.terminating_since.or(object.since).filter(|since| since < at);
     let lasting = since.map(|since| format!(" for {}", age(*at, since))).unwrap_or_default();
-    let signal = if object.signal.is_empty() { String::new() } else { format!(": {}", object.signal) };
-    format!("{}{lasting}{signal}", object_name(object))
+    let why = match summary::why(&object.signal, &object.reason) {
+        "" => String::new(),
+        why => format!(": {why}"),
+    };
+    format!("{}{lasting}{why}", object_name(object))
 }
 
 /// Lines without a title: the generations, the ages, and the message.
@@ -85,7 +89,8 @@ pub(super) fn all(explained: &Explained) -> Vec<Part> {
         let since = condition.changed.map(|since| format!(" for {}", age(at, since))).unwrap_or_default();
         let reason = if condition.reason.is_empty() { String::new() } else { format!(" ({})", condition.reason) };
         let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
-        format!("{}={}{since}{reason}{message}", condition.r#type, condition.status)
+        let status = summary::capitalised(&condition.status); // as in Kubernetes
+        format!("{}={status}{since}{reason}{message}", condition.r#type)
     });
     let mut parts = vec![
         items("Obligation", explanation.obligation.iter().flat_map(|o| obligation(at, o)).collect()),
