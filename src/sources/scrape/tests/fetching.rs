@@ -309,11 +309,16 @@ async fn a_failed_request_leaves_no_connection() {
     for (url, begin, again, cause) in [
         ("http://ADDRESS/", &b""[..], &b""[..], Cause::Timeout),
         ("https://ADDRESS/", b"", b"", Cause::Timeout),
-        ("https://ADDRESS/", b"\x16\x03\x03\x40\x00", b"\x02", Cause::Tls),
+        ("https://ADDRESS/", b"\x16\x03\x03\x40\x00", &[2; 1024], Cause::Tls),
         ("http://ADDRESS/", b"HTTP/1.1 200 x\r\n", b"a: b\r\n", Cause::Connection),
-        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\na: ", b"bbbbbbbbbbbbbbbb", Cause::Connection),
+        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\na: ", &[b'b'; 1024], Cause::Connection),
         ("http://ADDRESS/", b"", b"HTTP/1.1 100 Continue\r\n\r\n", Cause::Timeout),
-        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n1;", b"aaaaaaaa", Cause::Connection),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n1;",
+            &[b'a'; 1024],
+            Cause::Connection,
+        ),
         ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::Timeout),
         (
             "http://ADDRESS/",
