@@ -377,15 +377,14 @@ async fn a_stop_sends_the_queue_but_does_not_wait_for_a_broken_collector() {
 
     let receiver = Receiver::start(vec![Reply::Hang; 100]).await;
     let patience = Patience { stop: Duration::from_millis(500), ..SHORT };
-    let target = Target { within: Duration::from_secs(60), ..target(&receiver.url) };
-    let sender = Sender::with(&target, patience, None);
+    let sender = Sender::with(&target(&receiver.url), patience, None);
     sender.push(0..3);
     while receiver.requests.all().is_empty() {
         sleep(Duration::from_millis(1)).await;
     }
     let began = Instant::now();
     assert_eq!(sender.close().await[2], 6, "all are counted");
-    assert_eq!(began.elapsed(), patience.stop);
+    assert!(began.elapsed() <= patience.stop, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
