@@ -17,6 +17,8 @@ const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 c
 # - LoopwatchFinding covers all findings of severity warning, and those of severity critical that have no alert of their own;
 #   its label `finding` distinguishes them. Findings of severity info have no alert.
 # - The alerts count only confirmed findings that no other finding explains, so that one cause raises one alert.
+# - A replica that does not lead cannot see why objects wait: a sidecar scrapes only its own Pod. Its findings have
+#   explained="unknown", and count only if no replica says that another finding explains the same.
 # - A finding opens only after its own threshold, such as a deadline. `for` gives the findings that explain it, on other
 #   objects or seen by other replicas, the time to open.
 # - OperatorDown, RestartLoop, StartupOutOfMemory and ReconcilePanicking need no `for`: loopwatch has waited long enough, or
@@ -37,8 +39,10 @@ groups:
 
 const RULE: &str = r#"      - alert: <alert>
         expr: >-
-          max without (pod, instance, confidence, explained)
-            (<selectors>) > 0
+          max without (pod, instance, confidence, explained) (
+            (<selectors>)
+            <elsewhere>
+          ) > 0
         for: <for>
         keep_firing_for: 5m
         labels:
@@ -87,6 +91,13 @@ const RULE: &str = r#"      - alert: <alert>
             {{- end }}{{ end }}
           runbook_url: <runbook>
 "#;
+
+/// Leaves out the findings whose cause a replica cannot see, if another one sees it.
+const ELSEWHERE: &str = r#"unless (
+              loopwatch_findings{explained="unknown"}
+              and ignoring (pod, instance, confidence, explained)
+                (loopwatch_findings{confidence!="suspected",explained="true"} > 0)
+            )"#;
 
 /// Whether an alert is about objects of a kind, not about the operator or loopwatch.
 const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit)|apiextensions.k8s.io/\
@@ -238,6 +249,7 @@ fn rule(
         ("<for>", wait.to_owned()),
         ("<alert>", name.to_owned()),
         ("<selectors>", selectors.to_owned()),
+        ("<elsewhere>", ELSEWHERE.to_owned()),
         ("<severity>", severity.to_owned()),
         ("<summary>", by_finding(findings, |info| info.meaning.trim_end_matches('.').to_owned())),
         ("<subject>", by_finding(findings, subject)),

@@ -3,7 +3,7 @@
 
 use loopwatch_model::finding::{FINDINGS, FindingInfo, Severity};
 
-use super::{WAITS, rule, selector};
+use super::{ELSEWHERE, WAITS, rule, selector};
 
 /// The name of the alert.
 const TENANT: &str = "LoopwatchTenantFinding";
@@ -32,13 +32,15 @@ groups:
       # The open findings about objects in namespaces, replicas merged.
       - record: target_namespace_finding:loopwatch_findings:max
         expr: >-
-          max without (pod, instance, confidence, explained)
+          max without (pod, instance, confidence, explained) (
             (<selector>)
+            <elsewhere>
+          )
 
 "#;
 
 /// The expression of a rule with the selectors `<tenants>`.
-const PLAIN: &str = "max without (pod, instance, confidence, explained)\n            (<tenants>) > 0";
+const PLAIN: &str = "max without (pod, instance, confidence, explained) (\n            (<tenants>)\n            <elsewhere>\n          ) > 0";
 
 /// What replaces it.
 const EXPR: &str = r#"label_replace(
@@ -64,8 +66,10 @@ pub(super) fn tenants() -> String {
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
     let rule = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}");
     // The series in annotations have the namespace of the operator.
-    let rule = rule.replace(PLAIN, EXPR).replace("$labels.namespace", "$labels.operator_namespace");
-    format!("{}{rule}", HEAD.replace("<selector>", &selector))
+    let rule = rule
+        .replace(&PLAIN.replace("<elsewhere>", ELSEWHERE), EXPR)
+        .replace("$labels.namespace", "$labels.operator_namespace");
+    format!("{}{rule}", HEAD.replace("<selector>", &selector).replace("<elsewhere>", ELSEWHERE))
 }
 
 #[cfg(test)]
