@@ -254,7 +254,8 @@ pub(crate) fn random_key() -> [u8; 16] {
     (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
 }
 
-/// Creates a token that SIGTERM or SIGINT cancels.
+/// Creates a token that SIGTERM or SIGINT cancels. A second signal ends the process at once, with the exit code that a shell
+/// gives a process which a signal has ended.
 #[must_use]
 pub(crate) fn stop_signal() -> CancellationToken {
     let stop = CancellationToken::new();
@@ -265,11 +266,18 @@ pub(crate) fn stop_signal() -> CancellationToken {
         else {
             return warn!("cannot receive signals; only SIGKILL will stop this process");
         };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let mut next = async || {
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => SignalKind::terminate(),
+                _ = interrupt.recv() => SignalKind::interrupt(),
+            }
+        };
+        next().await;
         cancelled.cancel();
+        let signal = next().await.as_raw_value();
+        warn!("a second signal ends the process at once; what it has not sent or written is lost");
+        std::process::exit(128 + signal);
     });
     stop
 }

@@ -437,6 +437,18 @@ fn run_serves_despite_an_invalid_configuration() {
 }
 
 #[test]
+fn a_second_signal_ends_a_process_that_waits_for_a_receiver() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("its address"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    let (mut child, _) = start(command.args(["run", "--listen", "127.0.0.1:0", "--alertmanager", &url]));
+    let _connection = silent.accept().expect("a posting"); // it gets no answer
+    signal(&child, "-TERM");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+#[test]
 fn run_reads_its_configuration_file_again_when_it_changes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("config.yaml");
@@ -596,9 +608,12 @@ fn start(command: &mut Command) -> (Child, u16) {
 
 /// Stops a process by SIGTERM, after which it must exit with 0.
 fn stop(mut child: Child) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    signal(&child, "-TERM");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+fn signal(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
 }
 
 fn eventually<T>(mut attempt: impl FnMut() -> Option<T>) -> T {

@@ -91,7 +91,7 @@ fn covered() -> Vec<(String, Vec<FindingSelector>)> {
         quoted.split('|').map(str::to_owned).collect()
     };
     let rules = rules().into_iter().filter_map(|rule| {
-        let parts = rule["expr"].as_str()?.split("loopwatch_findings{").skip(1);
+        let parts = rule["expr"].as_str()?.split("finding:loopwatch_findings:max{").skip(1);
         let selectors: Vec<_> = parts.map(|part| (values(part, "finding"), values(part, "severity"))).collect();
         (!selectors.is_empty()).then(|| (rule["alert"].as_str().expect("an alert").to_owned(), selectors))
     });

@@ -138,7 +138,7 @@ catalog! {
     }
     "Findings" {
         "loopwatch_findings" Gauge Stable ["group", "kind", "target_namespace", "finding", "severity", "confidence", "explained"]
-            "Number of open findings; alerts use only those with confidence=confirmed and explained=false."
+            "Number of open findings; alerts use only those with confidence=confirmed and explained=false, or explained=unknown if no replica says true: another replica leads, and only the loopwatch beside it may see the cause."
             => Whole(findings::findings);
         "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
             "Unix time at which the problem of an open finding began."

@@ -33,12 +33,24 @@ groups:
   - name: loopwatch-findings
     interval: 15s
     rules:
+      # The open findings that alert, replicas merged. A replica that does not lead cannot see why objects wait: a sidecar scrapes only
+      # its own Pod. Its findings have explained="unknown", and count only if no replica says that another finding explains the same.
+      - record: finding:loopwatch_findings:max
+        expr: >-
+          max without (pod, instance, confidence, explained) (
+            loopwatch_findings{confidence!="suspected",explained!="true"}
+            unless (
+              loopwatch_findings{explained="unknown"}
+              and ignoring (pod, instance, confidence, explained)
+                (loopwatch_findings{confidence!="suspected",explained="true"} > 0)
+            )
+          )
+
 "#;
 
 const RULE: &str = r#"      - alert: <alert>
         expr: >-
-          max without (pod, instance, confidence, explained)
-            (<selectors>) > 0
+          <selectors> > 0
         for: <for>
         keep_firing_for: 5m
         labels:
@@ -87,6 +99,9 @@ const RULE: &str = r#"      - alert: <alert>
             {{- end }}{{ end }}
           runbook_url: <runbook>
 "#;
+
+/// The recorded series of the findings that alert.
+const OPEN: &str = "finding:loopwatch_findings:max";
 
 /// Whether an alert is about objects of a kind, not about the operator or loopwatch.
 const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit)|apiextensions.k8s.io/\
@@ -217,13 +232,13 @@ pub(super) fn findings() -> String {
     }
     let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
     let lowered = selector(&pages, &[Severity::Warning]);
-    let selectors = format!("{urgent}\n            or {lowered}");
+    let selectors = format!("({urgent}\n            or {lowered})");
     let all: Vec<_> = FINDINGS.iter().filter(|info| info.alert == Alert::Page || !is_prompt(info)).collect();
     rules.push(rule((TICKET, WAITS[1]), &all, &selectors, severity, runbook));
     format!("{HEAD}{}", rules.join("\n"))
 }
 
-/// Selects the confirmed root findings of these codes and severities.
+/// Selects the findings of these codes and severities that alert.
 fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
     let matcher = |names: Vec<&str>| match names[..] {
         [one] => format!("=\"{one}\""),
@@ -231,7 +246,7 @@ fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
     };
     let finding = matcher(findings.iter().map(|info| info.name).collect());
     let severity = matcher(severities.iter().map(|severity| severity.as_str()).collect());
-    format!("loopwatch_findings{{finding{finding},severity{severity},confidence!=\"suspected\",explained!=\"true\"}}")
+    format!("{OPEN}{{finding{finding},severity{severity}}}")
 }
 
 /// The rule `name`, which covers `findings` and waits before it fires.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use loopwatch_model::finding::{Alert, Finding, FindingCode, FindingId, FindingInfo, Severity, Subject, Value};
+use loopwatch_model::finding::{
+    Alert, Explainer, Finding, FindingCode, FindingId, FindingInfo, Severity, Subject, Value,
+};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::model::reading::Reason;
 use loopwatch_model::observation::{Role, Scope, WatchId};
@@ -19,6 +21,9 @@ pub(crate) struct BlindSpot {
     /// The reason.
     pub why: String,
 }
+
+/// How long a replica that takes over needs until it sees the causes that the leader before it saw.
+const SEES_WITHIN: Span = Span::mins(10);
 
 /// A number with thousands separators.
 pub(crate) struct Number(pub u64);
@@ -87,6 +92,30 @@ pub(crate) fn age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
 
 /// The alert that covers all tickets, and critical findings without an alert of their own.
 pub(crate) const TICKET: &str = "LoopwatchFinding";
+
+/// Returns whether another finding explains this one, or it has time for another reason, so that it raises no alert: `true`,
+/// `false`, or `unknown` if only the loopwatch beside another replica may see the cause.
+#[must_use]
+pub(crate) fn explained(finding: &Finding, snapshot: &Snapshot) -> &'static str {
+    match finding.alerts_at(snapshot.at) {
+        false => "true",
+        true if is_cause_elsewhere(finding, snapshot, SEES_WITHIN) => "unknown",
+        true => "false",
+    }
+}
+
+/// Returns whether only the loopwatch beside another replica may see the cause of a finding, because that one has led lately.
+#[must_use]
+pub(crate) fn is_cause_elsewhere(finding: &Finding, snapshot: &Snapshot, lately: Span) -> bool {
+    let by_operator = |explainer: &Explainer| {
+        matches!(
+            explainer,
+            Explainer::Operator(_) | Explainer::Outage(_) | Explainer::Controller(_) | Explainer::Worker(_)
+        )
+    };
+    let is_led_elsewhere = snapshot.operator.health.led_elsewhere.is_some_and(|at| snapshot.at.since(at) < lately);
+    is_led_elsewhere && finding.info().explained_by.iter().any(by_operator)
+}
 
 /// The name of the alert that covers a finding of a severity, in the rules of `alerts/` and in what loopwatch posts itself;
 /// `None` if it does not alert.

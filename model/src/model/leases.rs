@@ -46,6 +46,7 @@ impl Model {
             self.count_dropped("leases");
         }
         self.operator_shows_life();
+        self.note_other_leader();
         self.review_beginning();
         self.review_revision();
     }

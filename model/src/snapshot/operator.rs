@@ -37,6 +37,9 @@ pub struct OperatorHealth {
     pub recovery: Option<Span>,
     /// When the fault of the API server ended from which it recovers now.
     pub recovering_since: Option<Timestamp>,
+    /// When another replica was last seen to lead. This loopwatch, a sidecar, scrapes only its own one, so it may not see why
+    /// objects wait.
+    pub led_elsewhere: Option<Timestamp>,
 }
 
 /// One instance of the operator.

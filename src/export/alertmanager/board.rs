@@ -11,7 +11,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::Pairs;
 use super::posting::{Alert, PAGE, Posting};
 use crate::export::links::Links;
-use crate::export::summary::{alert_name, runbook};
+use crate::export::summary::{alert_name, is_cause_elsewhere, runbook};
 
 /// What fires, and what has cleared lately.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ struct Key {
     namespace: String,
     /// The team of the namespace; empty if loopwatch knows none.
     team: String,
+    /// Another replica leads, and only the loopwatch beside it may see the cause.
+    is_cause_unknown: bool,
 }
 
 /// An alert that fires.
@@ -72,6 +74,10 @@ const LIFETIME: Span = Span::mins(5);
 
 /// How long a cleared alert is repeated, so that an Alertmanager that was away learns of it, as Prometheus does.
 const REMEMBERED: Span = Span::mins(15);
+
+/// How long after its last sign another replica still leads. One that takes over must repeat the alerts of the leader before it,
+/// with the same labels, before they end.
+const LEADS: Span = Span::mins(1);
 
 /// The maximum number of alerts that fire.
 const MAX_ALERTS: usize = 1_000;
@@ -199,10 +205,11 @@ impl Board {
     }
 
     fn labels_of(&self, key: &Key) -> Pairs {
-        let Key { severity, code, group, kind, namespace, team } = key;
+        let Key { severity, code, group, kind, namespace, team, is_cause_unknown } = key;
         let name = alert_name(code.info(), *severity).unwrap_or_default();
         let own = [
             ("alertname", name.as_str()),
+            ("cause", if *is_cause_unknown { "unknown" } else { "" }),
             ("finding", code.name()),
             ("group", group),
             ("kind", kind),
@@ -293,6 +300,7 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
             kind: subject.kind().to_owned(),
             namespace: subject.namespace().to_owned(),
             team: snapshot.teams.get(subject.namespace()).cloned().unwrap_or_default(),
+            is_cause_unknown: is_cause_elsewhere(finding, snapshot, LEADS),
         };
         groups.entry(key).or_default().0.push(finding);
     }

@@ -29,16 +29,15 @@ groups:
         expr: >-
           topk by (cluster, namespace, job, target_namespace) (1, max without (pod, instance) (loopwatch_namespace_info))
 
-      # The open findings about objects in namespaces, replicas merged.
+      # The open findings about objects in namespaces. findings.rules.yaml records the open findings.
       - record: target_namespace_finding:loopwatch_findings:max
         expr: >-
-          max without (pod, instance, confidence, explained)
-            (<selector>)
+          <selector>
 
 "#;
 
 /// The expression of a rule with the selectors `<tenants>`.
-const PLAIN: &str = "max without (pod, instance, confidence, explained)\n            (<tenants>) > 0";
+const PLAIN: &str = "<tenants> > 0";
 
 /// What replaces it.
 const EXPR: &str = r#"label_replace(

@@ -63,7 +63,8 @@ pub(super) fn operator() -> OperatorSummary {
     };
     let metrics = Some((ago(Span::secs(4)), Arc::new(metrics)));
     let instance = InstanceSummary { name, metrics, scrape_failure: None, process, recent: recent() };
-    let health = OperatorHealth { up: Some(true), recovery: Some(Span::secs(95)), recovering_since: None };
+    let health =
+        OperatorHealth { up: Some(true), recovery: Some(Span::secs(95)), recovering_since: None, led_elsewhere: None };
     OperatorSummary {
         revision: view.pods[0].revision.clone(),
         view: Some(Arc::new(view)),

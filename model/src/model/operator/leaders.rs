@@ -26,6 +26,8 @@ const MAX_CHANGES: usize = 32;
 pub(crate) struct Leaders {
     /// By the name of the lease, at most [`MAX_LEASES`].
     leases: BTreeMap<String, Leadership>,
+    /// When another replica than that of this process last led.
+    elsewhere: Option<Timestamp>,
 }
 
 /// The holder of one lease, and those before it.
@@ -75,9 +77,15 @@ impl Leaders {
             .flat_map(|(lease, known)| known.changes.iter().map(|(at, before)| (lease.as_str(), *at, before.as_str())))
     }
 
+    /// Returns when another replica than that of this process last led.
+    pub(super) fn elsewhere(&self) -> Option<Timestamp> {
+        self.elsewhere
+    }
+
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let changes = self.leases.values_mut().flat_map(|known| &mut known.changes);
         changes.for_each(|(at, _)| *at = at.shifted(by_ms));
+        self.elsewhere = self.elsewhere.map(|at| at.shifted(by_ms));
     }
 }
 
@@ -110,6 +118,19 @@ impl Model {
             self.operator.leaders.note(self.now, lease, view);
             self.reviews.operator |= changes;
         }
+    }
+
+    /// Notes when another replica than that of this process has led. Without a Pod of its own, loopwatch sees all of them.
+    pub(crate) fn note_other_leader(&mut self) {
+        let Some(view) = &self.operator.view else { return };
+        let Some(own) = view.pods.iter().find(|pod| pod.own) else { return };
+        let is_there = |pod: &str| !view.complete || view.pods.iter().any(|seen| seen.name == pod && !has_ended(seen));
+        let is_other = |holder: &str| {
+            let pod = pod_of_holder(holder);
+            pod != own.name && is_of_workload(holder, &view.name) && is_there(pod)
+        };
+        let others = self.controllers.seen_in(&view.namespace, is_other).map(|(_, lease)| lease.alive).max();
+        self.operator.leaders.elsewhere = self.operator.leaders.elsewhere.max(others);
     }
 
     /// Returns the operator's lease, with its name. If it has several, the one that was renewed last. `None` if it has none,

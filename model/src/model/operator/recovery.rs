@@ -174,6 +174,7 @@ impl Model {
             up: self.operator_up(),
             recovery: self.operator.recovery.took,
             recovering_since: fault.map(|fault| fault.last),
+            led_elsewhere: self.operator.leaders.elsewhere(),
         }
     }
 }

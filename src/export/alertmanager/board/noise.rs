@@ -82,7 +82,7 @@ impl Rules {
             };
             let time = (value("for:"), value("keep_firing_for:"));
             let expr = rule.split("\n        for:").next().unwrap_or_default();
-            for selector in expr.split("loopwatch_findings{").skip(1) {
+            for selector in expr.split("finding:loopwatch_findings:max{").skip(1) {
                 let (findings, severities) = (values(selector, "finding"), values(selector, "severity"));
                 let keys = findings.iter().flat_map(|name| severities.iter().map(move |severity| (name, severity)));
                 times.extend(keys.map(|(name, severity)| ((name.clone(), severity.clone()), time)));

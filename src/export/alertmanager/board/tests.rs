@@ -60,6 +60,27 @@ impl Watched {
 }
 
 #[test]
+fn a_replica_that_cannot_see_causes_says_so() {
+    let labels = |code: FindingCode, led_elsewhere: Option<Span>| {
+        let (mut board, mut snapshot) =
+            (Board::new(vec![], Links::default()), Snapshot { at: NOW, ..Snapshot::default() });
+        snapshot.operator.health.led_elsewhere = led_elsewhere.map(|ago| NOW.before(ago));
+        snapshot.findings = vec![finding(code, "web", Span::mins(1))];
+        board.update(&snapshot);
+        board.firing.keys().map(|key| board.labels_of(key).get("cause").cloned()).collect::<Vec<_>>()
+    };
+    let lately = Some(Span::secs(10));
+    assert_eq!(labels(FindingCode::Unacknowledged, lately), [Some("unknown".to_owned())]);
+    assert_eq!(labels(FindingCode::Unacknowledged, None), [None], "the leader");
+    assert_eq!(labels(FindingCode::Failing, lately), [None], "nothing about the operator explains it");
+    assert_eq!(
+        labels(FindingCode::Unacknowledged, Some(Span::mins(1))),
+        [None],
+        "it continues the alerts of the last leader"
+    );
+}
+
+#[test]
 fn an_alert_links_to_its_object_or_to_the_list_of_findings() {
     let url = |text: &str| Some(text.parse().expect("a URL"));
     let mut board =

@@ -6,19 +6,18 @@ use loopwatch_model::finding::{Evidence, Value};
 
 use super::Exposition;
 use crate::export::prometheus::encode::Samples;
-use crate::export::summary::Findings;
+use crate::export::summary::{Findings, explained};
 
 pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
     let mut counts = BTreeMap::<_, u64>::new();
     for finding in &shown.snapshot.findings {
         let subject = &finding.subject;
-        let explained = !finding.alerts_at(shown.snapshot.at);
+        let explained = explained(finding, &shown.snapshot);
         let of_finding = (finding.code, finding.severity, finding.confidence, explained);
         let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
         *counts.entry(key).or_default() += 1;
     }
     for (((code, severity, confidence, explained), group, kind, namespace), count) in counts {
-        let explained = if explained { "true" } else { "false" };
         let severity = severity.as_str();
         samples.put(&[group, kind, namespace, code.name(), severity, confidence.as_str(), explained], count);
     }

@@ -1,6 +1,6 @@
 //! The incidents that the test plays.
 
-use loopwatch_model::observation::{ConditionStatus, ControllerView, MetricsView, Observation};
+use loopwatch_model::observation::{Cause, ConditionStatus, ControllerView, MetricsView, Observation};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
@@ -42,6 +42,7 @@ pub(super) const ALL: &[Incident] = &[
     more("the kernel kills the operator for its memory at each start", 2, LATER, || crashes("OOMKilled")),
     more("nobody leads while 20 objects change", 1, FIRST, leaderless),
     more("all reconciles fail while 20 objects change", 1, FIRST, || controller(20, fails)),
+    more("all reconciles fail while 20 objects change, and scrapes fail for 20 minutes", 1, FIRST, unscraped),
     once("all reconciles fail, but nothing changes", 0, || controller(0, fails)),
     once("a change of one object makes its reconcile hang", 1, || controller(1, hangs)),
     more("the queue is long while 20 objects change", 1, FIRST, || controller(20, is_flooded)),
@@ -202,6 +203,22 @@ fn controller(count: usize, fault: Fault) -> Settings {
     own.run(300, works);
     change(&mut own.lab, &mut widgets);
     own.run(2_400, fault);
+    recover(&mut own, &mut widgets);
+    end(&own.lab)
+}
+
+/// All reconciles fail, and in the middle of that so do the scrapes.
+fn unscraped() -> Settings {
+    let mut own = Loop::new();
+    let mut widgets = many(&mut own.lab, 20);
+    own.run(300, works);
+    change(&mut own.lab, &mut widgets);
+    own.run(1_200, fails);
+    for _ in 0..120 {
+        own.lab.advance(Span::secs(10));
+        own.lab.scrape_fails(INSTANCE, Cause::Timeout);
+    }
+    own.run(600, fails);
     recover(&mut own, &mut widgets);
     end(&own.lab)
 }
