@@ -7,9 +7,9 @@ use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begi
 use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView};
+use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 /// Each fault of a controller, and its finding.
 const FAULTS: [(&str, Fault); 5] = [
@@ -187,6 +187,28 @@ fn pods_that_replace_each_other_get_time_only_once() {
     assert_eq!(alerting(&lab), []);
     lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(50));
     assert_eq!(alerting(&lab), page("Unacknowledged"));
+}
+
+/// The API server notes whole seconds of when it wrote a lease, so that the leadership seems to begin up to a second earlier.
+#[test]
+fn an_operator_that_leads_at_once_is_not_its_own_predecessor() {
+    let second = |at: Timestamp| Timestamp(at.0 / 1_000 * 1_000);
+    let (mut lab, op) = replaced(|_, _| {});
+    let acquired = op.view.pods[0].containers[0].running_since.expect("it runs").after(Span(400));
+    for renewals in 15..80 {
+        let renewed = acquired.after(Span(renewals * 2_100));
+        lab.advance(renewed.since(lab.now));
+        lab.observe(Observation::LeaseSeen(LeaseView {
+            namespace: "ops".into(),
+            name: "6ab5f5a3.example.io".into(),
+            holder: format!("{POD}_6f1c"),
+            acquired: Some(acquired),
+            renewed: Some(renewed),
+            written: Some(second(renewed)),
+            ..LeaseView::default()
+        }));
+        assert_eq!(alerting(&lab), [], "{renewals}");
+    }
 }
 
 #[test]
