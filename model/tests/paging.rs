@@ -137,6 +137,20 @@ fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }
 
+#[test]
+fn a_container_that_has_restarted_keeps_no_finding_of_its_controllers() {
+    let mut own = Loop::new();
+    let mut op = Op::running(&own.lab);
+    op.seen(&mut own.lab);
+    own.run(1_200, hangs);
+    assert!(own.lab.has("ReconcileStuck"));
+    op.crash(&mut own.lab, "Error");
+    own.lab.advance(Span::secs(2));
+    op.restart(&mut own.lab);
+    scrapes_fail(&mut own.lab, 6);
+    assert!(!own.lab.has("ReconcileStuck"), "{:?}", own.lab.findings());
+}
+
 /// Returns a sidecar that has started with its operator, and an object that the operator has not acknowledged for 40 minutes.
 /// `before` shows what was before.
 fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
