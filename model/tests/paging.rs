@@ -7,9 +7,9 @@ use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begi
 use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::{Finding, Severity};
-use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView};
+use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 /// Each fault of a controller, and its finding.
 const FAULTS: [(&str, Fault); 5] = [
@@ -137,6 +137,20 @@ fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }
 
+#[test]
+fn a_container_that_has_restarted_keeps_no_finding_of_its_controllers() {
+    let mut own = Loop::new();
+    let mut op = Op::running(&own.lab);
+    op.seen(&mut own.lab);
+    own.run(1_200, hangs);
+    assert!(own.lab.has("ReconcileStuck"));
+    op.crash(&mut own.lab, "Error");
+    own.lab.advance(Span::secs(2));
+    op.restart(&mut own.lab);
+    scrapes_fail(&mut own.lab, 6);
+    assert!(!own.lab.has("ReconcileStuck"), "{:?}", own.lab.findings());
+}
+
 /// Returns a sidecar that has started with its operator, and an object that the operator has not acknowledged for 40 minutes.
 /// `before` shows what was before.
 fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
@@ -187,6 +201,28 @@ fn pods_that_replace_each_other_get_time_only_once() {
     assert_eq!(alerting(&lab), []);
     lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(50));
     assert_eq!(alerting(&lab), page("Unacknowledged"));
+}
+
+/// The API server notes whole seconds of when it wrote a lease, so that the leadership seems to begin up to a second earlier.
+#[test]
+fn an_operator_that_leads_at_once_is_not_its_own_predecessor() {
+    let second = |at: Timestamp| Timestamp(at.0 / 1_000 * 1_000);
+    let (mut lab, op) = replaced(|_, _| {});
+    let acquired = op.view.pods[0].containers[0].running_since.expect("it runs").after(Span(400));
+    for renewals in 15..80 {
+        let renewed = acquired.after(Span(renewals * 2_100));
+        lab.advance(renewed.since(lab.now));
+        lab.observe(Observation::LeaseSeen(LeaseView {
+            namespace: "ops".into(),
+            name: "6ab5f5a3.example.io".into(),
+            holder: format!("{POD}_6f1c"),
+            acquired: Some(acquired),
+            renewed: Some(renewed),
+            written: Some(second(renewed)),
+            ..LeaseView::default()
+        }));
+        assert_eq!(alerting(&lab), [], "{renewals}");
+    }
 }
 
 #[test]

@@ -38,7 +38,8 @@ impl Model {
             return;
         };
         let from = began.before(Span(self.settings.deadline.0.saturating_mul(2)));
-        let is_earlier = |start: Timestamp| from <= start && start < began;
+        // Its own leadership may seem to begin just before it: the API server writes whole seconds.
+        let is_earlier = |start: Timestamp| from <= start && start.after(PROVEN_AFTER) <= began;
         let leases = self.leases.in_namespace(&view.namespace);
         let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led_since);
         let ran = view.pods.iter().filter_map(|pod| ran_since(pod, began));

@@ -101,7 +101,10 @@ impl Model {
         let kept = scraped.filter_map(|(name, instance)| {
             let (at, metrics) = instance.metrics.as_ref()?;
             let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < kept_until(*at, metrics);
-            (is_unseen && self.may_lead(name, instance)).then(|| kept_until(*at, metrics))
+            let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
+            // Its reconciles have ended with the process that was scraped.
+            let is_same = container.and_then(|container| container.running_since).is_none_or(|since| since <= *at);
+            (is_unseen && is_same && self.may_lead(name, instance)).then(|| kept_until(*at, metrics))
         });
         kept.max()
     }
