@@ -4,7 +4,7 @@
 mod lab;
 
 use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
-use lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
+use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
 use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
@@ -333,4 +333,33 @@ fn a_controller_that_still_fails_after_days_explains_what_begins_to_wait() {
     own.lab.apply(api.spec(2, now));
     own.run(1_200, fails);
     assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+}
+
+/// Two replicas without a lease, each of which does work. The other one cannot be scraped.
+#[test]
+fn a_finding_that_its_own_scrapes_show_to_be_over_closes_although_another_replica_is_not_scraped() {
+    let mut own = Loop::new();
+    let mut op = Op::running(&own.lab);
+    let other = pod(OTHER_POD, own.lab.ago(Span::hours(1)));
+    op.view.pods.push(other);
+    op.seen(&mut own.lab);
+    own.lab.scrape(OTHER, own.view.clone());
+    own.run(400, fails);
+    assert!(own.lab.has("ReconcileFailing"));
+    own.run(60, |view| add(&mut view.succeeded, 5));
+    assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
+}
+
+/// The address of an instance is its name until loopwatch knows its Pod.
+#[test]
+fn a_finding_that_its_own_scrapes_show_to_be_over_closes_although_the_instance_had_another_name() {
+    let mut own = Loop::new();
+    own.lab.scrape("10.0.0.1:8080", own.view.clone());
+    let mut op = Op::running(&own.lab);
+    op.view.workload = None;
+    op.seen(&mut own.lab);
+    own.run(400, fails);
+    assert!(own.lab.has("ReconcileFailing"));
+    own.run(60, |view| add(&mut view.succeeded, 5));
+    assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }

@@ -91,7 +91,8 @@ impl Waits {
     /// Returns `for` of the rule that covers a finding with a severity.
     fn pending(&self, finding: &str, severity: &str) -> Span {
         let covers = |rule: &&Value| {
-            let selectors = rule["expr"].as_str().expect("an expression").split("finding:loopwatch_findings:max{").skip(1);
+            let selectors =
+                rule["expr"].as_str().expect("an expression").split("finding:loopwatch_findings:max{").skip(1);
             let has = |text: &str, label: &str, value: &str| {
                 let values = text.split_once(&format!("{label}=")).map_or("", |(_, rest)| rest);
                 let values = values.trim_start_matches('~').trim_start_matches('"').split('"').next().unwrap_or("");

@@ -48,19 +48,6 @@ const OF_CONTROLLERS: &[LoopDetector] = &[
     Model::informer_not_synced,
 ];
 
-/// The findings that scrapes show.
-const SHOWN_BY_SCRAPES: &[FindingCode] = &[
-    FindingCode::ReconcileFailing,
-    FindingCode::ReconcileErrors,
-    FindingCode::ReconcileStuck,
-    FindingCode::ReconcilePanicking,
-    FindingCode::WorkersSaturated,
-    FindingCode::QueueBacklog,
-    FindingCode::InformerNotSynced,
-    FindingCode::ApiErrors,
-    FindingCode::ApiForbidden,
-];
-
 // === impl Model ===
 
 impl Model {
@@ -68,45 +55,60 @@ impl Model {
     pub(super) fn loop_verdicts(&self, verdicts: &mut Verdicts) {
         let mut found: BTreeMap<(FindingCode, String), Detection> = BTreeMap::new();
         for (name, at, instance) in self.judged_instances() {
-            let Some((_, metrics)) = &instance.metrics else { continue };
-            verdicts.look_again(Some(fresh_until(at, metrics)));
-            for view in &metrics.controllers {
-                let Some(own) = instance.history.controllers.get(&view.name) else { continue };
-                let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
-                for detection in OF_CONTROLLERS.iter().filter_map(|detect| detect(self, &scraped)) {
-                    let known = found.get(&(detection.code, view.name.clone()));
-                    if known.is_none_or(|known| detection.since < known.since) {
-                        found.insert((detection.code, view.name.clone()), detection);
-                    }
+            verdicts.look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
+            for (controller, detection) in self.of_instance(name, at, instance) {
+                let known = found.get(&(detection.code, controller.clone()));
+                if known.is_none_or(|known| detection.since < known.since) {
+                    found.insert((detection.code, controller), detection);
                 }
             }
         }
         for ((_, name), detection) in found {
             verdicts.push(Subject::Controller { name }, detection);
         }
-        if let Some(until) = self.unseen_until() {
-            SHOWN_BY_SCRAPES.iter().for_each(|code| verdicts.keep(*code));
+        for (name, at, instance, until) in self.unseen_instances() {
             verdicts.look_again(Some(until));
+            for (name, detection) in self.of_instance(name, at, instance) {
+                verdicts.keep_about(Subject::Controller { name }, detection.code);
+            }
+            let requests = [
+                (FindingCode::ApiErrors, &instance.history.failed),
+                (FindingCode::ApiForbidden, &instance.history.forbidden),
+            ];
+            requests.iter().filter(|(_, window)| window.sum() > 0).for_each(|(code, _)| verdicts.keep(*code));
         }
     }
 
-    /// Returns until when the findings that scrapes have shown stay open because an instance that does the work can no longer
-    /// be scraped; `None` if there is none. An operator that is down has no controllers that could work.
-    fn unseen_until(&self) -> Option<Timestamp> {
+    /// Returns the problems that the last scrape of an instance has shown, each with the name of its controller.
+    fn of_instance(&self, name: &str, at: Timestamp, instance: &Instance) -> Vec<(String, Detection)> {
+        let controllers = instance.metrics.iter().flat_map(|(_, metrics)| &metrics.controllers);
+        let known = controllers.filter_map(|view| Some((view, instance.history.controllers.get(&view.name)?)));
+        let shown = known.flat_map(|(view, own)| {
+            let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
+            let found: Vec<_> = OF_CONTROLLERS.iter().filter_map(|detect| detect(self, &scraped)).collect();
+            found.into_iter().map(|detection| (view.name.clone(), detection))
+        });
+        shown.collect()
+    }
+
+    /// Returns the instances that do the work but can no longer be scraped, and until when the findings that their last scrape has
+    /// shown stay open. None if the operator is down: then it has no controllers that could work.
+    fn unseen_instances(&self) -> Vec<(&str, Timestamp, &Instance, Timestamp)> {
         let is_led = self.fresh_instances().any(|(_, _, instance)| leading(instance) == Some(true));
         if is_led || self.operator.down || self.operator_up() == Some(false) {
-            return None;
+            return Vec::new();
         }
         let scraped = self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
-        let kept = scraped.filter_map(|(name, instance)| {
+        let unseen = scraped.filter_map(|(name, instance)| {
             let (at, metrics) = instance.metrics.as_ref()?;
-            let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < kept_until(*at, metrics);
+            let until = kept_until(*at, metrics);
+            let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < until;
             let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
             // Its reconciles have ended with the process that was scraped.
             let is_same = container.and_then(|container| container.running_since).is_none_or(|since| since <= *at);
-            (is_unseen && is_same && self.may_lead(name, instance)).then(|| kept_until(*at, metrics))
+            (is_unseen && is_same && self.may_lead(name, instance)).then_some((name.as_str(), *at, instance, until))
         });
-        kept.max()
+        unseen.collect()
     }
 
     /// Returns whether an instance does the work, as far as the leases or its own metrics show it.

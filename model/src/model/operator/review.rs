@@ -14,8 +14,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     detections: Vec<(Subject, Detection)>,
-    /// Findings that stay as they are, because loopwatch cannot see.
-    kept: Vec<FindingCode>,
+    /// Findings that stay as they are, because loopwatch cannot see; about any subject if it names none.
+    kept: Vec<(FindingCode, Option<Subject>)>,
     /// When to look again.
     again: Vec<Timestamp>,
 }
@@ -29,7 +29,12 @@ impl Verdicts {
 
     /// Neither opens nor closes findings of this code.
     pub(super) fn keep(&mut self, code: FindingCode) {
-        self.kept.push(code);
+        self.kept.push((code, None));
+    }
+
+    /// Neither opens nor closes a finding about a subject.
+    pub(super) fn keep_about(&mut self, subject: Subject, code: FindingCode) {
+        self.kept.push((code, Some(subject)));
     }
 
     pub(super) fn look_again(&mut self, at: Option<Timestamp>) {
@@ -72,7 +77,7 @@ impl Model {
         }
         let known = std::mem::take(&mut self.operator.found);
         for (code, subject) in known.into_iter().filter(|finding| !open.contains(finding)).collect::<Vec<_>>() {
-            if kept.contains(&code) {
+            if kept.iter().any(|(kept, about)| *kept == code && about.as_ref().is_none_or(|about| *about == subject)) {
                 open.insert((code, subject));
             } else {
                 self.open_findings.clear(now, code, &subject);
