@@ -286,8 +286,10 @@ fn an_alertmanager_config_in_the_namespace_of_a_tenant_receives_the_alerts_for_i
 #[test]
 fn the_alert_on_the_error_budget_gives_way_to_the_pages_that_inhibit_it() {
     let (example, rules) = (read("deploy/examples/prometheus/alertmanager.yml"), read("alerts/slo.rules.yaml"));
-    let list = example.split("finding=~\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a list of findings");
-    assert!(list.contains("OperatorDown") && rules.contains(&format!("finding=~\"{list}\"")), "{list}");
+    let lists = example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+    for (list, about) in lists.zip(["OperatorDown", "ReconcileFailing"]) {
+        assert!(list.contains(about) && rules.contains(&format!("finding=~\"{list}\"")), "{list}");
+    }
 }
 
 #[test]
