@@ -237,7 +237,10 @@ impl OpenFindings {
         reconciled: BTreeMap<String, Subject>,
         succeeded: BTreeMap<String, Timestamp>,
     ) {
-        self.succeeded = succeeded;
+        let succeeded_before = std::mem::replace(&mut self.succeeded, succeeded);
+        let worked = self.succeeded.iter().filter(|(name, at)| succeeded_before.get(*name) != Some(*at));
+        let worked: Vec<String> = worked.map(|(name, _)| name.clone()).collect();
+        self.touch_explained_by_worker(worked);
         if self.operator.as_ref() != Some(&subject) || self.reconciled != reconciled {
             self.operator = Some(subject);
             self.reconciled = reconciled;

@@ -28,7 +28,9 @@ impl OpenFindings {
         while let Some(id) = self.unexplained.pop_first() {
             let Some(finding) = self.open.get(&id) else { continue };
             let explanation = self.explanation(finding);
-            let has_ended = finding.explained_by.is_some_and(|cause| self.has_ended(cause));
+            let has_ended = finding
+                .explained_by
+                .is_some_and(|cause| self.has_ended(cause) || self.is_only_of_worker(cause, finding));
             let may_catch_up = self.may_catch_up(finding, now);
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
@@ -129,6 +131,18 @@ impl OpenFindings {
         }
     }
 
+    /// Marks the open findings that a worker explains of a controller with a reconcile that has succeeded: the others may work.
+    pub(super) fn touch_explained_by_worker(&mut self, controllers: impl IntoIterator<Item = String>) {
+        for name in controllers {
+            let subject = Subject::Controller { name };
+            let of_worker =
+                self.open.get(&FindingId::of(FindingCode::ReconcileStuck, &subject)).map(|finding| finding.id);
+            let explained =
+                self.open.values().filter(|finding| of_worker.is_some() && finding.explained_by == of_worker);
+            self.unexplained.extend(explained.map(|finding| finding.id));
+        }
+    }
+
     /// Returns the first open finding that explains `finding`, in the order of `explained_by`.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
         finding.info().explained_by.iter().find_map(|explainer| {
@@ -195,6 +209,13 @@ impl OpenFindings {
             Some(finding) => finding.confidence == Confidence::Confirmed && self.weak.contains(&cause),
             None => !self.waiting.contains_key(&cause),
         }
+    }
+
+    /// Returns whether a finding that explained `other` is about one worker, and could still alert in its place. If it does not
+    /// explain it any more, other workers have begun to work.
+    fn is_only_of_worker(&self, cause: FindingId, other: &Finding) -> bool {
+        let cause = self.open.get(&cause).filter(|cause| self.speaks_for(cause, other));
+        cause.is_some_and(|cause| other.info().explained_by.contains(&Explainer::Worker(cause.code)))
     }
 }
 
