@@ -80,11 +80,12 @@ impl OpenFindings {
         self.began.filter(|(_, until)| now < *until).map(|(began, _)| began)
     }
 
-    /// Ends the time of [`Self::operator_began`]: the operator had it at an earlier beginning.
-    pub(crate) fn operator_had_time(&mut self, now: Timestamp) {
-        let Some((_, until)) = self.began.take() else { return };
-        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(until)) {
-            finding.alerts_from = Some(now);
+    /// Ends the time of [`Self::operator_began`] at `until`, if that is earlier: the operator had time at an earlier beginning.
+    pub(crate) fn operator_had_time(&mut self, now: Timestamp, until: Timestamp) {
+        let Some((_, end)) = self.began.as_mut().filter(|(_, end)| until < *end) else { return };
+        let old = std::mem::replace(end, until);
+        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(old)) {
+            finding.alerts_from = Some(until.max(now));
         }
     }
 
