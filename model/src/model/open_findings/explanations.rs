@@ -163,18 +163,23 @@ impl OpenFindings {
     }
 
     /// Returns the finding of `code` on a controller of the kind of the subject of `finding`, if it did not begin much later. One
-    /// that is only about a worker does not explain what began later while others worked.
+    /// that is only about a worker does not explain what began later while others worked, but it explains the deletion of an object
+    /// that has waited since it began.
     fn of_controller(&self, code: FindingCode, finding: &Finding, of_worker: bool) -> Option<&Finding> {
         let kind = finding.subject.whole_kind()?;
-        let latest = finding.since.after(SHOWN_WITHIN);
         let controllers = self.reconciled.iter().filter(|(_, reconciled)| **reconciled == kind);
+        let waited = self.waited.get(&finding.id).filter(|_| of_worker);
         let found = controllers.filter_map(|(name, _)| {
             let deeper = self.open.get(&FindingId::of(code, &Subject::Controller { name: name.clone() }))?;
-            let works = self.succeeded.get(name).is_some_and(|at| *at > latest);
-            let is_later = finding.since > deeper.since.after(SHOWN_WITHIN);
-            (!(of_worker && works && is_later)).then_some(deeper)
+            let explains = |since: Timestamp| {
+                let latest = since.after(SHOWN_WITHIN);
+                let works = self.succeeded.get(name).is_some_and(|at| *at > latest);
+                let is_later = since > deeper.since.after(SHOWN_WITHIN);
+                deeper.since <= latest && !(of_worker && works && is_later)
+            };
+            (explains(finding.since) || waited.is_some_and(|since| explains(*since))).then_some(deeper)
         });
-        found.filter(|deeper| deeper.since <= latest).min_by_key(|deeper| deeper.since)
+        found.min_by_key(|deeper| deeper.since)
     }
 
     /// Returns whether the alert for a finding makes one for `other` unnecessary. A suspected finding has no alert, and a less
