@@ -293,7 +293,7 @@ impl Model {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
         let of_operator = !detection.foreign && self.is_work_of_operator(&subject);
-        let Detection { code, since, evidence, weak, confidence, not_before, blocker, .. } = detection;
+        let Detection { code, since, evidence, weak, confidence, not_before, blocker, waited_since, .. } = detection;
         let report = Report {
             code,
             subject,
@@ -305,6 +305,7 @@ impl Model {
             evidence,
             not_before,
             blocker,
+            waited_since,
             of_operator,
         };
         if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {

@@ -252,6 +252,48 @@ fn a_first_start_that_fails_at_once_takes_no_time_away() {
     }
 }
 
+/// A Pod that ran for a short time had only that time.
+#[test]
+fn a_second_rollout_a_minute_after_the_first_leaves_the_rest_of_the_time() {
+    let short = Span::secs(70);
+    let (by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(short), Span::secs(30)));
+    let (by_pod, _) = replaced(|lab, op| evicted(lab, op, short));
+    for mut lab in [by_lease, by_pod] {
+        lab.run_with_lease(POD, 5);
+        assert_eq!(alerting(&lab), []);
+        lab.run_with_lease(POD, 5);
+        assert_eq!(alerting(&lab), page("Unacknowledged"));
+    }
+}
+
+/// Each loopwatch sees the operator's Pod before its own one only.
+#[test]
+fn pods_that_replace_each_other_after_a_few_minutes_each_page_in_time() {
+    for minutes in 4..15 {
+        let (mut lab, _) = replaced(|lab, op| evicted(lab, op, Span::mins(minutes)));
+        lab.advance(Span::mins(minutes - 1));
+        assert_eq!(alerting(&lab), page("Unacknowledged"), "{minutes}");
+    }
+}
+
+/// Those that a node has evicted stay.
+#[test]
+fn pods_that_replace_each_other_and_stay_page_in_time() {
+    let (mut lab, _) = replaced(|lab, op| {
+        for number in 1..4 {
+            evicted(lab, op, Span::secs(100));
+            let old = op.view.pods.last_mut().expect("it was evicted");
+            old.name = format!("{OTHER_POD}{number}");
+            if let Some(end) = &mut old.containers[0].ended {
+                let earlier = |at: Timestamp| at.before(Span::secs(110 * (number - 1)));
+                (end.started, end.finished) = (end.started.map(earlier), end.finished.map(earlier));
+            }
+        }
+    });
+    lab.advance(Span::secs(20));
+    assert_eq!(alerting(&lab), page("Unacknowledged"));
+}
+
 #[test]
 fn a_lease_of_another_operator_or_from_long_ago_takes_no_time_away() {
     for (holder, ago) in [("gadget-operator-7d9f8c6b5-zzzzz", Span::secs(30)), (OTHER_POD, Span::hours(20))] {

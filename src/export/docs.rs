@@ -71,7 +71,7 @@ fn explained(info: &FindingInfo) -> String {
         }
         Explainer::Worker(code) => {
             format!(
-                "{} of the kind's controller, if both began at about the same time or no reconcile has succeeded since",
+                "{} of the kind's controller, if the object began to wait at about the same time or no reconcile has succeeded since",
                 code.name()
             )
         }

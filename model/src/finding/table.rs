@@ -73,8 +73,8 @@ pub enum Explainer {
     Outage(FindingCode),
     /// This finding, on the controller of the object's kind, if it did not begin much later.
     Controller(FindingCode),
-    /// This finding about one worker, on the controller of the object's kind, if both began at about the same time, or if no
-    /// other worker has succeeded since.
+    /// This finding about one worker, on the controller of the object's kind, if the object began to wait at about the same time,
+    /// also if somebody has deleted it since, or if no other worker has succeeded since.
     Worker(FindingCode),
 }
 

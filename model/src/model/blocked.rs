@@ -52,7 +52,7 @@ impl Model {
                 let code = FindingCode::DeletionBlockedByDependent;
                 let again = self.now.after(READ_AGAIN).after(ASK_AGAIN);
                 let due = if doubt_at > self.now { doubt_at } else { again };
-                detections.push(self.detect_deletion(record, code, deletion.since, due, Evidence::new));
+                detections.push(self.detect_deletion(record, code, deletion, due, Evidence::new));
             }
             None => {}
         }
@@ -116,7 +116,7 @@ impl Model {
 
     /// Detects that the controller that should remove a finalizer has stopped: it was alive before.
     fn owner_absent(&self, record: &Record, deletion: &Deletion, absence: &Absence) -> Detection {
-        self.detect_deletion(record, FindingCode::FinalizerOwnerAbsent, deletion.since, absence.due, || {
+        self.detect_deletion(record, FindingCode::FinalizerOwnerAbsent, deletion, absence.due, || {
             Evidence::new()
                 .with("actor", Value::Names(vec![absence.actor.clone()]))
                 .with("finalizers", Value::Names(finalizers(deletion)))
@@ -135,7 +135,7 @@ impl Model {
     /// Detects that another object must be deleted first, and is stuck.
     fn blocked(&self, record: &Record, deletion: &Deletion, blocker: &Blocker) -> Detection {
         let code = FindingCode::DeletionBlockedByDependent;
-        let detection = self.detect_deletion(record, code, deletion.since, blocker.due, || {
+        let detection = self.detect_deletion(record, code, deletion, blocker.due, || {
             Evidence::new()
                 .text("blocker", blocker.name.clone())
                 .with("blocker_finalizers", Value::Names(blocker.finalizers.clone()))
@@ -153,7 +153,7 @@ impl Model {
         let threshold = self.kind_of(record.watch).stuck_after(&self.settings, deletion);
         let stuck = deletion.stuck_at(threshold);
         let due = blocked_at.map_or(stuck, |at| at.max(stuck));
-        self.detect_deletion(record, FindingCode::FinalizerStuck, deletion.since, due, || {
+        self.detect_deletion(record, FindingCode::FinalizerStuck, deletion, due, || {
             Evidence::new()
                 .with("actor", Value::Names(deletion.actor_texts()))
                 .with("finalizers", Value::Names(finalizers(deletion)))
@@ -170,7 +170,7 @@ impl Model {
         let own = deletion.own_finalizers().map(|finalizer| (kind.slow_after(&self.settings, finalizer), finalizer));
         let ((after, learned), finalizer) = own.max_by_key(|((after, _), _)| *after)?;
         let due = deletion.attended_since().after(after);
-        Some(self.detect_deletion(record, FindingCode::CleanupSlow, deletion.since, due, || {
+        Some(self.detect_deletion(record, FindingCode::CleanupSlow, deletion, due, || {
             Evidence::new()
                 .text("finalizer", finalizer.to_string())
                 .with("actor", Value::Names(deletion.actor_texts()))
@@ -208,14 +208,17 @@ impl Model {
         &self,
         record: &Record,
         code: FindingCode,
-        since: Timestamp,
+        deletion: &Deletion,
         due: Timestamp,
         evidence: impl FnOnce() -> Evidence,
     ) -> Detection {
         // Without managed fields, nothing shows who writes the object, so the finding must not page.
-        Detection::new(self.now, code, since, due, evidence)
+        let detection = Detection::new(self.now, code, deletion.since, due, evidence)
             .weak_if(record.flags.has(Flag::Undated))
-            .not_before(record.created())
+            .not_before(record.created());
+        // Progress of the deletion shows that the operator no longer works on what came before it.
+        let waited_since = deletion.waited_since.filter(|_| deletion.last_progress.is_none());
+        Detection { waited_since, ..detection }
     }
 }
 

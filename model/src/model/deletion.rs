@@ -24,13 +24,14 @@ const MAX_SHOWN: usize = 32;
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its phase and
     /// conditions, unless they mean a failure; `removed` are the finalizers that the previous version had and this one
-    /// lacks. Returns `false` if the kind has too many distinct finalizers to count all of these.
+    /// lacks. `waited_since` tells since when the object waited for the operator before. Returns `false` if the kind has too many distinct finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,
         shown: Option<u64>,
         removed: &[Arc<str>],
         finalizers: &[Arc<str>],
+        waited_since: Option<Timestamp>,
     ) -> bool {
         let Some(since) = update.view.deleted else { return true };
         let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
@@ -38,6 +39,7 @@ impl ObjectContext<'_> {
         let hot = self.record.hot_mut();
         let deletion = hot.deletion.get_or_insert_with(|| Deletion {
             since,
+            waited_since,
             last_progress: None,
             shown: Vec::new(),
             actors: Vec::new(),

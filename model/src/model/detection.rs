@@ -25,6 +25,8 @@ pub(crate) struct Detection {
     pub(crate) not_before: Option<Timestamp>,
     /// The object of which a finding may explain this one.
     pub(crate) blocker: Option<Subject>,
+    /// Since when the object had waited for the operator when the problem began.
+    pub(crate) waited_since: Option<Timestamp>,
     /// Another program than the operator should solve the problem, so no finding about the operator explains it.
     pub(crate) foreign: bool,
 }
@@ -50,6 +52,7 @@ impl Detection {
             confidence: Confidence::Confirmed,
             not_before: None,
             blocker: None,
+            waited_since: None,
             foreign: false,
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct OpenFindings {
     /// The objects of which findings may explain others, by the ID of the other one, and the reverse.
     blockers: BTreeMap<FindingId, Subject>,
     blocked: BTreeSet<(Subject, FindingId)>,
+    /// Since when the objects of findings had waited for the operator when the problems began.
+    waited: BTreeMap<FindingId, Timestamp>,
     /// The operator as the subject of findings.
     operator: Option<Subject>,
     /// The findings that a finding about the operator may explain.
@@ -93,6 +95,8 @@ pub(crate) struct Report {
     pub(crate) not_before: Option<Timestamp>,
     /// The object of which a finding may explain this one.
     pub(crate) blocker: Option<Subject>,
+    /// Since when the object had waited for the operator when the problem began.
+    pub(crate) waited_since: Option<Timestamp>,
     /// The operator should solve the problem, so a finding about the operator may explain it.
     pub(crate) of_operator: bool,
 }
@@ -128,6 +132,7 @@ impl OpenFindings {
         self.set_fixed(id, report.is_fixed);
         report.severity = self.allowed(id, report.severity);
         self.set_blocker(id, report.blocker.take());
+        self.set_waited(id, report.waited_since);
         self.set_of_operator(id, report.of_operator);
         self.held.remove(&id);
         if let Some(finding) = self.open.get_mut(&id) {
@@ -199,6 +204,7 @@ impl OpenFindings {
         self.weak.remove(&id);
         self.fixed.remove(&id);
         self.set_blocker(id, None);
+        self.set_waited(id, None);
         self.of_operator.remove(&id);
         self.close(now, id);
         if let Some(finding) = self.waiting.remove(&id) {
@@ -237,7 +243,10 @@ impl OpenFindings {
         reconciled: BTreeMap<String, Subject>,
         succeeded: BTreeMap<String, Timestamp>,
     ) {
-        self.succeeded = succeeded;
+        let succeeded_before = std::mem::replace(&mut self.succeeded, succeeded);
+        let worked = self.succeeded.iter().filter(|(name, at)| succeeded_before.get(*name) != Some(*at));
+        let worked: Vec<String> = worked.map(|(name, _)| name.clone()).collect();
+        self.touch_explained_by_worker(worked);
         if self.operator.as_ref() != Some(&subject) || self.reconciled != reconciled {
             self.operator = Some(subject);
             self.reconciled = reconciled;
@@ -511,6 +520,16 @@ impl OpenFindings {
         self.blocked.extend(blocker.map(|blocker| (blocker, id)));
     }
 
+    fn set_waited(&mut self, id: FindingId, since: Option<Timestamp>) {
+        let old = match since {
+            Some(since) => self.waited.insert(id, since),
+            None => self.waited.remove(&id),
+        };
+        if old != since {
+            self.unexplained.insert(id);
+        }
+    }
+
     fn set_of_operator(&mut self, id: FindingId, of_operator: bool) {
         let changed = if of_operator { self.of_operator.insert(id) } else { self.of_operator.remove(&id) };
         if changed {
@@ -587,6 +606,7 @@ mod tests {
             evidence: Evidence::new(),
             not_before: None,
             blocker: None,
+            waited_since: None,
             of_operator: false,
         }
     }

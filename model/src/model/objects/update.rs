@@ -10,7 +10,7 @@ use crate::model::annotated::Annotated;
 use crate::model::context::{ObjectContext, Restored, Update};
 use crate::model::intern::Symbol;
 use crate::model::reading::{self, Acknowledged, Reading, Verdict};
-use crate::model::store::{Flag, Slot};
+use crate::model::store::{Flag, Slot, Unconverged};
 use crate::model::writers;
 use crate::observation::{ObjectView, Role};
 use crate::time::Timestamp;
@@ -120,6 +120,7 @@ impl ObjectContext<'_> {
             self.clear_history();
         }
         let (mut phase_fits, mut conditions_fit) = (true, true);
+        let waited_since = self.record.unconverged().map(Unconverged::waits_since);
         if self.is_child() {
             self.update_child(symbols.phase, symbols.conditions);
         } else {
@@ -132,7 +133,7 @@ impl ObjectContext<'_> {
         let shown = (said != Verdict::Failed).then(|| self.shown());
         let removed = finalizers.removed();
         self.update_finalizers(update, &finalizers.old, &finalizers.new);
-        let finalizers_fit = self.update_deletion(update, shown, &removed, &finalizers.new);
+        let finalizers_fit = self.update_deletion(update, shown, &removed, &finalizers.new, waited_since);
         if update.new && !update.live {
             self.record.since = unchanged_since(update.view, reading.acknowledged, self.now);
             let dated = self.record.since < self.now;

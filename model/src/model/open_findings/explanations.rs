@@ -28,7 +28,9 @@ impl OpenFindings {
         while let Some(id) = self.unexplained.pop_first() {
             let Some(finding) = self.open.get(&id) else { continue };
             let explanation = self.explanation(finding);
-            let has_ended = finding.explained_by.is_some_and(|cause| self.has_ended(cause));
+            let has_ended = finding
+                .explained_by
+                .is_some_and(|cause| self.has_ended(cause) || self.is_only_of_worker(cause, finding));
             let may_catch_up = self.may_catch_up(finding, now);
             let Some(finding) = self.open.get_mut(&id) else { continue };
             let changed = std::mem::replace(&mut finding.explained_by, explanation) != explanation;
@@ -78,11 +80,12 @@ impl OpenFindings {
         self.began.filter(|(_, until)| now < *until).map(|(began, _)| began)
     }
 
-    /// Ends the time of [`Self::operator_began`]: the operator had it at an earlier beginning.
-    pub(crate) fn operator_had_time(&mut self, now: Timestamp) {
-        let Some((_, until)) = self.began.take() else { return };
-        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(until)) {
-            finding.alerts_from = Some(now);
+    /// Ends the time of [`Self::operator_began`] at `until`, if that is earlier: the operator had time at an earlier beginning.
+    pub(crate) fn operator_had_time(&mut self, now: Timestamp, until: Timestamp) {
+        let Some((_, end)) = self.began.as_mut().filter(|(_, end)| until < *end) else { return };
+        let old = std::mem::replace(end, until);
+        for finding in self.open.values_mut().filter(|finding| finding.alerts_from == Some(old)) {
+            finding.alerts_from = Some(until.max(now));
         }
     }
 
@@ -129,6 +132,18 @@ impl OpenFindings {
         }
     }
 
+    /// Marks the open findings that a worker explains of a controller with a reconcile that has succeeded: the others may work.
+    pub(super) fn touch_explained_by_worker(&mut self, controllers: impl IntoIterator<Item = String>) {
+        for name in controllers {
+            let subject = Subject::Controller { name };
+            let of_worker =
+                self.open.get(&FindingId::of(FindingCode::ReconcileStuck, &subject)).map(|finding| finding.id);
+            let explained =
+                self.open.values().filter(|finding| of_worker.is_some() && finding.explained_by == of_worker);
+            self.unexplained.extend(explained.map(|finding| finding.id));
+        }
+    }
+
     /// Returns the first open finding that explains `finding`, in the order of `explained_by`.
     fn explanation(&self, finding: &Finding) -> Option<FindingId> {
         finding.info().explained_by.iter().find_map(|explainer| {
@@ -148,18 +163,23 @@ impl OpenFindings {
     }
 
     /// Returns the finding of `code` on a controller of the kind of the subject of `finding`, if it did not begin much later. One
-    /// that is only about a worker does not explain what began later while others worked.
+    /// that is only about a worker does not explain what began later while others worked, but it explains the deletion of an object
+    /// that has waited since it began.
     fn of_controller(&self, code: FindingCode, finding: &Finding, of_worker: bool) -> Option<&Finding> {
         let kind = finding.subject.whole_kind()?;
-        let latest = finding.since.after(SHOWN_WITHIN);
         let controllers = self.reconciled.iter().filter(|(_, reconciled)| **reconciled == kind);
+        let waited = self.waited.get(&finding.id).filter(|_| of_worker);
         let found = controllers.filter_map(|(name, _)| {
             let deeper = self.open.get(&FindingId::of(code, &Subject::Controller { name: name.clone() }))?;
-            let works = self.succeeded.get(name).is_some_and(|at| *at > latest);
-            let is_later = finding.since > deeper.since.after(SHOWN_WITHIN);
-            (!(of_worker && works && is_later)).then_some(deeper)
+            let explains = |since: Timestamp| {
+                let latest = since.after(SHOWN_WITHIN);
+                let works = self.succeeded.get(name).is_some_and(|at| *at > latest);
+                let is_later = since > deeper.since.after(SHOWN_WITHIN);
+                deeper.since <= latest && !(of_worker && works && is_later)
+            };
+            (explains(finding.since) || waited.is_some_and(|since| explains(*since))).then_some(deeper)
         });
-        found.filter(|deeper| deeper.since <= latest).min_by_key(|deeper| deeper.since)
+        found.min_by_key(|deeper| deeper.since)
     }
 
     /// Returns whether the alert for a finding makes one for `other` unnecessary. A suspected finding has no alert, and a less
@@ -195,6 +215,13 @@ impl OpenFindings {
             Some(finding) => finding.confidence == Confidence::Confirmed && self.weak.contains(&cause),
             None => !self.waiting.contains_key(&cause),
         }
+    }
+
+    /// Returns whether a finding that explained `other` is about one worker, and could still alert in its place. If it does not
+    /// explain it any more, other workers have begun to work.
+    fn is_only_of_worker(&self, cause: FindingId, other: &Finding) -> bool {
+        let cause = self.open.get(&cause).filter(|cause| self.speaks_for(cause, other));
+        cause.is_some_and(|cause| other.info().explained_by.contains(&Explainer::Worker(cause.code)))
     }
 }
 

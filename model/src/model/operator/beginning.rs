@@ -2,7 +2,9 @@
 //! waited before: nobody could see whether `OperatorDown` explained that.
 //!
 //! It gets this time once. If Pods replace each other again and again, each with a loopwatch that knows nothing, what waits would
-//! never alert. Two beginnings within twice that time are therefore one: the other Pods and the leases show the earlier one.
+//! never alert. Two beginnings within twice that time are therefore one: the other Pods and the leases show the earlier one, and
+//! the later one gets only what is left. Mostly, they show only the last Pod, but the one before it may have had as long, so the
+//! time that they show counts twice.
 
 use super::super::Model;
 use super::leaders::is_of_workload;
@@ -32,33 +34,42 @@ impl Model {
         }
     }
 
-    /// Ends the time that an operator has got because it has just begun, if it began shortly before that, too.
+    /// Shortens the time that an operator has got because it has just begun, if it began shortly before that, too.
     pub(crate) fn review_beginning(&mut self) {
         let (Some(began), Some(view)) = (self.open_findings.catches_up_since(self.now), &self.operator.view) else {
             return;
         };
-        let from = began.before(Span(self.settings.deadline.0.saturating_mul(2)));
+        let deadline = self.settings.deadline.0;
+        let from = began.before(Span(deadline.saturating_mul(2)));
         // Its own leadership may seem to begin just before it: the API server writes whole seconds.
-        let is_earlier = |start: Timestamp| from <= start && start.after(PROVEN_AFTER) <= began;
+        let is_earlier = |(start, _): &Run| from <= *start && start.after(PROVEN_AFTER) <= began;
         let leases = self.leases.in_namespace(&view.namespace);
-        let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led_since);
-        let ran = view.pods.iter().filter_map(|pod| ran_since(pod, began));
-        if led.chain(ran).any(is_earlier) {
-            self.open_findings.operator_had_time(self.now);
-        }
+        let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led);
+        let led: Vec<Run> = led.filter(is_earlier).collect();
+        let ran: Vec<Run> = view.pods.iter().filter_map(|pod| ran(pod, began)).filter(is_earlier).collect();
+        let Some(first) = led.iter().chain(&ran).map(|(start, _)| *start).min() else { return };
+        // The leader is one of the Pods, and several may have run at once.
+        let sum = |runs: &[Run]| runs.iter().map(|(_, took)| took.0).sum::<i64>();
+        let had = sum(&led).max(sum(&ran)).min(began.since(first).0);
+        let left = deadline.saturating_sub(had.saturating_mul(2));
+        self.open_findings.operator_had_time(self.now, began.after(Span(left)));
     }
 }
 
-/// Returns since when the holder of a lease has led, by the clock of the API server, if it has led for long enough to work.
-fn led_since(lease: &LeaseView) -> Option<Timestamp> {
+/// When the operator began to run, and for how long it did.
+type Run = (Timestamp, Span);
+
+/// Returns how long the holder of a lease has led, by the clock of the API server, if that was long enough to work.
+fn led(lease: &LeaseView) -> Option<Run> {
     let led = lease.renewed?.since(lease.acquired?);
-    (led >= PROVEN_AFTER).then_some(lease.written?.before(led))
+    (led >= PROVEN_AFTER).then_some((lease.written?.before(led), led))
 }
 
-/// Returns since when the operator ran in a Pod before `began`, if it did for long enough to work.
-fn ran_since(pod: &PodView, began: Timestamp) -> Option<Timestamp> {
+/// Returns how long the operator ran in a Pod before `began`, if that was long enough to work.
+fn ran(pod: &PodView, began: Timestamp) -> Option<Run> {
     let container = pod.containers.first()?;
     let ended = container.ended.as_ref().and_then(|end| Some((end.started?, end.finished?)));
     let (since, until) = container.running_since.map(|since| (since, began)).or(ended)?;
-    (until.since(since) >= PROVEN_AFTER).then_some(since)
+    let ran = until.since(since);
+    (ran >= PROVEN_AFTER).then_some((since, ran))
 }

@@ -110,6 +110,8 @@ pub(crate) struct Obligation {
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) since: Timestamp,
+    /// Since when the object had waited for the operator when somebody deleted it.
+    pub(crate) waited_since: Option<Timestamp>,
     /// The last progress that loopwatch saw.
     pub(crate) last_progress: Option<Timestamp>,
     /// Fingerprints of the phases and conditions that the object has shown since. Returning to one is no progress.
@@ -160,6 +162,11 @@ pub(crate) struct Transitions {
 // === impl Unconverged ===
 
 impl Unconverged {
+    /// Returns since when the object has waited for the operator.
+    pub(crate) fn waits_since(&self) -> Timestamp {
+        self.unacknowledged_since.unwrap_or(self.working_since)
+    }
+
     /// Moves all own instants by `by_ms` milliseconds.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);

@@ -161,7 +161,8 @@ impl Record {
         if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
             hot.failing_since.iter_mut().for_each(shift);
         }
-        let deletion = hot.deletion.iter_mut().flat_map(|d| [&mut d.last_progress, &mut d.resumed]);
+        let deletion =
+            hot.deletion.iter_mut().flat_map(|d| [&mut d.waited_since, &mut d.last_progress, &mut d.resumed]);
         deletion.flatten().for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
