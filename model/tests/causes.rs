@@ -2,22 +2,13 @@
 
 mod lab;
 
-use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
+use lab::loops::{FAULTS, Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
 use lab::pods::{Op, POD};
 use lab::steps::other_kind;
 use lab::{Lab, Widget, kind};
-use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::finding::Severity;
 use loopwatch_model::settings::{FindingRule, Settings};
 use loopwatch_model::time::Span;
-
-/// Each fault, and its finding.
-const FAULTS: [(&str, Fault); 5] = [
-    ("ReconcileFailing", fails),
-    ("ReconcileStuck", hangs),
-    ("WorkersSaturated", is_busy),
-    ("QueueBacklog", is_flooded),
-    ("InformerNotSynced", never_begins),
-];
 
 /// Returns a healthy controller, and a converged object of its kind.
 fn healthy() -> (Loop, Widget) {
@@ -42,13 +33,6 @@ fn cause_of(lab: &Lab, code: &str) -> Option<&'static str> {
     lab.snapshot().findings.iter().find(|finding| finding.id == explained_by).map(|finding| finding.code.name())
 }
 
-/// Returns the findings that alert, with their severity.
-fn alerting(lab: &Lab) -> Vec<(String, Severity)> {
-    let snapshot = lab.snapshot();
-    let alerting = |finding: &&Finding| finding.alerts_at(lab.now) && finding.severity != Severity::Info;
-    snapshot.findings.iter().filter(alerting).map(|f| (f.code.name().to_owned(), f.severity)).collect()
-}
-
 #[test]
 fn the_controller_of_its_kind_explains_an_object_that_waits_and_pages_in_its_place() {
     for (code, fault) in FAULTS {
@@ -57,7 +41,7 @@ fn the_controller_of_its_kind_explains_an_object_that_waits_and_pages_in_its_pla
         change(&mut own, &mut web);
         own.run(1_000, fault);
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some(code), "{:?}", own.lab.findings());
-        assert_eq!(alerting(&own.lab), [(code.to_owned(), Severity::Critical)]);
+        assert_eq!(own.lab.alerting(), [(code.to_owned(), Severity::Critical)]);
     }
 }
 
@@ -155,12 +139,12 @@ fn an_object_that_has_paged_goes_on_until_it_closes_and_its_cause_does_not_page_
     });
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("ReconcileStuck"));
     let both = [("Unacknowledged".to_owned(), Severity::Critical), ("ReconcileStuck".to_owned(), Severity::Warning)];
-    assert_eq!(alerting(&own.lab), both);
+    assert_eq!(own.lab.alerting(), both);
     own.run(10, |view| view.longest_running_seconds = Some(0.0));
-    assert_eq!(alerting(&own.lab), both[..1], "it still waits");
+    assert_eq!(own.lab.alerting(), both[..1], "it still waits");
     own.lab.apply(web.ready());
     own.run(10, |_| {});
-    assert_eq!(alerting(&own.lab), []);
+    assert_eq!(own.lab.alerting(), []);
 }
 
 #[test]
@@ -171,7 +155,7 @@ fn an_object_whose_cause_opens_within_seconds_does_not_page() {
     own.run(600, hangs);
     assert!(alerts(&own.lab, "Unacknowledged"));
     own.run(10, hangs);
-    assert_eq!(alerting(&own.lab), [("ReconcileStuck".to_owned(), Severity::Critical)]);
+    assert_eq!(own.lab.alerting(), [("ReconcileStuck".to_owned(), Severity::Critical)]);
 }
 
 #[test]
@@ -182,12 +166,12 @@ fn the_end_of_a_cause_gives_the_operator_a_deadline_to_catch_up() {
     own.run(700, fails);
     own.run(10, |view| add(&mut view.succeeded, 1));
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), None);
-    assert_eq!(alerting(&own.lab), []);
+    assert_eq!(own.lab.alerting(), []);
     own.run(580, |view| add(&mut view.succeeded, 1));
-    assert_eq!(alerting(&own.lab), []);
+    assert_eq!(own.lab.alerting(), []);
     // It has worked for as long as it may take, and the object still waits.
     own.run(30, |view| add(&mut view.succeeded, 1));
-    assert_eq!(alerting(&own.lab), [("Unacknowledged".to_owned(), Severity::Critical)]);
+    assert_eq!(own.lab.alerting(), [("Unacknowledged".to_owned(), Severity::Critical)]);
 }
 
 #[test]
@@ -198,10 +182,10 @@ fn a_raised_severity_stays_until_the_cause_ends() {
     own.run(700, fails);
     own.lab.delete(&web);
     own.run(60, fails);
-    assert_eq!(alerting(&own.lab), [("ReconcileFailing".to_owned(), Severity::Critical)]);
+    assert_eq!(own.lab.alerting(), [("ReconcileFailing".to_owned(), Severity::Critical)]);
     own.run(10, |view| add(&mut view.succeeded, 1));
     own.run(360, fails);
-    assert_eq!(alerting(&own.lab), [("ReconcileFailing".to_owned(), Severity::Warning)], "another time");
+    assert_eq!(own.lab.alerting(), [("ReconcileFailing".to_owned(), Severity::Warning)], "another time");
 }
 
 #[test]
@@ -213,7 +197,7 @@ fn a_cause_of_the_cause_pages_for_both() {
     own.run(700, fails);
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("ReconcileFailing"));
     assert_eq!(cause_of(&own.lab, "ReconcileFailing"), Some("ReconcilePanicking"));
-    assert_eq!(alerting(&own.lab), [("ReconcilePanicking".to_owned(), Severity::Critical)]);
+    assert_eq!(own.lab.alerting(), [("ReconcilePanicking".to_owned(), Severity::Critical)]);
 }
 
 #[test]
@@ -226,7 +210,7 @@ fn failing_reconciles_explain_a_deletion_that_waits_for_the_operator() {
         own.lab.apply(&web);
         own.run(1_000, fault);
         assert_eq!(cause_of(&own.lab, "FinalizerStuck").is_some(), explained);
-        assert_eq!(alerting(&own.lab).len(), 1, "{:?}", alerting(&own.lab));
+        assert_eq!(own.lab.alerting().len(), 1, "{:?}", own.lab.alerting());
     }
     // A deletion that waited before.
     let (mut own, mut web) = healthy();
@@ -253,7 +237,7 @@ fn an_absent_leader_explains_objects_that_wait() {
             lab.apply(web.spec(2, lab.now));
             lab.advance_by_minutes(15);
         }
-        assert_eq!(alerting(&lab), [(expected.to_owned(), Severity::Critical)], "{:?}", lab.findings());
+        assert_eq!(lab.alerting(), [(expected.to_owned(), Severity::Critical)], "{:?}", lab.findings());
     }
     // An object that waited before nobody led any more.
     let (mut lab, _) = Op::with_lab();

@@ -3,29 +3,13 @@
 
 mod lab;
 
-use lab::loops::{Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
+use lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 use lab::{Lab, Widget};
-use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
-
-/// Each fault of a controller, and its finding.
-const FAULTS: [(&str, Fault); 5] = [
-    ("ReconcileFailing", fails),
-    ("ReconcileStuck", hangs),
-    ("WorkersSaturated", is_busy),
-    ("QueueBacklog", is_flooded),
-    ("InformerNotSynced", never_begins),
-];
-
-/// Returns the findings that alert, with their severity.
-fn alerting(lab: &Lab) -> Vec<(String, Severity)> {
-    let snapshot = lab.snapshot();
-    let alerting = |finding: &&Finding| finding.alerts_at(lab.now) && finding.severity != Severity::Info;
-    snapshot.findings.iter().filter(alerting).map(|f| (f.code.name().to_owned(), f.severity)).collect()
-}
 
 fn page(code: &str) -> [(String, Severity); 1] {
     [(code.to_owned(), Severity::Critical)]
@@ -53,13 +37,13 @@ fn scrapes_fail(lab: &mut Lab, minutes: i64) {
 #[test]
 fn a_controller_whose_metrics_cannot_be_scraped_keeps_its_finding() {
     let (mut own, _) = explained_by(fails);
-    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+    assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
     for minute in 0..25 {
         scrapes_fail(&mut own.lab, 1);
-        assert_eq!(alerting(&own.lab), page("ReconcileFailing"), "{minute}: {:?}", own.lab.findings());
+        assert_eq!(own.lab.alerting(), page("ReconcileFailing"), "{minute}: {:?}", own.lab.findings());
     }
     own.run(60, fails);
-    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+    assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
 }
 
 #[test]
@@ -67,9 +51,9 @@ fn a_finding_of_a_controller_that_cannot_be_scraped_for_long_closes_and_its_effe
     let (mut own, _) = explained_by(fails);
     scrapes_fail(&mut own.lab, 31);
     assert_eq!(own.lab.findings(), ["Unacknowledged Widget team-a/web"]);
-    assert_eq!(alerting(&own.lab), []);
+    assert_eq!(own.lab.alerting(), []);
     scrapes_fail(&mut own.lab, 10);
-    assert_eq!(alerting(&own.lab), page("Unacknowledged"));
+    assert_eq!(own.lab.alerting(), page("Unacknowledged"));
 }
 
 #[test]
@@ -83,7 +67,7 @@ fn a_problem_that_the_next_scrape_still_shows_goes_on() {
                 fault(view)
             }
         });
-        assert_eq!(alerting(&own.lab), page(code), "{:?}", own.lab.findings());
+        assert_eq!(own.lab.alerting(), page(code), "{:?}", own.lab.findings());
         assert_eq!(own.lab.since(code), since);
     }
 }
@@ -121,7 +105,7 @@ fn an_operator_that_is_down_keeps_no_finding_of_a_controller() {
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     scrapes_fail(&mut own.lab, 15);
-    assert_eq!(alerting(&own.lab), page("OperatorDown"));
+    assert_eq!(own.lab.alerting(), page("OperatorDown"));
 }
 
 #[test]
@@ -194,13 +178,13 @@ fn pods_that_replace_each_other_get_time_only_once() {
         op.view.pods.push(old);
     });
     for lab in [&mut by_lease, &mut evicted, &mut terminating] {
-        assert_eq!(alerting(lab), page("Unacknowledged"));
+        assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
     // The lease may be read later than the Pods and the objects.
     let (mut lab, _) = replaced(|_, _| {});
-    assert_eq!(alerting(&lab), []);
+    assert_eq!(lab.alerting(), []);
     lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(50));
-    assert_eq!(alerting(&lab), page("Unacknowledged"));
+    assert_eq!(lab.alerting(), page("Unacknowledged"));
 }
 
 /// The API server notes whole seconds of when it wrote a lease, so that the leadership seems to begin up to a second earlier.
@@ -221,7 +205,7 @@ fn an_operator_that_leads_at_once_is_not_its_own_predecessor() {
             written: Some(second(renewed)),
             ..LeaseView::default()
         }));
-        assert_eq!(alerting(&lab), [], "{renewals}");
+        assert_eq!(lab.alerting(), [], "{renewals}");
     }
 }
 
@@ -232,23 +216,23 @@ fn an_operator_that_takes_the_place_of_one_that_ran_for_long_may_catch_up() {
     let (evicted, _) = replaced(|lab, op| evicted(lab, op, hour));
     for mut lab in [by_lease, evicted] {
         lab.run_with_lease(POD, 9);
-        assert_eq!(alerting(&lab), []);
+        assert_eq!(lab.alerting(), []);
         lab.run_with_lease(POD, 1);
-        assert_eq!(alerting(&lab), page("Unacknowledged"));
+        assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
 }
 
 #[test]
 fn a_first_start_that_fails_at_once_takes_no_time_away() {
     let (lab, _) = replaced(|lab, op| evicted(lab, op, Span::secs(20)));
-    assert_eq!(alerting(&lab), []);
+    assert_eq!(lab.alerting(), []);
     let (mut lab, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(Span::secs(20)), Span::secs(30)));
-    assert_eq!(alerting(&lab), []);
+    assert_eq!(lab.alerting(), []);
     // Its own leadership is no earlier beginning.
     for minutes in 1..9 {
         lab.advance(Span::mins(1));
         lab.renewed_ago(POD, Some(Span::mins(minutes)), Span::ZERO);
-        assert_eq!(alerting(&lab), [], "{minutes}");
+        assert_eq!(lab.alerting(), [], "{minutes}");
     }
 }
 
@@ -260,9 +244,9 @@ fn a_second_rollout_a_minute_after_the_first_leaves_the_rest_of_the_time() {
     let (by_pod, _) = replaced(|lab, op| evicted(lab, op, short));
     for mut lab in [by_lease, by_pod] {
         lab.run_with_lease(POD, 5);
-        assert_eq!(alerting(&lab), []);
+        assert_eq!(lab.alerting(), []);
         lab.run_with_lease(POD, 5);
-        assert_eq!(alerting(&lab), page("Unacknowledged"));
+        assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
 }
 
@@ -272,7 +256,7 @@ fn pods_that_replace_each_other_after_a_few_minutes_each_page_in_time() {
     for minutes in 4..15 {
         let (mut lab, _) = replaced(|lab, op| evicted(lab, op, Span::mins(minutes)));
         lab.advance(Span::mins(minutes - 1));
-        assert_eq!(alerting(&lab), page("Unacknowledged"), "{minutes}");
+        assert_eq!(lab.alerting(), page("Unacknowledged"), "{minutes}");
     }
 }
 
@@ -291,14 +275,14 @@ fn pods_that_replace_each_other_and_stay_page_in_time() {
         }
     });
     lab.advance(Span::secs(20));
-    assert_eq!(alerting(&lab), page("Unacknowledged"));
+    assert_eq!(lab.alerting(), page("Unacknowledged"));
 }
 
 #[test]
 fn a_lease_of_another_operator_or_from_long_ago_takes_no_time_away() {
     for (holder, ago) in [("gadget-operator-7d9f8c6b5-zzzzz", Span::secs(30)), (OTHER_POD, Span::hours(20))] {
         let (lab, _) = replaced(|lab, _| lab.renewed_ago(holder, Some(Span::mins(9)), ago));
-        assert_eq!(alerting(&lab), [], "{holder}");
+        assert_eq!(lab.alerting(), [], "{holder}");
     }
 }
 
@@ -310,7 +294,7 @@ fn hangs_alone() -> (Loop, Widget, Widget) {
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     own.run(1_200, one_hangs);
-    assert_eq!(alerting(&own.lab), page("ReconcileStuck"), "both began together");
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"), "both began together");
     (own, web, api)
 }
 
@@ -326,9 +310,9 @@ fn a_reconcile_that_hangs_does_not_explain_what_begins_later_while_others_succee
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(580, one_hangs);
-    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
     own.run(60, one_hangs);
-    let mut both = alerting(&own.lab);
+    let mut both = own.lab.alerting();
     both.sort();
     assert_eq!(both, [page("ReconcileStuck"), page("Unacknowledged")].concat());
 }
@@ -340,7 +324,7 @@ fn a_reconcile_that_hangs_explains_what_begins_later_if_no_other_one_succeeds() 
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(700, hangs);
-    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
 }
 
 #[test]
@@ -350,7 +334,7 @@ fn another_change_of_the_object_whose_reconcile_hangs_does_not_page_again() {
     let now = own.lab.now;
     own.lab.apply(web.spec(3, now));
     own.run(1_200, one_hangs);
-    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
 }
 
 #[test]
@@ -362,7 +346,7 @@ fn objects_that_a_controller_with_a_lasting_problem_reconciles_acknowledge_in_ti
     own.run(60, one_hangs);
     own.lab.apply(api.ready());
     own.run(1_200, one_hangs);
-    assert_eq!(alerting(&own.lab), page("ReconcileStuck"));
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
     assert_eq!(own.lab.findings().len(), 2, "{:?}", own.lab.findings());
 }
 
@@ -374,7 +358,7 @@ fn a_controller_that_still_fails_after_days_explains_what_begins_to_wait() {
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(1_200, fails);
-    assert_eq!(alerting(&own.lab), page("ReconcileFailing"));
+    assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
 }
 
 /// Two replicas without a lease, each of which does work. The other one cannot be scraped.

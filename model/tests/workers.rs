@@ -4,14 +4,11 @@ mod lab;
 
 use lab::loops::{Loop, add, hangs};
 use lab::{Lab, Widget};
-use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::observation::ControllerView;
 
 /// Returns the names of the findings that alert.
 fn alerting(lab: &Lab) -> Vec<String> {
-    let snapshot = lab.snapshot();
-    let alerting = |finding: &&Finding| finding.alerts_at(lab.now) && finding.severity != Severity::Info;
-    let mut names: Vec<_> = snapshot.findings.iter().filter(alerting).map(|f| f.code.name().to_owned()).collect();
+    let mut names: Vec<_> = lab.alerting().into_iter().map(|(name, _)| name).collect();
     names.sort();
     names
 }

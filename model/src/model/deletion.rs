@@ -24,7 +24,8 @@ const MAX_SHOWN: usize = 32;
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its phase and
     /// conditions, unless they mean a failure; `removed` are the finalizers that the previous version had and this one
-    /// lacks. `waited_since` tells since when the object waited for the operator before. Returns `false` if the kind has too many distinct finalizers to count all of these.
+    /// lacks. `waited_since` tells since when the object waited for the operator before. Returns `false` if the kind has too
+    /// many distinct finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,

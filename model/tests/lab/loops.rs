@@ -13,6 +13,15 @@ pub struct Loop {
     pub view: ControllerView,
 }
 
+/// Each fault of a controller, by its finding.
+pub const FAULTS: [(&str, Fault); 5] = [
+    ("ReconcileFailing", fails),
+    ("ReconcileStuck", hangs),
+    ("WorkersSaturated", is_busy),
+    ("QueueBacklog", is_flooded),
+    ("InformerNotSynced", never_begins),
+];
+
 impl Loop {
     /// Returns a healthy controller that has been scraped twice.
     pub fn new() -> Self {

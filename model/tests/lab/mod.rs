@@ -16,6 +16,7 @@ pub mod steps;
 
 use std::cell::RefCell;
 
+use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView, Observation, Owned, Role,
@@ -146,6 +147,13 @@ impl Lab {
         let findings = self.snapshot().findings;
         let roots = findings.iter().filter(|f| f.explained_by.is_none());
         roots.map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
+    }
+
+    /// Returns the findings that alert, with their severity.
+    pub fn alerting(&self) -> Vec<(String, Severity)> {
+        let snapshot = self.snapshot();
+        let alerting = |finding: &&Finding| finding.alerts_at(self.now) && finding.severity != Severity::Info;
+        snapshot.findings.iter().filter(alerting).map(|f| (f.code.name().to_owned(), f.severity)).collect()
     }
 
     /// Returns all open findings, each as `Code subject`.

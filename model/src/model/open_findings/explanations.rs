@@ -136,10 +136,9 @@ impl OpenFindings {
     pub(super) fn touch_explained_by_worker(&mut self, controllers: impl IntoIterator<Item = String>) {
         for name in controllers {
             let subject = Subject::Controller { name };
-            let of_worker =
-                self.open.get(&FindingId::of(FindingCode::ReconcileStuck, &subject)).map(|finding| finding.id);
-            let explained =
-                self.open.values().filter(|finding| of_worker.is_some() && finding.explained_by == of_worker);
+            let Some(worker) = self.open.get(&FindingId::of(FindingCode::ReconcileStuck, &subject)) else { continue };
+            let of_worker = Some(worker.id);
+            let explained = self.open.values().filter(|finding| finding.explained_by == of_worker);
             self.unexplained.extend(explained.map(|finding| finding.id));
         }
     }
