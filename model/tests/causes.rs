@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::loops::{FAULTS, Fault, Loop, add, fails, hangs, is_busy, is_flooded, never_begins};
+use lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use lab::pods::{Op, POD};
 use lab::steps::other_kind;
 use lab::{Lab, Widget, kind};
