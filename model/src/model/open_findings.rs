@@ -243,10 +243,8 @@ impl OpenFindings {
         reconciled: BTreeMap<String, Subject>,
         succeeded: BTreeMap<String, Timestamp>,
     ) {
-        let succeeded_before = std::mem::replace(&mut self.succeeded, succeeded);
-        let worked = self.succeeded.iter().filter(|(name, at)| succeeded_before.get(*name) != Some(*at));
-        let worked: Vec<String> = worked.map(|(name, _)| name.clone()).collect();
-        self.touch_explained_by_worker(worked);
+        let before = std::mem::replace(&mut self.succeeded, succeeded);
+        self.touch_explained_by_workers(&before);
         if self.operator.as_ref() != Some(&subject) || self.reconciled != reconciled {
             self.operator = Some(subject);
             self.reconciled = reconciled;
@@ -445,11 +443,10 @@ impl OpenFindings {
             }
         }
         self.began = self.began.map(|(began, until)| (began.shifted(by_ms), until.shifted(by_ms)));
-        let Self { held, aside, silent, .. } = self;
-        held.values_mut()
-            .chain(aside.values_mut())
-            .chain(silent.values_mut())
-            .for_each(|until| *until = until.shifted(by_ms));
+        let Self { held, aside, silent, waited, succeeded, .. } = self;
+        let instants =
+            held.values_mut().chain(aside.values_mut()).chain(silent.values_mut()).chain(waited.values_mut());
+        instants.chain(succeeded.values_mut()).for_each(|at| *at = at.shifted(by_ms));
         self.deferred.values_mut().for_each(|(at, from)| (*at, *from) = (at.shifted(by_ms), from.shifted(by_ms)));
         self.past.rebase(by_ms);
         self.rebased = self.open.keys().copied().collect();

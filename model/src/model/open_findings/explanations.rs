@@ -3,6 +3,8 @@
 //! One cause should raise one alert. A finding that another one explains raises none, so the other one alerts in its place:
 //! a finding about the operator or a controller gets the severity of the most severe finding that it explains.
 
+use std::collections::BTreeMap;
+
 use super::OpenFindings;
 use crate::finding::{
     Change, Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, HOLD, Severity, Subject,
@@ -132,14 +134,16 @@ impl OpenFindings {
         }
     }
 
-    /// Marks the open findings that a worker explains of a controller with a reconcile that has succeeded: the others may work.
-    pub(super) fn touch_explained_by_worker(&mut self, controllers: impl IntoIterator<Item = String>) {
-        for name in controllers {
-            let subject = Subject::Controller { name };
-            let Some(worker) = self.open.get(&FindingId::of(FindingCode::ReconcileStuck, &subject)) else { continue };
-            let of_worker = Some(worker.id);
-            let explained = self.open.values().filter(|finding| finding.explained_by == of_worker);
-            self.unexplained.extend(explained.map(|finding| finding.id));
+    /// Marks the open findings that a worker explains of a controller with a success since `before`: the others may work.
+    pub(super) fn touch_explained_by_workers(&mut self, before: &BTreeMap<String, Timestamp>) {
+        let Self { open, succeeded, unexplained, .. } = self;
+        for (name, _) in succeeded.iter().filter(|(name, at)| before.get(*name) != Some(*at)) {
+            let subject = Subject::Controller { name: name.clone() };
+            let worker = FindingId::of(FindingCode::ReconcileStuck, &subject);
+            if open.contains_key(&worker) {
+                let explained = open.values().filter(|finding| finding.explained_by == Some(worker));
+                unexplained.extend(explained.map(|finding| finding.id));
+            }
         }
     }
 
