@@ -58,14 +58,12 @@ impl Run {
     /// Starts it, and waits until it knows all objects.
     fn start(server: &Standin, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("kubeconfig");
-        std::fs::write(&file, server.kubeconfig().to_string()).expect("our own folder");
         let port = ports::free();
-        let process = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
-            .args(["run", &format!("--listen=127.0.0.1:{port}"), &format!("--kubeconfig={}", file.display())])
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        let process = server
+            .run_beside(&mut command, folder.path())
+            .arg(format!("--listen=127.0.0.1:{port}"))
             .args(flags)
-            .env("HOME", folder.path())
-            .env_remove("KUBECONFIG")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

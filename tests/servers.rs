@@ -30,13 +30,11 @@ struct Run {
 impl Run {
     fn start(server: &Standin, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("kubeconfig");
-        std::fs::write(&file, server.kubeconfig().to_string()).expect("our own folder");
         let port = ports::free();
         let began = Instant::now();
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-        command.arg("run").arg(format!("--listen=127.0.0.1:{port}")).arg(format!("--kubeconfig={}", file.display()));
-        command.args(flags).arg("--log=warn").env("HOME", folder.path()).env_remove("KUBECONFIG").stdout(Stdio::null());
+        server.run_beside(&mut command, folder.path()).arg(format!("--listen=127.0.0.1:{port}"));
+        command.args(flags).arg("--log=warn").stdout(Stdio::null());
         let child = command.spawn().expect("loopwatch runs");
         Self { child, port, began, _folder: folder }
     }

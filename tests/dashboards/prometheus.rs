@@ -69,14 +69,11 @@ impl Loopwatch {
     /// Runs beside an API server, with receivers for everything that it sends. Nobody listens there.
     pub(crate) fn run(name: &str, server: &Standin) -> Self {
         Self::start(name, |command, folder| {
-            let kubeconfig = folder.join("kubeconfig");
-            std::fs::write(&kubeconfig, server.kubeconfig().to_string()).expect("our own folder");
             let nobody = format!("http://127.0.0.1:{}/", ports::free());
             let configuration = json!({"alertmanager": [nobody], "notify": nobody, "otlp": nobody});
             let file = folder.join("config.yaml");
             std::fs::write(&file, configuration.to_string()).expect("our own folder");
-            command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display()));
-            command.arg(format!("--config={}", file.display())).env("HOME", folder);
+            server.run_beside(command, folder).arg(format!("--config={}", file.display()));
         })
     }
 

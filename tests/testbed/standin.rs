@@ -1,6 +1,8 @@
 //! A stand-in for an API server, over plain HTTP: it serves any number of generated objects of any size, and can lack
 //! what a real API server has. It knows one account, which may do everything with its own kinds and nothing else.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -105,8 +107,15 @@ impl Standin {
         Self { port, shared }
     }
 
-    /// Returns a kubeconfig.
-    pub fn kubeconfig(&self) -> Value {
+    /// Makes a command of the program `loopwatch run` with this API server. Its kubeconfig is in `folder`, which is its home, too.
+    pub fn run_beside<'a>(&self, command: &'a mut Command, folder: &Path) -> &'a mut Command {
+        let file = folder.join("kubeconfig");
+        std::fs::write(&file, self.kubeconfig().to_string())
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        command.arg("run").arg(format!("--kubeconfig={}", file.display())).env("HOME", folder).env_remove("KUBECONFIG")
+    }
+
+    fn kubeconfig(&self) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "standin",
             "clusters": [{"name": "standin", "cluster": {"server": format!("http://127.0.0.1:{}", self.port)}}],
